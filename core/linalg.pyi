@@ -1,8 +1,12 @@
 """Types of rl.linalg. Written by tools/stubs.py (`make format`)."""
 
 from rushlight.core.basis.errors import LinalgError as LinAlgError
+from rushlight.core.functional.linalg.compact import (
+    ldl_factor, ldl_factor_ex, ldl_solve
+)
 from rushlight.core.functional.linalg.factorizations import (
-    cholesky, cholesky_ex, eigh, eigvalsh, lu, lu_factor, lu_factor_ex, qr, svd, svdvals
+    cholesky, cholesky_ex, eig, eigh, eigvals, eigvalsh, lu, lu_factor, lu_factor_ex, qr, svd,
+    svdvals
 )
 from rushlight.core.functional.linalg.norms import (
     cond, matrix_norm, norm, vector_norm
@@ -16,9 +20,10 @@ from rushlight.core.functional.linalg.solving import (
 )
 
 __all__ = [
-    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",
-    "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
-    "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr",
-    "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
-    "tensorsolve", "vander", "vecdot", "vector_norm"
+    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve",
+    "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matrix_exp", "matrix_norm",
+    "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve",
+    "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
+    "vecdot", "vector_norm"
 ]

@@ -52,6 +52,7 @@ static int is_plain(const image *m, const rl_operand *x, int64_t result) {
 #define TRUTH(name, arity, expr) NULL,
 #define KIND(name, arity, expr) NULL,
 #define WHOLE(name, arity, whole) NULL,
+#define BOUNDED(name) NULL,
 static const map_fn CHAINED[] = {
 #include "elementwise.def"
 };

@@ -10,7 +10,7 @@ enum { FLOATS, INTS, BOOLS };
 typedef struct {
     const rl_call *call;
     rl_walk walk;
-    map_fn fn;
+    map_fn fn, then;     // then: a second function, of the result and a third input, or NULL
     int in, out;         // the types of fn's input and output
     int64_t runs, parts; // runs of an item, or items of a run
 } map_job;
@@ -21,6 +21,7 @@ typedef union {
     uint8_t b[PIECE];
 } map_buffer;
 
+RARE_BEGIN
 static RL_APART void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step,
                               int64_t n) {
     const uint8_t *from = x->data + at * RL_SIZE[x->dtype];
@@ -55,25 +56,56 @@ static RL_APART void map_floats(map_fn fn, uint8_t *out, int size, const uint8_t
     rl_copy(out + whole * size, z, (size_t)(rest * size));
 }
 
-static RL_APART void map_piece(const map_job *job, void *out, const void *a, const void *b,
-                               int64_t n) {
-    if (job->in == FLOATS) map_floats(job->fn, out, job->out == FLOATS ? 4 : 1, a, b, n);
-    else job->fn(out, a, b, n);
+// in: the inputs from 1 on, NULL where there is none.
+static RL_APART void map_piece(const map_job *job, void *out, const void *const *in, int64_t n) {
+    const void *a = in[1];
+    map_fn fn = job->fn;
+    for (int i = 2; fn; i++, a = out, fn = i == 3 ? job->then : NULL) {
+        if (job->in == FLOATS) map_floats(fn, out, job->out == FLOATS ? 4 : 1, a, in[i], n);
+        else fn(out, a, in[i], n);
+    }
+}
+
+static RL_APART vf load_rest(const float *p, int64_t n) {
+    return vload_part(p, n);
+}
+static RL_APART void store_rest(float *p, vf x, int64_t n) {
+    vstore_part(p, x, n);
+}
+
+// n floats between two numbers, in one pass; what `maximum` and `minimum` give.
+static RL_APART void clamp_run(float *o, const float *x, float low, float high, int64_t n) {
+    vf lo = vsplat(low), hi = vsplat(high);
+    for (; n > 0; n -= VF, o += VF, x += VF) {
+        vf a = n < VF ? load_rest(x, n) : vload(x);
+        a = vselect((vi)(a > lo) | (vi)(a != a), a, lo);
+        a = vselect((vi)(a < hi) | (vi)(a != a), a, hi);
+        if (n < VF) store_rest(o, a, n);
+        else vstore(o, a);
+    }
 }
 
 static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
-    map_buffer buffer[3];
+    map_buffer buffer[WALK_OPERANDS];
     const rl_walk *w = &job->walk;
     const rl_operand *op = job->call->op;
-    const void *in[3] = {NULL, NULL, NULL};
-    int direct[3];
+    const void *in[WALK_OPERANDS] = {NULL};
+    int direct[WALK_OPERANDS];
+    int64_t piece = stop - start;
     for (int i = 0; i < w->n; i++) {
         direct[i] = map_direct(i ? job->in : job->out, &op[i], w->step[i]);
+        if (!direct[i]) piece = PIECE;
         if (i && !w->step[i]) // one value: broadcast it once
             map_load(job->in, &op[i], &buffer[i], p->at[i], 0, rl_min(PIECE, stop - start));
     }
-    for (int64_t s = start; s < stop; s += PIECE) {
-        int64_t n = rl_min(PIECE, stop - s);
+    if (job->then && job->in == FLOATS && direct[0] && direct[1] && !(w->step[2] | w->step[3])) {
+        float *o = (float *)op[0].data + p->at[0] + start;
+        clamp_run(o, (float *)op[1].data + p->at[1] + start, *buffer[2].f, *buffer[3].f,
+                  stop - start);
+        return;
+    }
+    for (int64_t s = start; s < stop; s += piece) {
+        int64_t n = rl_min(piece, stop - s);
         for (int i = 1; i < w->n; i++) {
             int64_t at = p->at[i] + s * w->step[i];
             in[i] = direct[i] ? (void *)(op[i].data + at * RL_SIZE[op[i].dtype]) : &buffer[i];
@@ -82,16 +114,18 @@ static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t star
         }
         int64_t at = p->at[0] + s * w->step[0];
         void *out = direct[0] ? (void *)(op[0].data + at * RL_SIZE[op[0].dtype]) : &buffer[0];
-        map_piece(job, out, in[1], in[2], n);
+        map_piece(job, out, in, n);
         if (!direct[0]) map_store(job->out, &op[0], out, at, w->step[0], n);
     }
 }
 
 static void map_short(const map_job *job, int64_t first, int64_t last) {
     static const uint8_t WIDTH[] = {4, 8, 1};
-    map_buffer buffer[3];
+    map_buffer buffer[WALK_OPERANDS];
     const rl_walk *w = &job->walk;
     const rl_operand *op = job->call->op;
+    const void *in[WALK_OPERANDS] = {NULL};
+    for (int i = 1; i < w->n; i++) in[i] = &buffer[i];
     int64_t full = PIECE / w->inner;
     rl_place p = walk_to(w, first);
     for (int64_t run = first; run < last; run += full) {
@@ -104,7 +138,7 @@ static void map_short(const map_job *job, int64_t first, int64_t last) {
             places[r] = p.at[0];
             walk_on(w, &p);
         }
-        map_piece(job, &buffer[0], &buffer[1], w->n > 2 ? &buffer[2] : NULL, start);
+        map_piece(job, &buffer[0], in, start);
         for (int64_t r = 0; r < count; r++)
             map_store(job->out, &op[0], (uint8_t *)&buffer[0] + r * w->inner * WIDTH[job->out],
                       places[r], w->step[0], w->inner);
@@ -147,20 +181,17 @@ static RL_ONCE int operands_of_one_shape(const rl_call *c, const rl_operand **x,
     return same_shapes(x, n);
 }
 
-static RL_APART vf load_rest(const float *p, int64_t n) {
-    return vload_part(p, n);
-}
-static RL_APART void store_rest(float *p, vf x, int64_t n) {
-    vstore_part(p, x, n);
-}
+static void f_minimum(void *out, const void *pa, const void *pb, int64_t n);
+static void i_minimum(void *out, const void *pa, const void *pb, int64_t n);
 
 static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, int truth) {
-    const rl_operand *x[3];
+    const rl_operand *x[WALK_OPERANDS];
     if (!operands_of_one_shape(c, x, arity + 1)) return RL_REFUSED;
     map_job job = {.call = c, .in = IS_FLOAT(c->op[1].dtype) ? FLOATS : INTS};
     job.fn = job.in == FLOATS ? floats : ints;
     job.out = truth ? BOOLS : job.in;
     if (!job.fn) return RL_REFUSED;
+    if (arity == 3) job.then = job.in == FLOATS ? f_minimum : i_minimum;
     for (int i = 0; i <= arity; i++) {
         int kind = i ? job.in : job.out, dtype = x[i]->dtype;
         if (!(kind == FLOATS ? IS_FLOAT(dtype) : kind == INTS ? IS_INT(dtype) : dtype == RL_BOOL))
@@ -176,6 +207,8 @@ static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, 
     run_items(items, n, map_item, &job);
     return RL_OK;
 }
+
+RARE_END
 
 #if defined(__clang__)
 #define RL_UNROLL _Pragma("clang loop unroll_count(2)")
@@ -229,6 +262,8 @@ static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); 
     VECTORS(name, expr, )                                                                          \
     EACH(i, name, type, int64_t, whole)                                                            \
     static int k_##name(const rl_call *c) { return map(c, arity, f_##name, i_##name, 0); }
+#define BOUNDED(name)                                                                              \
+    static int k_##name(const rl_call *c) { return map(c, 3, f_maximum, i_maximum, 0); }
 #define TRUTH(name, arity, expr)                                                                   \
     MASKS(name, expr)                                                                              \
     EACH(u, name, int64_t, uint8_t, expr)                                                          \

@@ -269,6 +269,19 @@ static RL_ONCE int arg(const rl_call *c, int kind) {
 static int k_argmax(const rl_call *c) { return arg(c, MAX); }
 static int k_argmin(const rl_call *c) { return arg(c, MIN); }
 
+// Running sums over n floats, from `sum` on; four at a time, so that none waits for all before it.
+static double running(float *x, int64_t n, double sum) {
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        double a = (double)x[i], b = a + (double)x[i + 1], c = (double)x[i + 2];
+        double d = b + (c + (double)x[i + 3]);
+        x[i] = (float)(sum + a), x[i + 1] = (float)(sum + b);
+        x[i + 2] = (float)(sum + (b + c)), x[i + 3] = (float)(sum += d);
+    }
+    for (; i < n; i++) x[i] = (float)(sum += (double)x[i]);
+    return sum;
+}
+
 static RL_ONCE void cumsum_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const row_scan *job = ctx;
@@ -282,7 +295,7 @@ static RL_ONCE void cumsum_item(void *ctx, int64_t item, int thread) {
         int64_t n = rl_min(PIECE, w->inner - s);
         map_load(floats ? FLOATS : INTS, job->in, &x, p.at[0] + s * w->step[0], w->step[0], n);
         if (floats)
-            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) x.f[i] = (float)(sum += (double)x.f[i]);
+            sum = running(x.f, n, sum);
         else
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
                 x.i[i] = (int64_t)(whole += (uint64_t)x.i[i]);

@@ -9,23 +9,34 @@ RL_INLINE vf vextreme(vf a, vf b, int kind) {
 }
 
 static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
-    vf found = vsplat(best), other = found, third = found, fourth = found;
+    // The smallest is the largest with all signs turned; a NaN is noted beside.
+    vi turn = (vi){} + (kind == MAX ? 0 : VSIGN), nan = {};
+    vf found[4];
+    for (int k = 0; k < 4; k++) found[k] = (vf)((vi)vsplat(best) ^ turn);
     int64_t i = 0;
     for (; i + 4 * VF <= n; i += 4 * VF) {
-        found = vextreme(vload(x + i), found, kind);
-        other = vextreme(vload(x + i + VF), other, kind);
-        third = vextreme(vload(x + i + 2 * VF), third, kind);
-        fourth = vextreme(vload(x + i + 3 * VF), fourth, kind);
+        vf a[4];
+        for (int k = 0; k < 4; k++) {
+            a[k] = (vf)((vi)vload(x + i + k * VF) ^ turn);
+            found[k] = vmax(a[k], found[k]);
+        }
+        nan |= ((vi)(a[0] != a[0]) | (vi)(a[1] != a[1])) |
+               ((vi)(a[2] != a[2]) | (vi)(a[3] != a[3]));
     }
-    found = vextreme(vextreme(third, fourth, kind), found, kind);
-    for (; i < n; i += VF)
-        found = vextreme(vkeep(row_load(x + i, n - i), n - i, best), found, kind);
-    found = vextreme(other, found, kind);
-    for (int i = 1; i < VF; i++) {
-        float a = found[0], b = found[i];
-        if (b != b || (kind == MAX ? b > a : b < a)) found[0] = b;
+    RL_SMALL_LOOP for (; i < n; i += VF) {
+        vf a = (vf)((vi)vkeep(row_load(x + i, n - i), n - i, best) ^ turn);
+        found[0] = vmax(a, found[0]);
+        nan |= (vi)(a != a);
     }
-    return found[0];
+    vf last = vmax(vmax(found[2], found[3]), vmax(found[1], found[0]));
+    for (int half = VF / 2; half; half /= 2)
+        for (int k = 0; k < half; k++) {
+            last[k] = last[k + half] > last[k] ? last[k + half] : last[k];
+            nan[k] |= nan[k + half];
+        }
+    float top = last[0];
+    if (nan[0]) return __builtin_nanf("");
+    return best != best ? best : kind == MAX ? top : -top;
 }
 
 // The sum of n floats: blocks in float, their sums in double.

@@ -99,7 +99,10 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
         if (wide)
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
                 rl_copy(&a.d[i], (const double *)from + i * stride, 8);
-        else LOAD_F[in->dtype](a.f, from, stride, n);
+        else if (in->dtype == RL_F32 && stride == 1 && !((uintptr_t)from & 3) && IS_FLOAT(low)) {
+            STORE_F[low](to, from, to_stride, n);
+            return;
+        } else LOAD_F[in->dtype](a.f, from, stride, n);
         if (IS_INT(low)) {
             int64_t least = INT_LOW[low], most = INT_HIGH[low];
             if (low == RL_BOOL)

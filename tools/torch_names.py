@@ -18,8 +18,6 @@ PAGE = ROOT / "docs" / "torch.md"
 
 # Why a name is refused. Only names that are not found are looked up.
 REFUSED = {
-    "a randomized method; linalg.svd serves": "pca_lowrank svd_lowrank",
-    "LAPACK's own form of a factorization; linalg.qr serves": "geqrf",
     "float16 has no complex form here; complex64 serves": "chalf",
     "an internal name; nn.functional.grid_sample serves": "grid_sampler_2d grid_sampler_3d",
     "an internal name; nn.functional.batch_norm serves": "native_batch_norm",
@@ -29,7 +27,6 @@ REFUSED = {
     "sparse tensors are not supported": "to_sparse",
 }
 REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
-REASONS |= {f"linalg.{name}": why for name, why in rushlight.linalg._REFUSED.items()}
 
 HEAD = """# PyTorch's names
 

@@ -17,7 +17,9 @@ from rushlight.core.tensor.tensor import Tensor
 assert _declared.__all__  # the import has run every declaration
 Function = Callable[..., Any]
 F: dict[str, Function] = PUBLIC  # the functions of torch's names
-STANDARD = "bool int8 int16 int32 int64 uint8 uint32 float32 float64 complex64 complex128".split()
+STANDARD = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
+).split()
 _NUMBERS = {bool: "b", int: "uifc", float: "fc", complex: "c"}
 _KINDS = {
     "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",

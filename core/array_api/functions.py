@@ -7,13 +7,11 @@ standard says array.
 from __future__ import annotations
 
 from collections import namedtuple
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from rushlight.core.array_api.common import F, Function, dtype_of, promoted
-from rushlight.core.array_api.complex import COMPLEX
 from rushlight.core.backends import HOST
 from rushlight.core.ops.declare import FFT as _T
 from rushlight.core.ops.declare import LINALG as _L
@@ -35,21 +33,25 @@ _BINARY = (
     "logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow "
     "remainder subtract"
 )
+# Where torch's functions take real numbers only.
+_COMPLEX: dict[str, Function] = {
+    "round": lambda z: F["complex"](F["round"](z.real), F["round"](z.imag)),
+    "sign": F["sgn"],
+}
 
 
 def _unary(name: str, fn: Function) -> Function:
     def call(x: Tensor, /) -> Any:
         if name in ("ceil", "floor", "round", "trunc") and x.dtype.kind in "ui":
             return x.clone()
-        return COMPLEX.get(name, fn)(x) if x.dtype.kind == "c" else fn(x)
+        return _COMPLEX.get(name, fn)(x) if x.dtype.kind == "c" else fn(x)
 
     return call
 
 
 def _binary(name: str, fn: Function) -> Function:
     def call(x1: Any, x2: Any, /) -> Any:
-        a, b = promoted(x1, x2)
-        return (COMPLEX.get(name, fn) if a.dtype.kind == "c" else fn)(a, b)
+        return fn(*promoted(x1, x2))
 
     return call
 
@@ -220,11 +222,16 @@ MAIN |= {
 # Reductions, searching, sorting, sets.
 
 
+def _sum_dtype(x: Tensor) -> Any:
+    """The dtype of sums of unsigned integers, uint64 where the device has it; else None."""
+    return "uint64" if x.dtype.kind == "u" and x.device is HOST else None
+
+
 def _reduction(name: str, fn: Function) -> Function:
     def call(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, **kw: Any) -> Any:
         over = _dims(axis, x)
-        if x.dtype.kind == "c" and name == "mean":
-            return F["sum"](x, over, keepdims) / prod(x.shape[d] for d in over)
+        if name == "sum" and kw.get("dtype") is None:
+            kw["dtype"] = _sum_dtype(x)
         x = x != 0 if name in ("all", "any", "count_nonzero") else x
         return fn(x, over, keepdim=keepdims, **kw)
 
@@ -253,7 +260,7 @@ def _cumulative(name: str, torch: str, first: str) -> Function:
         x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
     ) -> Any:
         axis = _one_dim(name, axis, x)
-        out = F[torch](x, axis, dtype=dtype)
+        out = F[torch](x, axis, dtype=dtype or _sum_dtype(x))
         if include_initial:
             one = [1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
             out = F["cat"]([F[first](one, dtype=out.dtype, device=x.device), out], axis)
@@ -264,7 +271,7 @@ def _cumulative(name: str, torch: str, first: str) -> Function:
 
 def _prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     for d in sorted(_dims(axis, x), reverse=True):
-        x = x.prod(d, keepdims, dtype=dtype)
+        x = x.prod(d, keepdims, dtype=dtype or _sum_dtype(x))
     return x
 
 
@@ -323,7 +330,6 @@ def _vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Any:
 
 
 def _matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    x = x.abs() if x.dtype.kind == "c" and ord not in ("nuc", 2, -2) else x
     return _L["matrix_norm"](x, "fro" if ord is None else ord, keepdim=keepdims)
 
 
@@ -355,10 +361,10 @@ LINALG |= {
     "solve": _solve,
     "svd": lambda x, /, *, full_matrices=True: _L["svd"](x, full_matrices),
     "trace": lambda x, /, *, offset=0, dtype=None: _L["diagonal"](x, offset=offset).sum(
-        -1, dtype=dtype
+        -1, dtype=dtype or _sum_dtype(x)
     ),
     "vector_norm": lambda x, /, *, axis=None, keepdims=False, ord=2: _L["vector_norm"](
-        x.abs() if x.dtype.kind == "c" else x, ord, axis, keepdims
+        x, ord, axis, keepdims
     ),
 }
 

@@ -111,6 +111,9 @@ def gelu_tanh(x: Array, out: Array) -> Array:
 
 def sigmoid(x: Array, out: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow: exp is only taken of what is not positive."""
+    if x.dtype.kind == "c":
+        np.reciprocal(1 + np.exp(-x), out=out)
+        return out
     e = np.exp(-np.abs(x))
     np.divide(np.where(x >= 0, x.dtype.type(1), e), 1 + e, out=out)
     return out
@@ -151,6 +154,12 @@ def whole(fn: Any) -> Any:
 def relu(x: Array, out: Array) -> Array:
     """max(x, 0); nan stays nan."""
     np.maximum(x, x.dtype.type(0), out=out)
+    return out
+
+
+def clamp(x: Array, low: Array, high: Array, out: Array) -> Array:
+    """x in [low, high]; nan where one is nan."""
+    np.minimum(np.maximum(x, low, out=out), high, out=out)
     return out
 
 

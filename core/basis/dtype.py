@@ -26,9 +26,11 @@ def _row(name: str, kind: str, store: Any, encoded: bool = False, gguf: int | No
 bool_ = _row("bool", "b", np.bool_)
 uint8 = _row("uint8", "u", np.uint8)
 int8 = _row("int8", "i", np.int8, gguf=24)
+uint16 = _row("uint16", "u", np.uint16)
 int16 = _row("int16", "i", np.int16, gguf=25)
 int32 = _row("int32", "i", np.int32, gguf=26)
 uint32 = _row("uint32", "u", np.uint32)
+uint64 = _row("uint64", "u", np.uint64)
 int64 = _row("int64", "i", np.int64, gguf=27)
 float16 = _row("float16", "f", np.float16, gguf=1)
 bfloat16 = _row("bfloat16", "f", np.uint16, encoded=True, gguf=30)
@@ -42,22 +44,22 @@ float8_e5m2 = _row("float8_e5m2", "f", np.uint8, encoded=True)
 DTYPES: dict[str, DType] = {
     d.name: d
     for d in (
-        bool_, uint8, int8, int16, int32, uint32, int64,
+        bool_, uint8, int8, uint16, int16, int32, uint32, int64, uint64,
         float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128,
         *(d for d in vars(quantized).values() if type(d) is DType),
     )
 }  # fmt: skip
 
 from_safetensors: dict[str, DType] = {
-    "BOOL": bool_, "U8": uint8, "I8": int8, "I16": int16, "I32": int32, "U32": uint32,
-    "I64": int64, "F16": float16, "BF16": bfloat16, "F32": float32, "F64": float64,
-    "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2,
+    "BOOL": bool_, "U8": uint8, "I8": int8, "U16": uint16, "I16": int16, "I32": int32,
+    "U32": uint32, "I64": int64, "U64": uint64, "F16": float16, "BF16": bfloat16,
+    "F32": float32, "F64": float64, "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2,
 }  # fmt: skip
 
 _NUMPY = {d.numpy: d for d in DTYPES.values() if not d.encoded and d.kind != "q"}
 _PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32, complex: complex64}
 PARTS = {complex64: float32, complex128: float64}  # the dtype of real and imaginary parts
-_BITS = {uint8: 8, int8: 8, int16: 16, int32: 32, uint32: 32, int64: 64}
+_BITS = {d: 8 * d.itemsize for d in DTYPES.values() if d.kind in "iu"}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 
 
@@ -118,8 +120,9 @@ def complex_of(dtype: DType) -> DType:
 def promote_types(a: DType, b: DType) -> DType:
     """The smallest dtype that holds both, by torch's rules.
 
-    float16 with bfloat16 gives float32. uint32 with a signed type gives int64 (torch leaves it
-    undefined). Raises TypeError for float8 with anything but itself, and for quantized blocks.
+    float16 with bfloat16 gives float32. uint16 and uint32 promote with other integers (torch leaves
+    it undefined). Raises TypeError for uint64 with a signed type, float8 with anything but itself,
+    and for quantized blocks.
     """
     if a is b:
         return a
@@ -139,6 +142,8 @@ def promote_types(a: DType, b: DType) -> DType:
     if a.kind == b.kind:
         return a if bits_a >= bits_b else b
     unsigned, signed = (bits_a, bits_b) if a.kind == "u" else (bits_b, bits_a)
+    if unsigned == 64:
+        raise TypeError(f"no promotion between {a.name} and {b.name}; convert one with .to()")
     return _SIGNED[max(signed, 2 * unsigned)]
 
 

@@ -99,7 +99,8 @@ def _as_strided(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepar
 _ELEMENTWISE = (
     *(n for n, op in REGISTRY.items() if op.infer.__module__.endswith((".unary", ".binary"))),
     "rope", "ravel_index", "solve", "solve_triangular", "cholesky", "lu", "qr", "svd", "eigh",
-    "det", "cofactor", "view_as_real", "view_as_complex", "derived",
+    "eig", "geqrf", "ldl", "ldl_solve", "det", "cofactor", "view_as_real", "view_as_complex",
+    "derived", "clamp",
 )  # fmt: skip
 _BY_DIM = (
     "cat", "sum", "amax", "amin", "any", "all", "argmax", "argmin", "cumsum", "argsort", "topk",

@@ -22,6 +22,31 @@ _IGNORED = ("layout", "pin_memory", "memory_format")  # they change no number
 _SEVERAL = ("dims", "size", "shape", "repeats", "axis")  # a list in place of the rest of arguments
 
 
+# Functions that read their inputs while they write: out= shares no memory with one.
+_APART = frozenset("cat gather index_select kthvalue masked_select take topk".split())
+# Functions whose out= has the dtype of the result.
+_EXACT = frozenset("aminmax complex gather index_select masked_select take".split())
+
+
+def _extent(x: Any) -> tuple[int, int]:
+    """The first byte of a tensor's memory and the one behind its last, in its storage."""
+    low, high = x.layout.extent
+    return low * x.dtype.itemsize, high * x.dtype.itemsize
+
+
+def _check_memory(name: str, out: Any, inputs: Any) -> None:
+    """Raise RuntimeError where `out` lies on an input, or on a part of one."""
+    for x in inputs:
+        if isinstance(x, list | tuple):
+            _check_memory(name, out, x)
+        elif is_tensor(x) and x.storage is out.storage and x.numel() and out.numel():
+            same = x.layout == out.layout and x.dtype is out.dtype
+            (a, b), (c, d) = _extent(x), _extent(out)
+            if a < d and c < b and (name in _APART or not same):
+                raise RuntimeError(f"{name}: unsupported operation: out= shares memory with an "
+                                   "input; clone() that first")  # fmt: skip
+
+
 def _write(name: str, out: Any, value: Any) -> Any:
     """`value` written to `out`, which takes its shape; several results to several tensors."""
     if not is_tensor(out):
@@ -32,7 +57,9 @@ def _write(name: str, out: Any, value: Any) -> Any:
         raise RuntimeError(f"{name}: out= is not differentiated; call it under no_grad, or without")
     if out.layout.repeats:
         raise RuntimeError(f"{name}: several elements of out= share one position; clone() it first")
-    if value.dtype.category > out.dtype.category:
+    if value.dtype.category > out.dtype.category or (
+        name in _EXACT and value.dtype is not out.dtype
+    ):
         raise TypeMismatch(f"{name}: {value.dtype.name} does not fit out={out.dtype.name}")
     if value.device is not out.device:
         raise ValueError(f"{name}: the result is on {value.device}, out= on {out.device}")
@@ -89,6 +116,9 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
                 check_arguments(fn.__name__, fn, args, {})
                 raise
         out = options.pop("out", None)
+        if out is not None:
+            for target in out if isinstance(out, list | tuple) else (out,):
+                _check_memory(fn.__name__, target, (*args, *options.values()))
         for name in [n for n in options if n in _IGNORED and n not in names]:
             del options[name]
         for name in [n for n in options if n in known and known[n] not in options]:

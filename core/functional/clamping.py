@@ -2,52 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
-from rushlight.core.jit import capture
-from rushlight.core.ops.binary import Binary, bitwise_or, gt, lt, maximum, minimum, where
-from rushlight.core.ops.common import TensorLike, is_tensor, operands
+from rushlight.core.basis.limits import iinfo
+from rushlight.core.ops.binary import CLAMP
+from rushlight.core.ops.common import TensorLike, constant, numbers, operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
-from rushlight.core.ops.unary import isnan, logical_not
-from rushlight.core.tensor.autograd import needs_gradient
-from rushlight.core.tensor.op import REGISTRY
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 
+def _given(x: Tensor, min: Any, max: Any) -> list[Tensor]:
+    """The operands of CLAMP."""
+    if min is None and max is None:
+        raise ValueError("clamp: give min, max or both")
+    # A bound that is not given lets everything through.
+    ends = (-math.inf if min is None else min, math.inf if max is None else max)
+    if x.dtype.kind == "f" and all(type(v) in (int, float) for v in ends):  # most calls
+        low, high = (constant(v, x.dtype, x.storage.device).expand(*x.shape) for v in ends)
+        return [x, low, high]
+    values = numbers("clamp", tuple(v for v in (x, min, max) if v is not None))
+    whole = operands("clamp", *values)
+    if len(whole) < 3:
+        at, kind = 1 if min is None else 2, whole[0].dtype
+        if kind.kind in "iub":
+            ends = (False, True) if kind.kind == "b" else (iinfo(kind).min, iinfo(kind).max)
+        whole.insert(at, whole[0].new_full((), ends[at - 1]).expand(*whole[0].shape))
+    return whole
+
+
 @public
 @method()
 def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """`x` limited to [min, max]; where min > max the result is max. One may be None."""
-    if min is None and max is None:
-        raise ValueError("clamp: give min, max or both")
-    if not needs_gradient(*(v for v in (x, min, max) if is_tensor(v))):  # type: ignore[arg-type]
-        low = x if min is None else maximum(x, min)
-        if max is None:
-            return low
-        if min is None or is_tensor(max) or capture.capturing():
-            return minimum(low, max)
-        # Over the first result: memory for another one costs more than the comparison.
-        fresh, bound = operands("clamp", low, max)
-        return REGISTRY["minimum"].inplace(fresh, bound)
-    # `where` instead of `maximum`: at a bound the whole gradient goes to x, as in torch.
-    if min is not None:
-        x = where(_outside(lt, x, min), min, x)
-    return x if max is None else where(_outside(gt, x, max), max, x)
+    """`x` limited to [min, max]; where min > max the result is max. One may be None.
+
+    At a bound the whole gradient goes to x, as in torch.
+    """
+    return CLAMP(*_given(x, min, max))
 
 
 @public
 @method()
 def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Limit the elements of `x` to [min, max], in place."""
-    return copy_(x, clamp(x, min, max))
-
-
-def _outside(compare: Binary, x: Tensor, bound: TensorLike) -> Tensor:
-    """Where the bound replaces `x`: beyond the bound, and where the bound is nan."""
-    beyond = compare(x, bound)
-    if is_tensor(bound):
-        return bitwise_or(beyond, isnan(bound))  # type: ignore[arg-type]
-    return beyond if bound == bound else logical_not(beyond)
+    whole = _given(x, min, max)
+    if whole[0].dtype is not x.dtype or whole[0].shape != x.shape:
+        return copy_(x, clamp(x, min, max))
+    return CLAMP.inplace(x, *whole[1:])

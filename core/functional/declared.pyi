@@ -92,6 +92,9 @@ from rushlight.core.functional.inplace import (
     subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as
     _op_triu_, true_divide_ as _op_true_divide_, trunc_ as _op_trunc_, xlogy_ as _op_xlogy_
 )
+from rushlight.core.functional.linalg.compact import (
+    geqrf as _op_geqrf
+)
 from rushlight.core.functional.linalg.products import (
     matrix_exp as _op_matrix_exp, matrix_power as _op_matrix_power, ormqr as _op_ormqr
 )
@@ -277,6 +280,9 @@ from rushlight.core.functional.fourier.parts import (
 )
 from rushlight.core.functional.fourier.spectra import (
     bartlett_window, blackman_window, hamming_window, hann_window, istft, kaiser_window, stft
+)
+from rushlight.core.functional.linalg.compact import (
+    geqrf, pca_lowrank, svd_lowrank
 )
 from rushlight.core.functional.linalg.factorizations import (
     lu_unpack
@@ -510,8 +516,8 @@ __all__ = [
     "erfc_", "erfinv", "exp", "exp2", "exp2_", "exp_", "expand", "expand_copy", "expm1", "expm1_",
     "eye", "fill", "fill_", "fix", "fix_", "flatten", "flip", "fliplr", "flipud", "float_power",
     "floor", "floor_", "floor_divide", "fmax", "fmin", "fmod", "frac", "frac_", "frexp", "full",
-    "full_like", "gather", "gcd", "gcd_", "ge", "gelu", "ger", "get_device", "gradient", "greater",
-    "greater_equal", "gt", "hamming_window", "hann_window", "hardshrink", "heaviside",
+    "full_like", "gather", "gcd", "gcd_", "ge", "gelu", "geqrf", "ger", "get_device", "gradient",
+    "greater", "greater_equal", "gt", "hamming_window", "hann_window", "hardshrink", "heaviside",
     "hinge_embedding_loss", "histc", "histogram", "histogramdd", "householder_product", "hsplit",
     "hstack", "hypot", "i0", "i0_", "igamma", "igammac", "imag", "index_add", "index_copy",
     "index_fill", "index_put", "index_put_", "index_reduce", "index_select", "inner", "inverse",
@@ -530,21 +536,21 @@ __all__ = [
     "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "neg_", "negative",
     "negative_", "nextafter", "nonzero", "nonzero_async", "nonzero_static", "norm", "normal",
     "not_equal", "numel", "ones", "ones_like", "ormqr", "outer", "pad", "pairwise_distance",
-    "pdist", "permute", "permute_copy", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson",
-    "poisson_nll_loss", "polar", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr",
-    "quantile", "rad2deg", "rad2deg_", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm", "ravel", "real", "reciprocal", "reciprocal_", "relu", "relu_",
-    "remainder", "renorm", "repeat", "repeat_interleave", "reshape", "resize_as_", "resolve_conj",
-    "resolve_neg", "rms_norm", "roll", "rope", "rot90", "round", "round_", "row_stack", "rsqrt",
-    "rsqrt_", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
-    "select", "select_copy", "select_scatter", "selu", "sgn", "sigmoid", "sigmoid_", "sign",
-    "signbit", "silu", "sin", "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice", "slice_copy",
-    "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy", "split_with_sizes",
-    "split_with_sizes_copy", "sqrt", "sqrt_", "square", "square_", "squeeze", "squeeze_copy",
-    "stack", "std", "std_mean", "stft", "sub", "sub_", "subtract", "sum", "svd", "swapaxes",
-    "swapdims", "t", "t_copy", "take", "take_along_dim", "tan", "tan_", "tanh", "tanh_",
-    "tensor_split", "tensordot", "threshold", "tile", "topk", "trace", "transpose",
-    "transpose_copy", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices",
+    "pca_lowrank", "pdist", "permute", "permute_copy", "pinverse", "pixel_shuffle",
+    "pixel_unshuffle", "poisson", "poisson_nll_loss", "polar", "polygamma", "positive", "pow",
+    "prelu", "prod", "put", "qr", "quantile", "rad2deg", "rad2deg_", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "ravel", "real", "reciprocal", "reciprocal_",
+    "relu", "relu_", "remainder", "renorm", "repeat", "repeat_interleave", "reshape", "resize_as_",
+    "resolve_conj", "resolve_neg", "rms_norm", "roll", "rope", "rot90", "round", "round_",
+    "row_stack", "rsqrt", "rsqrt_", "rsub", "scalar_tensor", "scatter", "scatter_add",
+    "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter", "selu", "sgn",
+    "sigmoid", "sigmoid_", "sign", "signbit", "silu", "sin", "sin_", "sinc", "sinc_", "sinh",
+    "sinh_", "slice", "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split",
+    "split_copy", "split_with_sizes", "split_with_sizes_copy", "sqrt", "sqrt_", "square", "square_",
+    "squeeze", "squeeze_copy", "stack", "std", "std_mean", "stft", "sub", "sub_", "subtract", "sum",
+    "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "t_copy", "take", "take_along_dim", "tan",
+    "tan_", "tanh", "tanh_", "tensor_split", "tensordot", "threshold", "tile", "topk", "trace",
+    "transpose", "transpose_copy", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices",
     "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "trunc_", "unbind",
     "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique", "unique_consecutive",
     "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze",
@@ -831,6 +837,7 @@ class Declared(Meta):
     ge_ = _op_ge_
     gelu = _op_gelu
     geometric_ = _op_geometric_
+    geqrf = _op_geqrf
     ger = _op_outer
     get_device = _op_get_device
     greater = _op_gt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.dtype import PARTS, DType, as_dtype, int64
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.binary import where
@@ -23,14 +23,14 @@ from rushlight.core.ops.reduce import (
     kept_shape,
     widened,
 )
-from rushlight.core.ops.unary import abs, exp, isfinite, log, sqrt, square
+from rushlight.core.ops.unary import abs, exp, isfinite, log, sqrt, square, turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 
 def _mean_input(name: str, x: Tensor) -> Tensor:
-    if not x.dtype.is_floating_point:
+    if x.dtype.kind not in "fc":
         raise TypeMismatch(
             f"{name}: {x.dtype.name} is not a floating dtype; use x.float().{name}()"
         )
@@ -58,7 +58,16 @@ def var(
 
     correction: 1 by default, 0 for `unbiased=False`, which may also stand in the place of `dim`.
     """
-    return _var(_mean_input("var", x), dim, unbiased, correction, keepdim).to(x.dtype)
+    return _var(_mean_input("var", x), dim, unbiased, correction, keepdim).to(_part(x))
+
+
+def _part(x: Tensor) -> DType:
+    return PARTS.get(x.dtype, x.dtype)
+
+
+def _square(x: Tensor) -> Tensor:
+    """|x| squared."""
+    return square(x) if x.dtype.kind == "f" else (x * turned(x)).real
 
 
 def _var(
@@ -72,7 +81,7 @@ def _var(
     dims = dims_of("var", dim, x)
     count = max(count_of(x, dims) - less, 0)
     wide = widened(x)
-    total = SUM(square(wide - mean(wide, dims, True)), dim=dims, keepdim=keepdim)
+    total = SUM(_square(wide - mean(wide, dims, True)), dim=dims, keepdim=keepdim)
     return total / count
 
 
@@ -83,7 +92,7 @@ def std(
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
     """Standard deviation over `dim`: the square root of `var`."""
-    return _root(_var(_mean_input("std", x), dim, unbiased, correction, keepdim), 2).to(x.dtype)
+    return _root(_var(_mean_input("std", x), dim, unbiased, correction, keepdim), 2).to(_part(x))
 
 
 def _root(x: Tensor, p: float) -> Tensor:
@@ -118,19 +127,21 @@ def norm(
     if math.isinf(p):
         return (amax if p > 0 else amin)(abs(x), dim, keepdim)
     dims, wide = dims_of("norm", dim, x), widened(x)
+    if x.dtype.kind == "c" and p != 2:
+        wide = x = abs(x)
     if p == 0:
         # The count keeps the graph, with gradient zero, as in torch.
         return SUM(where(wide != 0, 1.0, wide * 0), dim=dims, keepdim=keepdim).to(x.dtype)
     if p == 1:
         return SUM(abs(wide), dim=dims, keepdim=keepdim).to(x.dtype)
-    parts = square(wide) if p == 2 else _power(wide, p) if p > 0 else abs(wide) ** p
-    return _root(SUM(parts, dim=dims, keepdim=keepdim), p).to(x.dtype)
+    parts = _square(wide) if p == 2 else _power(wide, p)
+    return _root(SUM(parts, dim=dims, keepdim=keepdim), p).to(_part(x))
 
 
 def _power(x: Tensor, p: float) -> Tensor:
     """|x| ** p, with gradient zero at zero also where p < 1 makes it infinite, as in torch."""
     zero = x == 0
-    return (abs(x.masked_fill(zero, 1)) ** p).masked_fill(zero, 0)
+    return (abs(x.masked_fill(zero, 1)) ** p).masked_fill(zero, 0 if p > 0 else math.inf)
 
 
 @network

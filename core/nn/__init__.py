@@ -37,6 +37,8 @@ from rushlight.core.nn.layers.criteria import *  # noqa: F403
 from rushlight.core.nn.layers.criteria import __all__ as _criteria
 from rushlight.core.nn.layers.folding import *  # noqa: F403
 from rushlight.core.nn.layers.folding import __all__ as _folding
+from rushlight.core.nn.layers.lazy import *  # noqa: F403
+from rushlight.core.nn.layers.lazy import __all__ as _lazy
 from rushlight.core.nn.layers.nonlinear import *  # noqa: F403
 from rushlight.core.nn.layers.nonlinear import __all__ as _nonlinear
 from rushlight.core.nn.layers.output import *  # noqa: F403
@@ -90,7 +92,7 @@ __all__ = [
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "modules",
     "parameter", "utils",
-    *_criteria, *_folding, *_nonlinear, *_output, *_pooling,
+    *_criteria, *_folding, *_lazy, *_nonlinear, *_output, *_pooling,
 ]  # fmt: skip
 
 

@@ -127,18 +127,18 @@ def _minus(c: Context, g: Tensor) -> Tensor:
 
 
 def _share(g: Tensor, x: Tensor, other: Tensor) -> Tensor:
-    # Equal operands get half of the gradient each, as in torch.
-    return g * ((x > other).to(g.dtype) + (x == other).to(g.dtype) * 0.5)
+    # As in torch: half of the gradient each where they are equal, all of it where one is nan.
+    return g * (1 - (x < other).to(g.dtype) - (x == other).to(g.dtype) * 0.5)
 
 
 def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
     # A power of zero has gradient zero, even at a = 0 where a ** -1 is infinite.
-    return where(b == 0, 0.0, g * b * pow(a, where(b == 0, 1.0, b - 1)))
+    return where(b == 0, 0.0, g * turned(b * pow(a, where(b == 0, 1.0, b - 1))))
 
 
 def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     # 0 ** b is constant for b >= 0, although log 0 is -inf.
-    return where((a == 0) & (b >= 0), 0.0, g * y * log(where(a == 0, 1.0, a)))
+    return where((a == 0) & (b.real >= 0), 0.0, g * turned(y * log(where(a == 0, 1.0, a))))
 
 
 def _same(wgsl: str) -> dict[str, str]:
@@ -260,7 +260,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
 @method("pow", "__pow__")
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
     """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
-    if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind == "f":  # type: ignore[union-attr]
+    if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind in "fc":  # type: ignore[union-attr]
         return square(a)  # type: ignore[arg-type]
     return _pow(a, b)
 
@@ -322,6 +322,27 @@ def _where_b(c: Context, g: Tensor, cond: Tensor) -> Tensor:
 
 
 WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_where_b, 0)))
+
+
+def _clamp_x(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x >= low) & (x <= high), g, 0.0)  # at a bound all of it, as in torch
+
+
+def _clamp_low(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x < low) & (low < high), g, 0.0)
+
+
+def _clamp_high(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x > high) | (low > high), g, 0.0)
+
+
+elementwise("clamp", 3, special.clamp, {
+    **_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"
+})  # fmt: skip
+# x in [low, high], high where they cross.
+CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
+    rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
+))  # fmt: skip
 
 
 @public

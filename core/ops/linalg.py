@@ -1,15 +1,19 @@
 """Factorizations and solutions of matrices (..., m, n), on `cpu` by LAPACK; with gradients.
 
 An op has one result, so what belongs together lies side by side in it, and the functions of
-core/functional/linalg/ take it apart. Gradients are those of torch's FunctionsManual; Giles
-(2008), "Collected matrix derivative results", and Walter and Lehmann (2010) derive them. All are
-written in ops, so that second derivatives follow.
+core/functional/linalg/ take it apart. Gradients are those of torch's FunctionsManual, of complex
+numbers too; Giles (2008), "Collected matrix derivative results", and Walter and Lehmann (2010)
+derive them. All are written in ops, so that second derivatives follow.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.dtype import PARTS
+from rushlight.core.ops.complex import view_as_complex
+from rushlight.core.ops.reduce import widened
+from rushlight.core.ops.unary import turned
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -19,8 +23,8 @@ _INF = float("inf")
 
 
 def _solve_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    b = SOLVE(a.mT, g, **c.attrs)
-    return -(b @ x.mT), b
+    b = SOLVE(a.mH, g, **c.attrs)
+    return -(b @ x.mH), b
 
 
 # a^-1 b of (..., n, n) and (..., n, k).
@@ -29,8 +33,8 @@ SOLVE = Op("solve", infer=lambda a, b, check: b.fresh(), joint=rule(_solve_grad,
 
 def _triangular_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     upper, unit, full = (c.attrs[n] for n in ("upper", "unit", "full"))
-    b = SOLVE_TRIANGULAR(a.mT, g, upper=not upper, unit=unit, full=full)
-    found = -(b @ x.mT)
+    b = SOLVE_TRIANGULAR(a.mH, g, upper=not upper, unit=unit, full=full)
+    found = -(b @ x.mH)
     if full:
         return found, b
     return (found.triu(int(unit)) if upper else found.tril(-int(unit))), b
@@ -48,13 +52,13 @@ def _halved(x: Tensor) -> Tensor:
 
 
 def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
-    phi = _halved((lower.mT @ g.tril()).tril())
-    half = SOLVE_TRIANGULAR(lower.mT, phi, upper=True, unit=False, full=False)
-    found = SOLVE_TRIANGULAR(lower.mT, half.mT, upper=True, unit=False, full=False)
-    return (found + found.mT) * 0.5
+    phi = (lower.mH @ g.tril()).tril()
+    phi = (phi + phi.mH - phi.diagonal(0, -2, -1).diag_embed()) * 0.5
+    half = SOLVE_TRIANGULAR(lower.mH, phi, upper=True, unit=False, full=False)
+    return SOLVE_TRIANGULAR(lower.mH, half.mH, upper=True, unit=False, full=False).mH
 
 
-# The lower triangle l with l l^T = a, of which the lower triangle is read.
+# The lower triangle l with l l^H = a, of which the lower triangle is read.
 CHOLESKY = Op("cholesky", infer=lambda a, check: a.fresh(), grads=(rule(_cholesky_grad, "out"),))
 
 
@@ -67,10 +71,10 @@ def _lu_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     if c.attrs["pivot"] or out.shape[-1] != n + 2:
         raise RuntimeError("lu: only square matrices that are not permuted have a gradient here")
     g, x = g[..., :n], out[..., :n]
-    below = x.tril(-1).mT @ g.tril(-1) + g
-    inner = below.tril(-1) + (g.triu() @ x.triu().mT).triu()
-    inner = SOLVE_TRIANGULAR(x.mT, inner, upper=True, unit=True, full=False)
-    return SOLVE_TRIANGULAR(x.triu(), inner.mT, upper=True, unit=False, full=False).mT
+    below = x.tril(-1).mH @ g.tril(-1) + g
+    inner = below.tril(-1) + (g.triu() @ x.triu().mH).triu()
+    inner = SOLVE_TRIANGULAR(x.mH, inner, upper=True, unit=True, full=False)
+    return SOLVE_TRIANGULAR(x.triu(), inner.mH, upper=True, unit=False, full=False).mH
 
 
 # Of (..., m, n): l below the diagonal and u, n columns; the row that each row was swapped with; and
@@ -92,9 +96,9 @@ def _qr_grad(c: Context, g: Tensor, out: Tensor) -> Any:
         raise RuntimeError(f"qr: {meta.shape}: q and r have no gradient where q has columns beyond "
                            "those of the matrix; use mode='reduced'")  # fmt: skip
     q, r, gq, gr = out[..., :m].mT, out[..., m:], g[..., :m].mT, g[..., m:]
-    x = (gr @ r.mT - q.mT @ gq).triu()
-    right = gq + q @ _halved(x + x.mT)
-    return SOLVE_TRIANGULAR(r, right.mT, upper=True, unit=False, full=False).mT
+    x = (gr @ r.mH - q.mH @ gq).triu()
+    right = gq + q @ _halved(x + x.mH)
+    return SOLVE_TRIANGULAR(r, right.mH, upper=True, unit=False, full=False).mH
 
 
 # q transposed, (k, m), and r, (k, n).
@@ -111,20 +115,28 @@ def _svd_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     assert meta is not None
     m, n = meta.shape[-2:]
     k = min(m, n)
-    u, s, vh = out[..., :k, :m].mT, out[..., :k, m], out[..., :k, m + 1 :]
+    u, s, vh = out[..., :k, :m].mT, out[..., :k, m].real, out[..., :k, m + 1 :]
     gu, gs, gvh = g[..., :k, :m].mT, g[..., :k, m], g[..., :k, m + 1 :]
     # Equal values leave the vectors open; a function of what they span gives 0 / 0 there.
     gap = _gaps(s * s)
-    x, y = u.mT @ gu, vh @ gvh.mT
-    middle = (x - x.mT) / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * ((y - y.mT) / gap)
+    x, y = u.mH @ gu, vh @ gvh.mH
+    x, y = x - x.mH, y - y.mH
+    middle = x / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * (y / gap)
+    if g.dtype.is_complex:  # the phases of a pair are one
+        gs = gs + _over(x.diagonal(0, -2, -1), s * 2)
     found = u @ (middle + gs.diag_embed()) @ vh
     if m > k:
-        rest = gu / s.unsqueeze(-2)
-        found = found + (rest - u @ (u.mT @ rest)) @ vh
+        rest = _over(gu, s.unsqueeze(-2))
+        found = found + (rest - u @ (u.mH @ rest)) @ vh
     if n > k:
-        rest = gvh / s.unsqueeze(-1)
-        found = found + u @ (rest - (rest @ vh.mT) @ vh)
+        rest = _over(gvh, s.unsqueeze(-1))
+        found = found + u @ (rest - (rest @ vh.mH) @ vh)
     return found
+
+
+def _over(g: Tensor, s: Tensor) -> Tensor:
+    """g / s; 0 where g is 0, for vectors that nothing depends on."""
+    return (g / s).masked_fill(g == 0, 0)
 
 
 def _gaps(s: Tensor) -> Tensor:
@@ -142,12 +154,41 @@ def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
 
 
 def _eigh_grad(c: Context, g: Tensor, out: Tensor) -> Any:
-    v, w, gv, gw = out[..., :-1], out[..., -1], g[..., :-1], g[..., -1]
-    return v @ (gw.diag_embed() + (v.mT @ gv) / _gaps(w)) @ v.mT
+    v, w, gv, gw = out[..., :-1], out[..., -1].real, g[..., :-1], g[..., -1]
+    return v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
 
 
 # The eigenvectors as columns, and the eigenvalues as one more; one triangle is read.
 EIGH = Op("eigh", infer=_infer_eigh, grads=(rule(_eigh_grad, "out"),))
+
+
+def _infer_eig(a: Meta) -> Meta:
+    return a.fresh((*a.shape[:-1], a.shape[-1] + 1, 2), PARTS.get(a.dtype, a.dtype))
+
+
+def _eig_grad(c: Context, g: Tensor, out: Tensor) -> Any:
+    g, out = (view_as_complex(widened(t)) for t in (g, out))
+    v, w, gv, gw = out[..., :-1], out[..., -1], g[..., :-1], g[..., -1]
+    # The vectors have length one: what changes it is taken away.
+    x = v.mH @ gv
+    x = x - (v.mH @ v) * x.diagonal(0, -2, -1).real.unsqueeze(-2)
+    found = SOLVE(v.mH, (gw.diag_embed() + x / _gaps(w.conj())) @ v.mH, check=False)
+    meta = c.inputs[0]
+    assert meta is not None
+    return found if meta.dtype.is_complex else found.real.to(meta.dtype)
+
+
+# The same of any square matrix, as parts of complex numbers.
+EIG = Op("eig", infer=_infer_eig, grads=(rule(_eig_grad, "out"),))
+
+# Householder's vectors below r, transposed, and their factors as one more row.
+GEQRF = Op("geqrf", infer=lambda a: a.fresh((*a.shape[:-2], a.shape[-1] + 1, a.shape[-2])),
+           differentiable=False)  # fmt: skip
+# Of symmetric or Hermitian matrices by Bunch and Kaufman (1977): l below the diagonal with the
+# blocks of one or two rows of d; as one more column the rows that were swapped, as LAPACK notes it.
+LDL = Op("ldl", infer=lambda a, hermitian: a.fresh((*a.shape[:-1], a.shape[-1] + 1)),
+         differentiable=False)  # fmt: skip
+LDL_SOLVE = Op("ldl_solve", infer=lambda a, pivots, b, hermitian: b.fresh(), differentiable=False)
 
 
 def _infer_pinv(a: Meta, atol: Meta, rtol: Meta, *, hermitian: bool) -> Meta:
@@ -156,30 +197,32 @@ def _infer_pinv(a: Meta, atol: Meta, rtol: Meta, *, hermitian: bool) -> Meta:
 
 def _pinv_grad(c: Context, g: Tensor, a: Tensor, p: Tensor) -> Any:
     # Golub and Pereyra (1973): the rank does not change near a.
-    gt = g.mT
+    gt = g.mH
     if a.shape[-2] <= a.shape[-1]:
         k = gt @ p
-        kp = k @ p.mT
-        return -((p @ k).mT) + kp - (a @ p) @ kp + (p.mT @ p) @ (gt - k @ a)
+        kp = k @ p.mH
+        return -((p @ k).mH) + kp - (a @ p) @ kp + (p.mH @ p) @ (gt - k @ a)
     k = p @ gt
-    pk = p.mT @ k
-    return -((k @ p).mT) + (gt - a @ k) @ p @ p.mT + pk - (pk @ p) @ a
+    pk = p.mH @ k
+    return -((k @ p).mH) + (gt - a @ k) @ p @ p.mH + pk - (pk @ p) @ a
 
 
 # The pseudoinverse; singular values up to the larger of atol and rtol times the largest are zeros.
 PINV = Op("pinv", infer=_infer_pinv, grads=(
     rule(_pinv_grad, 0, "out"),
-    *(rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape)) for i in (1, 2)),
+    *(rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape, dtype=c.inputs[i].dtype))
+      for i in (1, 2)),
 ))  # fmt: skip
 
 
 def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:
+    out = turned(out)
     inner = (g * out).sum((-2, -1), keepdim=True)
     one = a.new_ones(a.shape[-1]).diag_embed()
-    return SOLVE(a.mT, inner * one - g.mT @ out, check=False)
+    return SOLVE(a.mH, inner * one - g.mT @ out, check=False)
 
 
 DET: Op = Op("det", infer=lambda a: a.fresh(a.shape[:-2]),
-         grads=(rule(lambda c, g, a: g.unsqueeze(-1).unsqueeze(-1) * COFACTOR(a), 0),))  # fmt: skip
+         grads=(rule(lambda c, g, a: g[..., None, None] * turned(COFACTOR(a)), 0),))  # fmt: skip
 # The gradient of the determinant, of a singular matrix too. Its own is there for the others.
 COFACTOR: Op = Op("cofactor", infer=lambda a: a.fresh(), grads=(rule(_cofactor_grad, 0, "out"),))

@@ -9,10 +9,11 @@ import numpy as np
 from rushlight.core.backends import Device, Generator, drawing
 from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
-from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.dtype import PARTS, DType, as_dtype, int64
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
 from rushlight.core.jit import capture
+from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.creation import sizes
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Meta, Op
@@ -60,6 +61,12 @@ def _draw(
     return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
 
 
+def _pairs(shape: tuple[int, ...], dtype: DType | str | None) -> tuple[tuple[int, ...], Any]:
+    """The shape and dtype of the parts, where a complex dtype is asked for."""
+    found = as_dtype(dtype)
+    return ((*shape, 2), PARTS[found]) if found in PARTS else (shape, found)
+
+
 def _float(name: str, dtype: DType | str | None) -> DType:
     found = as_dtype(dtype)
     if not found.is_floating_point:
@@ -75,9 +82,13 @@ def rand(
     generator: Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform numbers in [0, 1): the top 24 bits of one Philox word per element."""
-    shape = sizes("rand", size)
-    out = _draw(RAND, shape, 1, _float("rand", dtype), device, generator)
+    """Uniform numbers in [0, 1): the top 24 bits of one Philox word per element.
+
+    Complex ones have such parts.
+    """
+    shape, part = _pairs(sizes("rand", size), dtype)
+    out = _draw(RAND, shape, 1, _float("rand", part), device, generator)
+    out = view_as_complex(out) if as_dtype(dtype) in PARTS else out
     return out.requires_grad_() if requires_grad else out
 
 
@@ -89,9 +100,13 @@ def randn(
     generator: Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal numbers of mean 0 and variance 1 (Box and Muller, 1958), two words per element."""
-    shape = sizes("randn", size)
-    out = _draw(RANDN, shape, 2, _float("randn", dtype), device, generator)
+    """Normal numbers of mean 0 and variance 1 (Box and Muller, 1958), two words per element.
+
+    The parts of complex ones have variance 1/2.
+    """
+    shape, part = _pairs(sizes("randn", size), dtype)
+    out = _draw(RANDN, shape, 2, _float("randn", part), device, generator)
+    out = view_as_complex(out * 0.5**0.5) if as_dtype(dtype) in PARTS else out
     return out.requires_grad_() if requires_grad else out
 
 

@@ -123,6 +123,7 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 @method()
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether any element over `dim` is non-zero (nan counts as non-zero)."""
+    x = x != 0 if x.dtype.kind == "c" else x
     return ANY(x, dim=normalize_dims("any", dim, x.shape), keepdim=keepdim)
 
 
@@ -130,6 +131,7 @@ def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 @method()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether all elements over `dim` are non-zero (nan counts as non-zero)."""
+    x = x != 0 if x.dtype.kind == "c" else x
     return ALL(x, dim=normalize_dims("all", dim, x.shape), keepdim=keepdim)
 
 

@@ -41,7 +41,10 @@ def turned(x: Tensor) -> Tensor:
     return CONJ(x) if x.dtype.kind == "c" else x
 
 
-def _direction(x: Tensor) -> Tensor:
+_turned: Any = turned  # of a rule's operands, whose types it does not say
+
+
+def direction(x: Tensor) -> Tensor:
     """x / |x|, 0 at 0."""
     if x.dtype.kind != "c":
         return sign(x)
@@ -131,7 +134,7 @@ abs = unary(
     np.absolute,
     {**dict.fromkeys("fiu", "abs(a)"), "int64": "select(a, sub_64(0, a), a < 0)"},
     "|x|.",
-    rule(lambda c, g, x: g * _direction(x), X),
+    rule(lambda c, g, x: g * direction(x), X),
     cast=False,
     also=("__abs__",),
 )
@@ -149,7 +152,7 @@ square = unary(
     np.square,
     {**dict.fromkeys("fiu", "a * a"), "int64": "mul_64(a, a)"},
     "x * x.",
-    rule(lambda c, g, x: g * (x * 2), X),
+    rule(lambda c, g, x: g * (_turned(x) * 2), X),
     cast=False,
     boolean=int64,
 )
@@ -192,69 +195,95 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     return found
 
 
-exp = unary("exp", np.exp, "exp_f(a)", "e ** x.", rule(lambda c, g, y: g * y, OUT))
+exp = unary("exp", np.exp, "exp_f(a)", "e ** x.", rule(lambda c, g, y: g * _turned(y), OUT))
 expm1 = unary(
-    "expm1", np.expm1, "expm1_f(a)", "e ** x - 1.", rule(lambda c, g, y: g * (y + 1), OUT)
+    "expm1", np.expm1, "expm1_f(a)", "e ** x - 1.", rule(lambda c, g, y: g * (_turned(y) + 1), OUT)
 )
 log = unary(
-    "log", np.log, "log_f(a)", "Natural logarithm; nan below zero.", rule(lambda c, g, x: g / x, X)
+    "log",
+    np.log,
+    "log_f(a)",
+    "Natural logarithm; nan below zero.",
+    rule(lambda c, g, x: g / _turned(x), X),
 )
-log1p = unary("log1p", np.log1p, "log1p_f(a)", "log(1 + x).", rule(lambda c, g, x: g / (x + 1), X))
+log1p = unary(
+    "log1p", np.log1p, "log1p_f(a)", "log(1 + x).", rule(lambda c, g, x: g / (_turned(x) + 1), X)
+)
 log2 = unary(
-    "log2", np.log2, "log2_f(a)", "log base 2.", rule(lambda c, g, x: g / (x * math.log(2)), X)
+    "log2",
+    np.log2,
+    "log2_f(a)",
+    "log base 2.",
+    rule(lambda c, g, x: g / (_turned(x) * math.log(2)), X),
 )
 log10 = unary(
-    "log10", np.log10, "log10_f(a)", "log base 10.", rule(lambda c, g, x: g / (x * math.log(10)), X)
+    "log10",
+    np.log10,
+    "log10_f(a)",
+    "log base 10.",
+    rule(lambda c, g, x: g / (_turned(x) * math.log(10)), X),
 )
-sqrt = unary("sqrt", np.sqrt, "sqrt_f(a)", "Square root.", rule(lambda c, g, y: g / (y * 2), OUT))
+sqrt = unary(
+    "sqrt", np.sqrt, "sqrt_f(a)", "Square root.", rule(lambda c, g, y: g / (_turned(y) * 2), OUT)
+)
 rsqrt = unary("rsqrt", special.rsqrt, "rsqrt_f(a)", "1 / sqrt(x).",
-              rule(lambda c, g, y: g * (y * y * y * -0.5), OUT))  # fmt: skip
+              rule(lambda c, g, y: g * _turned(y * y * y * -0.5), OUT))  # fmt: skip
 reciprocal = unary(
     "reciprocal",
     np.reciprocal,
     "reciprocal_f(a)",
     "1 / x.",
-    rule(lambda c, g, y: -g * (y * y), OUT),
+    rule(lambda c, g, y: -g * _turned(y * y), OUT),
 )
-sin = unary("sin", np.sin, "sin_f(a)", "Sine of x radians.", rule(lambda c, g, x: g * cos(x), X))
+sin = unary(
+    "sin", np.sin, "sin_f(a)", "Sine of x radians.", rule(lambda c, g, x: g * _turned(cos(x)), X)
+)
 cos: Unary = unary(
-    "cos", np.cos, "cos_f(a)", "Cosine of x radians.", rule(lambda c, g, x: -g * sin(x), X)
+    "cos", np.cos, "cos_f(a)", "Cosine of x radians.", rule(lambda c, g, x: -g * _turned(sin(x)), X)
 )
 tan = unary(
-    "tan", np.tan, "tan_f(a)", "Tangent of x radians.", rule(lambda c, g, y: g * (y * y + 1), OUT)
+    "tan",
+    np.tan,
+    "tan_f(a)",
+    "Tangent of x radians.",
+    rule(lambda c, g, y: g * _turned(y * y + 1), OUT),
 )
 asin = unary(
-    "asin", np.arcsin, "asin_f(a)", "Inverse sine.", rule(lambda c, g, x: g * rsqrt(1 - x * x), X)
+    "asin",
+    np.arcsin,
+    "asin_f(a)",
+    "Inverse sine.",
+    rule(lambda c, g, x: g * _turned(rsqrt(1 - x * x)), X),
 )
-acos = unary(
-    "acos",
-    np.arccos,
-    "acos_f(a)",
-    "Inverse cosine.",
-    rule(lambda c, g, x: -g * rsqrt(1 - x * x), X),
-)
+acos = unary("acos", np.arccos, "acos_f(a)", "Inverse cosine.",
+             rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X))  # fmt: skip
 atan = unary(
-    "atan", np.arctan, "atan_f(a)", "Inverse tangent.", rule(lambda c, g, x: g / (x * x + 1), X)
+    "atan",
+    np.arctan,
+    "atan_f(a)",
+    "Inverse tangent.",
+    rule(lambda c, g, x: g / _turned(x * x + 1), X),
 )
-sinh = unary("sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.", rule(lambda c, g, x: g * cosh(x), X))
-cosh: Unary = unary(
-    "cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X)
-)
+sinh = unary("sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.",
+             rule(lambda c, g, x: g * _turned(cosh(x)), X))  # fmt: skip
+cosh: Unary = unary("cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.",
+                    rule(lambda c, g, x: g * _turned(sinh(x)), X))  # fmt: skip
 tanh = unary(
-    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT),
-    networks=True,
+    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.",
+    rule(lambda c, g, y: g * _turned(1 - y * y), OUT), networks=True,
 )  # fmt: skip
 erf = unary("erf", special.erf, "erf_f(a)", "The error function.",
             rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip
 sigmoid = unary("sigmoid", special.sigmoid, "sigmoid_f(a)", "1 / (1 + exp(-x)).",
-                rule(lambda c, g, y: g * (y * (1 - y)), OUT), networks=True)  # fmt: skip
+                rule(lambda c, g, y: g * _turned(y * (1 - y)), OUT), networks=True)  # fmt: skip
 relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"}, "max(x, 0).",
              rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
 
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
-    return g * (s * (x * (1 - s) + 1))
+    found: Tensor = g * _turned(s * (x * (1 - s) + 1))
+    return found
 
 
 def _gelu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:

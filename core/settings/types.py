@@ -1,4 +1,7 @@
-"""Types by dtype, as in older programs: `rl.LongTensor([1, 2])`, `isinstance(x, rl.ByteTensor)`."""
+"""Types by dtype, as in older programs: `rl.LongTensor([1, 2])`, `isinstance(x, rl.ByteTensor)`.
+
+And torch's memory formats, which arguments may name: memory is row-major all the same.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,17 @@ from rushlight.core.functional.queries import LEGACY
 from rushlight.core.tensor.convert import of_sizes_or_values
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = list(LEGACY.values())
+
+class memory_format(str):
+    """A memory format; it changes no number and no memory."""
+
+    def __repr__(self) -> str:
+        return f"rushlight.{self}"
+
+
+_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+globals().update({_name: memory_format(_name) for _name in _FORMATS})
+__all__ = [*LEGACY.values(), "memory_format", *_FORMATS]
 
 
 class _Typed(type):

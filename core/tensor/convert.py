@@ -17,6 +17,7 @@ from rushlight.core.basis.dtype import (
     get_default_dtype,
     int64,
     of_scalar,
+    uint64,
 )
 from rushlight.core.basis.errors import RangeError
 from rushlight.core.basis.layout import Size
@@ -68,7 +69,7 @@ def tensor(
     if isinstance(data, Tensor):
         out = data.detach().clone()
     else:
-        array = _array(data)
+        array = _array(data, dtype)
         if dtype is not None and array.size and not isinstance(data, (np.ndarray, np.generic)):
             if as_dtype(dtype).kind in "ui":
                 for bound in (array.min(), array.max()):
@@ -78,20 +79,31 @@ def tensor(
             capture.made_from_values(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = get_default_dtype()
-        if dtype is None and isinstance(_leaf(data), complex):
+        if (
+            dtype is None
+            and array.dtype.kind == "c"
+            and isinstance(_leaf(data), (float, int, complex))
+        ):
             dtype = complex_of(get_default_dtype())
     out = out.to(dtype=dtype, device=_device(device)).detach()
     return out.requires_grad_() if requires_grad else out
 
 
-def _array(data: Any) -> npt.NDArray[Any]:
+def _array(data: Any, dtype: Any) -> npt.NDArray[Any]:
     if isinstance(data, (np.ndarray, np.generic)):
         return np.array(data, order="C")
     if isinstance(data, (bool, int, float, complex)):
         # Python floats stay float64 until the dtype is known, so no digits are lost.
-        if isinstance(data, int):
-            fitted("tensor", data, int64)
+        if isinstance(data, int) and not isinstance(data, bool):
+            whole = uint64 if _is_wide(dtype) else int64
+            return np.array(fitted("tensor", data, whole), whole.numpy)
         return np.array(data, _WIDEST.get(type(data)) or of_scalar(data).numpy)
+    if _is_wide(dtype):  # NumPy makes floats of integers on both sides of 2**63
+        wide = np.array(_plain(data), object)
+        flat = wide.reshape(-1).tolist()
+        if all(isinstance(n, int) for n in flat):
+            held = [fitted("tensor", n, uint64) for n in flat]
+            return np.array(held, np.uint64).reshape(wide.shape)
     try:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
@@ -105,6 +117,10 @@ def _array(data: Any) -> npt.NDArray[Any]:
             f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"
         )
     return array
+
+
+def _is_wide(dtype: Any) -> bool:
+    return dtype is not None and as_dtype(dtype) is uint64
 
 
 def _plain(data: Any) -> Any:

@@ -65,7 +65,11 @@ class Context:
 COMPLEX = frozenset(
     "add sub mul div neg abs eq ne conj sum matmul cast copy full where permute expand view slice "
     "slice_backward flip pad cat gather scatter scatter_add index_select index_add assign put "
-    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer index".split()
+    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer index "
+    "exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh "
+    "tanh sigmoid silu square pow isnan isinf isfinite logical_not logical_and logical_or "
+    "logical_xor solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det "
+    "cofactor".split()
 )
 Uses = int | str  # the index of an input, or "out"
 

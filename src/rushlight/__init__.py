@@ -64,7 +64,9 @@ from rushlight.core.basis.dtype import (
     promote_types,
     set_default_dtype,
     uint8,
+    uint16,
     uint32,
+    uint64,
 )  # fmt: skip
 from rushlight.core.basis.dtype import bool_ as bool
 from rushlight.core.basis.dtype import complex64 as cfloat
@@ -149,7 +151,7 @@ __all__ = [
     "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
     "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "set_printoptions", "short", "special", "tensor", "training", "tune", "tune_async", "tuning",
-    "uint32", "uint8", "utils", "vmap",
+    "uint16", "uint32", "uint64", "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip

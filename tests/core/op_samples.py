@@ -102,6 +102,7 @@ INTS = {
     for name, values in {
         "uint8": [0, 1, 2, 127, 128, 255],
         "int8": [0, 1, -1, 5, -128, 127],
+        "uint16": [0, 1, 7, 300, 2**15, 2**16 - 1],
         "int16": [0, 1, -7, 300, -(2**15), 2**15 - 1],
         "int32": [0, 1, -7, 70000, -(2**31), 2**31 - 1],
         "uint32": [0, 1, 7, 70000, 2**31, 2**32 - 1],
@@ -368,6 +369,27 @@ for _name, _bit in {
         ),
         without={"nan": "integers and booleans only"}, whole=_bit,
     )  # fmt: skip
+
+_BOUNDS = (draws(2, (7, 13)) - 0.4, draws(3, (7, 13)) + 0.4)
+SAMPLES["clamp"] = Samples(
+    lambda x, low, high: np.array([
+        NAN if math.isnan(v + a + b) else min(max(v, a), b)
+        for v, a, b in zip(x.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(),
+                           strict=True)
+    ], x.dtype).reshape(x.shape),
+    "exact",
+    (
+        Sample("odd", (draws(1, (7, 13)), *_BOUNDS), {}, (0, 1, 2)),
+        Sample("numbers", (draws(1, (600,)), np.full(600, -0.5), np.full(600, 0.5)),
+               {}, (0,)),
+        Sample("empty", (draws(1, (0, 13)), draws(2, (0, 13)), draws(3, (0, 13)))),
+        Sample("0-d", (np.array(0.3), np.array(0.5), np.array(0.7))),
+        Sample("nan", (np.array([1.0, NAN, 1.0, 5.0]), np.array([NAN, 0.0, 2.0, 4.0]),
+                       np.array([2.0, 1.0, NAN, 2.0]))),
+        Sample("whole", (np.array([-5, 0, 7, 2**20]), np.array([-2, 1, 3, 9]),
+                         np.array([4, 0, 6, 10]))),
+    ),
+)  # fmt: skip
 
 _cond = draws(9, (7, 13)) > 0
 SAMPLES["where"] = Samples(
@@ -1566,6 +1588,47 @@ def _loop_qr(a: Array, *, complete: bool) -> Array:
     return np.concatenate([q.T, np.triu(q.T @ a)], -1)
 
 
+def _loop_geqrf(a: Array) -> Array:
+    """One reflection after another: v is 1 at the top, tau scales the reflection."""
+    m, n = a.shape
+    r, out = a.copy(), np.zeros((n + 1, m))
+    for j in range(n):
+        x = r[j:, j].copy()
+        beta = -np.copysign(np.sqrt((x * x).sum()), x[0])
+        tau, v = (beta - x[0]) / beta, x / (x[0] - beta)
+        v[0] = 1
+        r[j:, j:] -= tau * np.outer(v, v @ r[j:, j:])
+        r[j + 1 :, j] = v[1:]
+        out[n, j] = tau
+    out[:n] = r.T
+    return out
+
+
+def _loop_ldl(a: Array, *, hermitian: bool) -> Array:
+    """Without swaps; a zero on the diagonal makes a block of the first two of three rows."""
+    n = len(a)
+    x, places = a.copy(), list(range(1, n + 1))
+    if n and a[0, 0] == 0:
+        x[2, :2] = _eliminated(a[:2, :2], a[:2, 2:])[:, 0]
+        x[2, 2] -= x[2, :2] @ a[:2, 2]
+        places[:2] = -2, -2
+    else:
+        for k in range(n):
+            x[k + 1 :, k] /= x[k, k]
+            x[k + 1 :, k + 1 :] -= x[k, k] * np.outer(x[k + 1 :, k], x[k + 1 :, k])
+    return np.column_stack([np.tril(x), places])
+
+
+def _loop_ldl_solve(a: Array, places: Array, b: Array, *, hermitian: bool) -> Array:
+    """Of the sample below: rows 0 and 2 are swapped, rows 1 and 2 are a block of D."""
+    if not a.size:
+        return b
+    d, low = np.diag(np.diag(a)), np.tril(a, -1) + np.eye(4)
+    d[1, 2] = d[2, 1] = a[2, 1]
+    low[2, 1], swap = 0, [2, 1, 0, 3]
+    return _eliminated((low @ d @ low.T)[swap][:, swap], b)
+
+
 def _loop_det(a: Array) -> Array:
     """By Leibniz: the sum over permutations."""
     total = 0.0
@@ -1640,6 +1703,25 @@ SAMPLES["eigh"] = Samples(lambda a, *, upper: np.array([[1.0, a.item()]]), "seve
     Sample("odd", (np.array([[2.5]]),), {"upper": False}, (0,)),
 ), layouts=("plain",), floats=("float32", "float64"),
     without={**_NO_MATRIX, "empty": "see the goldens"})  # fmt: skip
+SAMPLES["eig"] = Samples(lambda a: np.array([[[1.0, 0], [a.item(), 0]]]), "several", (
+    Sample("odd", (np.array([[2.5]]),), {}, (0,)),
+), layouts=("plain",), floats=("float32", "float64"),
+    without={**_NO_MATRIX, "empty": "see the goldens"})  # fmt: skip
+SAMPLES["geqrf"] = Samples(_loop_geqrf, "several", (
+    Sample("odd", (_off(1, (5, 3)),)), Sample("empty", (np.zeros((3, 0)),)),
+), **_WIDE)  # fmt: skip
+_FACTORS = np.array([[2.0, 9, 9, 9], [0.5, 1, 9, 9], [0.25, 3, 1, 9], [1, 0.5, 0.25, 4.0]])
+_PLACES = np.array([3, -3, -3, 4])
+SAMPLES["ldl"] = Samples(_loop_ldl, "several", (
+    Sample("odd", (np.array([[4.0, 1, 2], [1, 5, 1], [2, 1, 6]]),), {"hermitian": False}),
+    Sample("two", (np.array([[0.0, 1, 0], [1, 0, 2], [0, 2, 0]]),), {"hermitian": True}),
+    Sample("empty", (np.zeros((0, 0)),), {"hermitian": False}),
+), **_WIDE)  # fmt: skip
+SAMPLES["ldl_solve"] = Samples(_loop_ldl_solve, "several", (
+    Sample("odd", (_FACTORS, _PLACES, draws(3, (4, 2))), {"hermitian": False}),
+    Sample("empty", (np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros((0, 2))),
+           {"hermitian": True}),
+), **_WIDE)  # fmt: skip
 _LEAST = (np.zeros(1), np.full(1, 1e-6))
 SAMPLES["pinv"] = Samples(lambda *x, hermitian: _stacked(_loop_pinv, *x), "several", (
     Sample("odd", (_off(1, (1, 4, 3)), *_LEAST), {"hermitian": False}, (0, 1, 2)),

@@ -15,7 +15,8 @@ import rushlight as rl
 TORCH = json.loads((Path(__file__).parent / "data" / "torch_signatures.json").read_text("utf-8"))
 # What is not there, and why. A whole group of names by what they begin with.
 REFUSED = {
-    "nn": {"Lazy": "the number of inputs is given", "Uninitialized": "of lazy layers",
+    "nn": {"LazyInstance": "their defaults are not InstanceNorm's",
+           "Uninitialized": "of lazy layers",
            "DataParallel": "there is one device", "Container": "deprecated",
            "NLLLoss2d": "deprecated"},
     "nn.functional": {"grouped_mm": "experimental in torch", "scaled_": "experimental in torch",

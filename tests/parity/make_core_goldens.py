@@ -97,6 +97,14 @@ def C(*shape, seed=1):
     return T.complex(D(*shape, seed=seed), D(*shape, seed=seed + 1))
 
 
+def CS(*shape):
+    return C(*shape, shape[-1]) + 4 * T.eye(shape[-1], dtype=T.float64)
+
+
+def CP(*shape):
+    return CS(*shape) @ CS(*shape).mH
+
+
 def R(x):
     return T.view_as_real(x.resolve_conj()) if T.is_complex(x) else x
 

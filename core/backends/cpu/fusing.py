@@ -12,6 +12,7 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.graph import GraphOperand, Slot, Step
 
 _MOST_STEPS, _MOST_OPERANDS = 16, 8  # the kernel's
+Told = tuple[str, int, int]
 _REACH = 64  # how far behind a convolution its tail's steps may be
 
 
@@ -51,15 +52,18 @@ class _Fuser:
         first = self.steps[root]
         values = {first.out.storage: -1}  # ~value, by its slot
         members, operands = [root], list[GraphOperand]()
-        chain, best = list[tuple[str, int, int]](), (0, 0, 0)
+        chain, best = list[Told](), (0, 0, 0)
         for i in range(root + 1, min(len(self.steps), root + _REACH)):
             step = self.steps[i]
             if i in self.gone:
                 continue
             mine = any(x is not None and x.storage in values for x in step.inputs)
             told = self._told(step, values, operands, first) if mine and self.plain(i) else None
-            if told is not None:
-                chain.append(told)
+            if told is not None and len(chain) + len(told) <= _MOST_STEPS:
+                # What is told of a step within it counts from the end of the chain.
+                chain += [
+                    (n, *(~(len(chain) + 1) if v is None else v for v in at)) for n, *at in told
+                ]
                 members.append(i)
                 values[step.out.storage] = ~len(chain)
                 mine_only = {*members}
@@ -67,27 +71,31 @@ class _Fuser:
                     s for s in values if s in self.keep or self.readers.get(s, set()) - mine_only
                 ]  # fmt: skip
                 if outside == [step.out.storage]:
-                    best = len(chain), len(operands), i
+                    best = len(chain), len(operands), len(members)
                 if len(chain) == _MOST_STEPS:
                     break
             elif step.draw or step.out.storage.kind != "temp" or self.writes[step.out.storage] > 1:
                 break  # what is read may change here
-        count, used, last = best
+        count, used, many = best
         if not count:
             return
+        last = members[many - 1]
         joined = first._replace(
             inputs=(*first.inputs, *operands[:used]), out=self.steps[last].out,
             attrs={**first.attrs, "tail": tuple(chain[:count])},
         )  # fmt: skip
         if lowering.record(joined.name, joined.inputs, joined.out, joined.attrs) is None:
             return
-        self.gone |= {*members[: count + 1]}
+        self.gone |= {*members[:many]}
         self.joined[last] = joined
 
     def _told(
         self, step: Step, values: dict[Slot, int], operands: list[GraphOperand], first: Step
-    ) -> tuple[str, int, int] | None:
-        """A step of a tail: its name, and two operands or ~values; new operands are added."""
+    ) -> list[tuple[str, int | None, int]] | None:
+        """A step as steps of a tail: names, and two operands or ~values; new operands are added.
+
+        A clamp is two; None is the value of the first.
+        """
         assert simd.library is not None
         layout = first.out.layout
         if "f" not in simd.library.kinds.get(step.name, "") or step.out.layout != layout:
@@ -111,10 +119,12 @@ class _Fuser:
             if (n := next(same, len(more))) == len(more):
                 more.append(x)
             at.append(n)
-        if len(more) > _MOST_OPERANDS or not 1 <= len(at) <= 2:
+        if len(more) > _MOST_OPERANDS:
             return None
         operands[:] = more
-        return step.name, at[0], at[-1]
+        if step.name == "clamp":
+            return [("maximum", at[0], at[1]), ("minimum", None, at[2])]
+        return [(step.name, at[0], at[-1])]
 
     def made(self) -> list[Step]:
         """The steps that are left."""

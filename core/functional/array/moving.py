@@ -15,6 +15,7 @@ from rushlight.core.functional.creation import linspace, of_data
 from rushlight.core.ops.creation import empty, full, ones, sizes, zeros
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import expand, flip, permute, transpose
+from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
     from rushlight.core.backends import Device
@@ -81,8 +82,8 @@ def ravel(x: Tensor) -> Tensor:
 @public
 @method()
 def adjoint(x: Tensor) -> Tensor:
-    """A view with the last two dims exchanged."""
-    return transpose(x, -2, -1)
+    """The last two dims exchanged, and complex numbers conjugated."""
+    return turned(transpose(x, -2, -1))
 
 
 @method()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.dtype import PARTS
 from rushlight.core.basis.errors import LinalgError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def matrices(name: str, *tensors: Tensor) -> None:
-    """Raise unless each has two dims or more and is float32 or float64, all the same."""
+    """Raise unless each has two dims or more and is float32, float64 or complex, all the same."""
     for x in tensors:
         if x.ndim < 2:
             raise ShapeError(f"{name}: a tensor of shape {x.shape} is no matrix; it needs two dims")
-        if x.dtype.name not in ("float32", "float64"):
+        if x.dtype not in PARTS and x.dtype not in PARTS.values():
             raise TypeMismatch(f"{name}: {x.dtype.name} is not supported; use .float()")
         if x.dtype is not tensors[0].dtype:
             raise TypeMismatch(f"{name}: {tensors[0].dtype.name} and {x.dtype.name} differ; "

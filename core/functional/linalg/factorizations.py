@@ -1,4 +1,4 @@
-"""Cholesky, LU, QR, singular values and eigenvalues of symmetric matrices."""
+"""Cholesky, LU, QR, singular values, eigenvalues."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.array.diagonals import diagonal
 from rushlight.core.functional.creation import eye, of_data, tril, triu
 from rushlight.core.functional.linalg.checks import failed, matrices, square
+from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.declare import linalg, public
 from rushlight.core.ops.join import CAT
-from rushlight.core.ops.linalg import CHOLESKY, EIGH, LU, QR, SOLVE_TRIANGULAR, SVD
+from rushlight.core.ops.linalg import CHOLESKY, EIG, EIGH, LU, QR, SOLVE_TRIANGULAR, SVD
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -43,7 +44,7 @@ class SVDParts(NamedTuple):
 
 
 class Eigen(NamedTuple):
-    """Eigenvalues from the smallest, and their vectors as columns."""
+    """Eigenvalues, and their vectors as columns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -72,7 +73,7 @@ class LUFactorEx(NamedTuple):
     info: Tensor
 
 
-def _first(bad: Tensor) -> Tensor:
+def first_of(bad: Tensor) -> Tensor:
     """The place (from 1, int32) of the first truth of the last dim, 0 where there is none."""
     if not bad.shape[-1]:
         return bad.new_zeros(bad.shape[:-1], dtype=int32)
@@ -81,7 +82,7 @@ def _first(bad: Tensor) -> Tensor:
 
 @linalg()
 def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
-    """L with L L^T = x, for positive definite matrices (..., n, n); its transpose where `upper`.
+    """L with L L^H = x, for positive definite matrices (..., n, n); its adjoint where `upper`.
 
     Raises LinalgError where a matrix is not positive definite. One triangle of x is read.
     """
@@ -90,8 +91,8 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
 
 
 def _triangle(x: Tensor, upper: bool, check: bool) -> Tensor:
-    found = CHOLESKY(x.mT if upper else x, check=check)
-    return found.mT if upper else found
+    found = CHOLESKY(x.mH if upper else x, check=check)
+    return found.mH if upper else found
 
 
 @linalg()
@@ -99,7 +100,7 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
     """`cholesky` that does not raise but says in `info` where it ended; nan from there on."""
     square("linalg.cholesky_ex", x)
     found = _triangle(x, upper, check_errors)
-    return Cholesky(found, _first(diagonal(found.detach(), 0, -2, -1).isnan()))
+    return Cholesky(found, first_of(diagonal(found.detach(), 0, -2, -1).isnan()))
 
 
 @linalg()
@@ -112,11 +113,11 @@ def qr(a: Tensor, mode: str = "reduced") -> QRParts:
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f'linalg.qr: mode is {mode!r}; supported: "reduced", "complete", "r"')
     m, n = a.shape[-2:]
-    left = a[..., :m] if n > m else a  # the rest of R is Q^T times the rest of a
+    left = a[..., :m] if n > m else a  # the rest of R is Q^H times the rest of a
     found = QR(left, complete=mode == "complete")
     q, r = found[..., :m].mT, found[..., m:]
     if n > m:
-        r = CAT(r, q.mT @ a[..., m:], dim=a.ndim - 1)
+        r = CAT(r, q.mH @ a[..., m:], dim=a.ndim - 1)
     return QRParts(a.new_empty(0) if mode == "r" else q, r)
 
 
@@ -132,7 +133,7 @@ def svd(a: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     k = min(m, n)
     found = SVD(a, full=full_matrices)
     rows, high = (m, n) if full_matrices else (k, k)
-    return SVDParts(found[..., :rows, :m].mT, found[..., :k, m], found[..., :high, m + 1 :])
+    return SVDParts(found[..., :rows, :m].mT, found[..., :k, m].real, found[..., :high, m + 1 :])
 
 
 @linalg()
@@ -149,10 +150,28 @@ def _upper(name: str, side: str) -> bool:
 
 @linalg()
 def eigh(a: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803
-    """Eigenvalues and vectors of symmetric matrices, of which the triangle `UPLO` is read."""
+    """Real eigenvalues and vectors of symmetric or Hermitian matrices; `UPLO` is the part read."""
     square("linalg.eigh", a)
     found = EIGH(a, upper=_upper("linalg.eigh", UPLO))
+    return Eigen(found[..., -1].real, found[..., :-1])
+
+
+@linalg()
+def eig(a: Tensor) -> Eigen:
+    """Eigenvalues and vectors (as columns, of length one) of square matrices, both complex.
+
+    The order is LAPACK's. Equal eigenvalues give no gradient, and what depends on the phase of a
+    vector has none that means anything.
+    """
+    square("linalg.eig", a)
+    found = view_as_complex(EIG(a))
     return Eigen(found[..., -1], found[..., :-1])
+
+
+@linalg()
+def eigvals(a: Tensor) -> Tensor:
+    """The eigenvalues of square matrices, complex; see `eig`."""
+    return eig(a).eigenvalues
 
 
 @linalg()
@@ -216,7 +235,7 @@ def lu_factor(a: Tensor, *, pivot: bool = True) -> LUFactor:
 def lu_factor_ex(a: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """`lu_factor` with `info`; it raises for a zero on the diagonal where `check_errors`."""
     both, pivots = lu_factor(a, pivot=pivot)
-    info = _first(diagonal(both.detach(), 0, -2, -1) == 0)
+    info = first_of(diagonal(both.detach(), 0, -2, -1) == 0)
     if check_errors:
         failed("lu_factor_ex", info, "U has a zero on its diagonal")
     return LUFactorEx(both, pivots, info)

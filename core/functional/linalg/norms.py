@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
-    if not x.dtype.is_floating_point:
+    if x.dtype.kind not in "fc":
         raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype; use .float()")
-    return x if dtype is None else x.to(dtype)
+    x = x if dtype is None else x.to(dtype)
+    return x
 
 
 @linalg()

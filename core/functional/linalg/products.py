@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.dtype import PARTS
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.array import diagonals
@@ -44,7 +45,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 
 
 # The degree of the series, and the size of a matrix for which it is exact to the dtype.
-_TAYLOR = {"float32": (12, 1.0), "float64": (18, 1.0)}
+_TAYLOR = {"float32": (18, 3.0), "float64": (18, 1.0)}
 
 
 @linalg()
@@ -58,7 +59,7 @@ def matrix_exp(x: Tensor) -> Tensor:
     square("matrix_exp", x)
     if not x.numel():
         return x.clone()
-    degree, least = _TAYLOR[x.dtype.name]
+    degree, least = _TAYLOR[PARTS.get(x.dtype, x.dtype).name]
     size = x.detach().abs().sum(-1).amax(-1)
     most = float(size.max().item())
     count = max(0, math.ceil(math.log2(most / least))) if 0 < most < math.inf else 0
@@ -190,14 +191,14 @@ def _reflections(a: Tensor, tau: Tensor) -> list[Tensor]:
 @linalg()
 @public
 def householder_product(a: Tensor, tau: Tensor) -> Tensor:
-    """The first n columns of H_1 ... H_k with H_i = I - tau_i v_i v_i^T; v_i below a's diagonal."""
+    """The first n columns of H_1 ... H_k with H_i = I - tau_i v_i v_i^H; v_i below a's diagonal."""
     matrices("linalg.householder_product", a)
     m, n = a.shape[-2:]
     if m < n or tau.shape[-1] > n or tau.shape[:-1] != a.shape[:-2]:
         raise ShapeError(f"linalg.householder_product: {a.shape} and tau {tau.shape} do not fit")
     out = eye(m, n, dtype=a.dtype, device=a.device).expand(*a.shape)
     for i, v in reversed(list(enumerate(_reflections(a, tau)))):
-        out = out - v @ (v.mT @ out) * tau[..., i : i + 1, None]
+        out = out - v @ (v.mH @ out) * tau[..., i : i + 1, None]
     return out
 
 
@@ -206,11 +207,12 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
 def ormqr(
     x: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^T."""
+    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H."""
     matrices("ormqr", x, other)
     if not left:
-        return ormqr(x, tau, other.mT, True, not transpose).transpose(-1, -2)
+        return ormqr(x, tau, other.mH, True, not transpose).adjoint()
     every = list(enumerate(_reflections(x, tau)))
+    tau = turned(tau) if transpose else tau
     for i, v in every if transpose else reversed(every):
-        other = other - v @ (v.mT @ other) * tau[..., i : i + 1, None]
+        other = other - v @ (v.mH @ other) * tau[..., i : i + 1, None]
     return other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.dtype import PARTS, int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.array.diagonals import diagonal
 from rushlight.core.functional.creation import eye, tril
@@ -16,6 +16,7 @@ from rushlight.core.functional.linalg.factorizations import (
     order_of,
     svdvals,
 )
+from rushlight.core.functional.math.special import sgn
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.linalg import DET, PINV, SOLVE, SOLVE_TRIANGULAR
@@ -133,17 +134,17 @@ def lu_solve(
 ) -> Tensor:  # fmt: skip
     """X with a X = B (X a = B where not `left`) from what `lu_factor(a)` gives.
 
-    adjoint: with the transpose of a. The pivots are read on the host.
+    adjoint: with the adjoint of a. The pivots are read on the host.
     """
     square("linalg.lu_solve", LU)
     matrices("linalg.lu_solve", LU, B)
     if not left:
-        return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).transpose(-1, -2)
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).adjoint()
     both, b = together("linalg.lu_solve", LU, B)
     order = order_of(pivots, LU.shape[-1])
-    if adjoint:  # U^T L^T P^T x = b
-        b = SOLVE_TRIANGULAR(both.mT, b, upper=False, unit=False, full=False)
-        b = SOLVE_TRIANGULAR(both.mT, b, upper=True, unit=True, full=False)
+    if adjoint:  # U^H L^H P^T x = b
+        b = SOLVE_TRIANGULAR(both.mH, b, upper=False, unit=False, full=False)
+        b = SOLVE_TRIANGULAR(both.mH, b, upper=True, unit=True, full=False)
         return b.gather(-2, order.argsort(-1).unsqueeze(-1).expand(*b.shape))
     b = b.gather(-2, order.unsqueeze(-1).expand(*b.shape))
     b = SOLVE_TRIANGULAR(both, b, upper=False, unit=True, full=False)
@@ -153,20 +154,20 @@ def lu_solve(
 @public
 @method()
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """X with a X = B, for the Cholesky factor L of a (its transpose where `upper`)."""
+    """X with a X = B, for the Cholesky factor L of a (its adjoint where `upper`)."""
     square("cholesky_solve", L)
     matrices("cholesky_solve", L, B)
     if L.shape[-1] != B.shape[-2]:
         raise ShapeError(f"cholesky_solve: {B.shape} and {L.shape} do not fit each other")
-    low, right = together("cholesky_solve", L.mT if upper else L, B)
+    low, right = together("cholesky_solve", L.mH if upper else L, B)
     half = SOLVE_TRIANGULAR(low, right, upper=False, unit=False, full=True)
-    return SOLVE_TRIANGULAR(low.mT, half, upper=True, unit=False, full=True)
+    return SOLVE_TRIANGULAR(low.mH, half, upper=True, unit=False, full=True)
 
 
 @public
 @method()
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """The inverse of the matrix whose Cholesky factor is L (its transpose where `upper`)."""
+    """The inverse of the matrix whose Cholesky factor is L (its adjoint where `upper`)."""
     square("cholesky_inverse", L)
     return cholesky_solve(_one(L), L, upper)
 
@@ -190,7 +191,7 @@ def slogdet(a: Tensor) -> Slogdet:
     u = diagonal(both, 0, -2, -1)
     # A permutation is odd where an odd number of pairs stand in the wrong order.
     wrong = tril((order.unsqueeze(-1) < order.unsqueeze(-2)).to(int64), -1).sum((-2, -1)) % 2
-    sign = u.sign().prod(-1) * (1 - 2 * wrong).to(a.dtype)
+    sign = sgn(u).prod(-1) * (1 - 2 * wrong).to(a.dtype)
     return Slogdet(sign, u.abs().log().sum(-1))
 
 
@@ -199,6 +200,8 @@ def slogdet(a: Tensor) -> Slogdet:
 def logdet(a: Tensor) -> Tensor:
     """The logarithm of the determinant; nan where it is negative, -inf where it is 0."""
     sign, size = slogdet(a)
+    if a.dtype.is_complex:
+        return sign.log() + size
     return size.masked_fill(sign < 0, float("nan"))
 
 
@@ -206,13 +209,15 @@ def _tolerances(a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors of the batch's shape; rtol is eps * max(m, n) unless atol is positive."""
     from rushlight.core.basis.limits import finfo
 
+    real = PARTS.get(a.dtype, a.dtype)
+
     def tensor(value: Any) -> Tensor:
-        found = value.to(a.dtype) if is_tensor(value) else a.new_full((), float(value))
+        found = value.to(real) if is_tensor(value) else a.new_full((), float(value), dtype=real)
         return found.detach().expand(*a.shape[:-2])
 
     least = tensor(0 if atol is None else atol)
     if rtol is None:
-        usual = float(finfo(a.dtype).eps) * max(a.shape[-2:])
+        usual = float(finfo(real).eps) * max(a.shape[-2:])
         return least, tensor(usual).masked_fill(least > 0, 0)
     return least, tensor(rtol)
 
@@ -224,7 +229,7 @@ def pinv(
     """The pseudoinverse (..., n, m) of (..., m, n), by singular values.
 
     Those up to max(atol, rtol * the largest) count as zero; both may be tensors of the batch's
-    shape. hermitian: a is symmetric. The gradient holds while the rank stays.
+    shape. hermitian: a is symmetric or Hermitian. The gradient holds while the rank stays.
     """
     (square if hermitian else matrices)("linalg.pinv", a)
     rtol = rcond if rtol is None else rtol
@@ -270,8 +275,8 @@ def lstsq(
     (m, n), none = a.shape[-2:], a.reshape(-1)[:0]
     found = pinv(a, rtol=rcond) @ rhs
     rank = matrix_rank(a, rtol=rcond) if driver != "gels" else none.detach().to(int64)
-    values = svdvals(a.detach()) if driver in ("gelsd", "gelss") else none.detach()
-    left = none
+    values = svdvals(a.detach()) if driver in ("gelsd", "gelss") else none.detach().real
+    left = none.real
     if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
-        left = (a @ found - rhs).square().sum(-2)
+        left = (a @ found - rhs).abs().square().sum(-2)
     return LeastSquares(found.squeeze(-1) if vector else found, left, rank, values)

@@ -15,7 +15,7 @@ also("inverse")(solving.inv)
 
 
 class OldSVD(NamedTuple):
-    """U, S and V (not transposed) with U diag(S) V^T = x."""
+    """U, S and V (not transposed) with U diag(S) V^H = x."""
 
     U: Tensor
     S: Tensor
@@ -56,7 +56,7 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
     """`linalg.svd` with V in place of Vh; zeros for both without `compute_uv`."""
     u, s, vh = parts.svd(x, not some)
     if compute_uv:
-        return OldSVD(u, s, vh.mT)
+        return OldSVD(u, s, vh.mH)
     m, n = x.shape[-2:]
     return OldSVD(*(s if k is None else x.new_zeros((*x.shape[:-2], k, k)) for k in (m, None, n)))
 

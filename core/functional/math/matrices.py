@@ -16,6 +16,7 @@ from rushlight.core.ops.common import TensorLike
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import matmul
+from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -75,8 +76,8 @@ def dot(x: Tensor, tensor: Tensor) -> Tensor:
 @public
 @method()
 def vdot(x: Tensor, other: Tensor) -> Tensor:
-    """`dot`; numbers here are real."""
-    return dot(x, other)
+    """`dot` of the conjugates of x, and `other`."""
+    return dot(turned(x), other)
 
 
 @public
@@ -97,7 +98,7 @@ def inner(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    if not product.dtype.is_floating_point and not x.dtype.is_floating_point:
+    if product.dtype.category < 2 and x.dtype.category < 2:
         if product.dtype.name == "bool":  # sums of truths are truths
             beta, alpha = bool(beta), bool(alpha)
             return (x & bool(beta)) | (product & bool(alpha))

@@ -9,6 +9,7 @@ from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.basis.errors import RangeError, TypeMismatch
 from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.clamping import clamp
+from rushlight.core.functional.fourier.parts import complex
 from rushlight.core.ops.binary import (
     add,
     maximum,
@@ -22,6 +23,7 @@ from rushlight.core.ops.common import TensorLike, floating, is_tensor, operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import (
     abs,
+    asin,
     atan,
     exp,
     isfinite,
@@ -32,6 +34,7 @@ from rushlight.core.ops.unary import (
     sign,
     sin,
     trunc,
+    turned,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +85,9 @@ def frac(x: Tensor) -> Tensor:
 def asinh(x: Tensor) -> Tensor:
     """Inverse hyperbolic sine: sign(x) log(|x| + sqrt(x^2 + 1)), without cancellation."""
     x = floating("asinh", x)
+    if x.dtype.is_complex:  # i asin(x / i)
+        y = asin(complex(x.imag, -x.real))
+        return complex(-y.imag, y.real)
     a = abs(x)
     # log1p(a + a^2 / (1 + sqrt(a^2 + 1))) keeps small x; large x would overflow in the square.
     large = a > 1e4
@@ -96,6 +102,9 @@ def asinh(x: Tensor) -> Tensor:
 def acosh(x: Tensor) -> Tensor:
     """Inverse hyperbolic cosine: log(x + sqrt(x^2 - 1)); nan below 1."""
     x = floating("acosh", x)
+    if x.dtype.is_complex:  # Kahan (1987), "Branch cuts for complex elementary functions"
+        p, q = (complex(x.real + n, x.imag).sqrt() for n in (-1, 1))
+        return complex(asinh((turned(p) * q).real), 2 * atan2(p.imag, q.real))
     large = x > 1e4
     y = x.masked_fill(large, 2.0) - 1
     small = log1p(y + (y * (y + 2)).sqrt())
@@ -235,7 +244,9 @@ def sinc(x: Tensor) -> Tensor:
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); `eps` limits x to [eps, 1 - eps]."""
     x = floating("logit", x)
-    x = x if eps is None else clamp(x, eps, 1 - eps)
+    if eps is not None:  # the lower bound is asked first, also where they cross
+        low = x < eps
+        x = clamp(x, max=1 - eps).masked_fill(low, eps)
     return log(x / (1 - x))
 
 

@@ -27,6 +27,7 @@ from rushlight.core.ops.unary import (
     acos,
     asin,
     atan,
+    direction,
     erf,
     expm1,
     log1p,
@@ -68,5 +69,5 @@ def entr(x: Tensor) -> Tensor:
 @public
 @method()
 def sgn(x: Tensor) -> Tensor:
-    """`sign` under the name that torch also gives it."""
-    return x.sign()
+    """The sign of real numbers, x / |x| of complex ones, 0 of 0."""
+    return direction(x)

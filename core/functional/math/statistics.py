@@ -117,7 +117,8 @@ def _quantile(
         x, d = x.reshape(-1), 0
     else:
         d = normalize_dim(name, dim, x.shape)
-    x = x.reshape(1) if x.ndim == 0 else x
+    if x.ndim == 0:
+        x, keepdim = x.reshape(1), False
     n = x.shape[d]
     if not n:
         raise ShapeError(f"{name}: shape {x.shape} has no elements along dim {dim}")
@@ -245,14 +246,14 @@ def cov(
     if weights is None:
         count: Any = rows.shape[1] - correction
         centred = rows - rows.mean(1, True)
-        found = centred @ centred.T / max(count, 0)
+        found = centred @ centred.mH / max(count, 0)
     else:
         weights = weights.to(result_type((rows.dtype, 2), (weights.dtype, 2)))
         total = weights.sum()
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
-        found = (centred * weights) @ centred.T / count.clamp(min=0)
+        found = (centred * weights) @ centred.mH / count.real.clamp(min=0)
     result: Tensor = found.reshape() if rows.shape[0] == 1 else found
     return result
 

@@ -94,7 +94,7 @@ def _dtype(name: str, descr: str) -> tuple[str, DType]:
             f"{name}: arrays of {descr[:40]!r} are not supported",
             hint="objects would need a pickle, which could run code"
             if objects
-            else "supported: bool, integers to 64 bits but uint16 and uint64, floats, complex",
+            else "supported: bool, integers to 64 bits, floats, complex",
         ) from None
 
 

@@ -313,7 +313,9 @@ def test_dims() -> None:
 
 # --- promotion ----------------------------------------------------------------------------------
 
-PLAIN = [d for d in DTYPES.values() if d.kind != "q" and not d.name.startswith("float8")]
+# uint64 with a signed integer has no promotion; the test of unsigned integers below has it.
+PLAIN = [d for d in DTYPES.values()
+         if d.kind != "q" and not d.name.startswith("float8") and d is not rl.uint64]  # fmt: skip
 ranked = st.tuples(st.sampled_from(PLAIN), st.sampled_from([2, 1]))
 scalars = st.sampled_from([(rl.bool, 0), (rl.int64, 0), (rl.float32, 0)])
 
@@ -350,3 +352,23 @@ def test_float8_is_not_promoted() -> None:
     assert rl.promote_types(rl.float8_e5m2, rl.float8_e5m2) is rl.float8_e5m2
     assert rl.promote_types(rl.float16, rl.bfloat16) is rl.float32
     assert rl.promote_types(rl.uint32, rl.int32) is rl.int64
+
+
+def test_unsigned_integers_of_16_and_64_bits(device: str) -> None:
+    most = 2**64 - 1
+    x = rl.tensor([1, most], dtype=rl.uint64)
+    assert x.tolist() == [1, most] and (x // 2).tolist() == [0, 2**63 - 1]
+    assert (x + 1).tolist() == [2, 0] and (x > 5).tolist() == [False, True]
+    assert x.to(rl.int64).tolist() == [1, -1] and rl.tensor(-1).to(rl.uint64).item() == most
+    assert rl.tensor(2**63, dtype=rl.uint64).item() == 2**63 and rl.iinfo(rl.uint64).max == most
+    assert (x * 1.5).dtype is rl.float32 and x.sum().dtype is rl.int64
+    with pytest.raises(RuntimeError, match="does not fit dtype uint64"):
+        rl.tensor([2**64], dtype=rl.uint64)
+    with pytest.raises(TypeError, match="no promotion between uint64 and int64"):
+        x + rl.tensor([1, 2])
+    small = rl.tensor([1, 2**16 - 1], dtype=rl.uint16, device=device)
+    assert (small + 1).tolist() == [2, 0] and (small >> 1).tolist() == [0, 2**15 - 1]
+    assert (small + rl.tensor([1, 2], dtype=rl.int8, device=device)).dtype is rl.int32
+    if device == "webgpu":
+        with pytest.raises(TypeError, match="has no uint64; convert with .to.rl.uint32"):
+            x.to(device)

@@ -481,3 +481,18 @@ def test_a_module_goes_through_a_file(tmp_path: Any, device: str) -> None:
     again.to(device)
     ids = rl.tensor([[3, 1]], device=device)
     assert_close(again(ids), net(ids).detach().numpy(), "exact")
+
+
+def test_lazy_layers_take_their_size_from_the_first_input(device: str) -> None:
+    made: Any = nn  # the lazy layers are made by a loop, without types of their own
+    net = nn.Sequential(made.LazyConv2d(4, 3, padding=1), made.LazyBatchNorm2d(), nn.Flatten(),
+                        made.LazyLinear(5, bias=False))  # fmt: skip
+    lazy: Any = net[0]
+    assert not list(net.parameters()) and lazy.has_uninitialized_params()
+    assert isinstance(net[3], nn.Linear) and "first input" in repr(net[3])
+    found = net.eval()(rl.ones(2, 3, 6, 6, device=device))
+    assert found.shape == (2, 5) and found.device.type == device
+    assert [type(m) for m in net] == [nn.Conv2d, nn.BatchNorm2d, nn.Flatten, nn.Linear]
+    assert [p.shape for p in net.parameters()] == [(4, 3, 3, 3), (4,), (4,), (4,), (5, 144)]
+    assert not net[1].training and net[3].weight.shape[1] == 144
+    assert made.LazyConvTranspose1d(2, 3)(rl.ones(5, 4)).shape == (2, 6)

@@ -67,8 +67,8 @@ def test_a_signal_comes_back_from_its_spectrogram() -> None:
 
 def test_refusals_name_the_dtype(device: str) -> None:
     x = rl.tensor([1 + 2j])
-    with pytest.raises(TypeError, match="exp: complex64 is not supported; take parts by real"):
-        x.exp()
+    with pytest.raises(TypeError, match="floor: complex64 is not supported; take parts by real"):
+        x.floor()
     if device == "webgpu":
         with pytest.raises(TypeError, match="webgpu has no complex64; compute on cpu"):
             x.to(device)

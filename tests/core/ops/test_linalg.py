@@ -28,8 +28,12 @@ def test_errors_say_what_failed() -> None:
         linalg.det(rl.ones(2, 2, dtype=rl.float16))
     with pytest.raises(RuntimeError, match=r"use mode='reduced'"):
         linalg.qr(rl.ones(3, 2).requires_grad_(), "complete").R.sum().backward()
-    with pytest.raises(AttributeError, match="linalg.eig is not supported: .*complex"):
-        linalg.eig  # noqa: B018
+    with pytest.raises(AttributeError, match="linalg.eigs is not there"):
+        linalg.eigs  # noqa: B018
+    with pytest.raises(linalg.LinAlgError, match="ldl_factor_ex: D has a zero.*: at 1"):
+        linalg.ldl_factor(rl.zeros(2, 2))
+    with pytest.raises(RuntimeError, match="pivots must be from 1 to 2"):
+        linalg.ldl_solve(rl.eye(2), rl.tensor([3, 1]), rl.ones(2, 1))
 
 
 def test_a_singular_matrix_among_others() -> None:

@@ -46,3 +46,21 @@ def test_a_pool_of_single_elements_is_a_copy(device: str) -> None:
     x = rl.ones(1, 2, 4, 4, device=device)
     rl.nn.functional.max_pool2d(x, 1).zero_()
     assert x.sum().item() == 32
+
+
+def test_out_that_shares_memory_with_an_input() -> None:
+    ops: Any = rl  # with out=, which its types do not have
+    x, index = rl.arange(6.0), rl.tensor([0, 1, 2])
+    assert ops.cat([x[:2], x[2:3]], out=x[3:]).tolist() == [0, 1, 2]  # beside what it reads
+    calls: list[Any] = [
+        lambda: ops.take(x, index, out=x[:3]),
+        lambda: ops.gather(x, 0, index, out=x[:3]),
+        lambda: ops.cat([x[:2], x[2:3]], out=x[1:4]),
+        lambda: ops.add(x[:3], 1, out=x[1:4]),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="unsupported operation: out= shares memory"):
+            call()
+    assert ops.add(x[:3], 1, out=x[:3]).tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="float32 does not fit out=float64"):
+        ops.take(x, index, out=rl.zeros(3, dtype=rl.float64))

@@ -29,7 +29,7 @@ NOT_RUN = {
 }  # fmt: skip
 # The only reasons for which webgpu may be without an op, and the ops that it is without.
 REASONS = {"f64": "the device has no float64", "linalg": "dense linear algebra runs on cpu"}
-_LINALG = "solve solve_triangular cholesky lu qr svd eigh pinv det cofactor"
+_LINALG = "solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det cofactor"
 REFUSED: dict[str, str] = dict.fromkeys(_LINALG.split(), "linalg")
 LABELS = ("odd", "empty", "0-d", "nan")
 

@@ -19,7 +19,7 @@ Lowering = Callable[[Sequence[Any], Any, Mapping[str, Any]], Record | None]
 def record(name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     """The Record of an op, or None if NumPy's kernel runs."""
     of = out if not inputs or inputs[0] is None else inputs[0]
-    if simd.library is None or out.dtype.kind == "c" or of.dtype.kind == "c":
+    if simd.library is None or out.dtype not in simd.CODES or of.dtype not in simd.CODES:
         return None
     if inputs and inputs[0] is out and not out.buffer.flags.writeable:
         return None  # in place on read-only memory, which NumPy refuses

@@ -64,11 +64,16 @@ def _cholesky(out: Array, a: Array, *, check: bool) -> None:
 def _columns(out: Array, a: Array) -> None:
     out[...] = 0
     for j in range(len(a)):
-        column = a[j:, j] - out[j:, :j] @ out[j, :j]
-        if not column[0] > 0:
+        column = a[j:, j] - out[j:, :j] @ out[j, :j].conj()
+        if not column[0].real > 0:
             out[j:, j:] = np.nan
             return
-        out[j:, j] = column / np.sqrt(column[0])
+        out[j:, j] = column / np.sqrt(column[0].real)
+
+
+def _size(x: Array) -> Array:
+    """What LAPACK compares: |x|, of complex numbers |re| + |im|."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
 def _lu(out: Array, a: Array, *, pivot: bool) -> None:
@@ -79,7 +84,7 @@ def _lu(out: Array, a: Array, *, pivot: bool) -> None:
     swaps = order.copy()
     for j in range(min(m, n)):
         if pivot:
-            at = j + np.argmax(np.abs(x[:, j:, j]), axis=-1)
+            at = j + np.argmax(_size(x[:, j:, j]), axis=-1)
             swaps[:, j] = at
             for y in (x, order):
                 y[every, at], y[:, j] = y[:, j].copy(), y[every, at].copy()
@@ -117,9 +122,88 @@ def _svd(out: Array, a: Array, *, full: bool) -> None:
 
 def _eigh(out: Array, a: Array, *, upper: bool) -> None:
     try:
-        out[..., -1], out[..., :-1] = np.linalg.eigh(a.swapaxes(-1, -2) if upper else a)
+        out[..., -1], out[..., :-1] = np.linalg.eigh(a, "U" if upper else "L")
     except np.linalg.LinAlgError as error:
         raise LinalgError(f"linalg.eigh: {error}") from None
+
+
+def _eig(out: Array, a: Array) -> None:
+    pairs = out.view(np.result_type(out.dtype, np.complex64))[..., 0]
+    try:
+        pairs[..., -1], pairs[..., :-1] = np.linalg.eig(a)
+    except np.linalg.LinAlgError as error:
+        raise LinalgError(f"linalg.eig: {error}") from None
+
+
+def _geqrf(out: Array, a: Array) -> None:
+    out[...] = 0
+    if a.size:
+        out[..., :-1, :], tau = np.linalg.qr(a, "raw")
+        out[..., -1, : tau.shape[-1]] = tau
+
+
+_LIMIT = (1 + 17**0.5) / 8  # keeps the growth of a step of one and of two rows equal
+
+
+def _adjoint(x: Array, hermitian: bool) -> Array:
+    x = x.swapaxes(-1, -2)
+    return x.conj() if hermitian else x
+
+
+def _ldl(out: Array, a: Array, *, hermitian: bool) -> None:
+    for at in np.ndindex(a.shape[:-2]):
+        low = np.tril(a[at], -1)
+        d = np.diag(a[at].diagonal().real if hermitian else a[at].diagonal())
+        out[at][..., -1] = _factor(x := low + _adjoint(low, hermitian) + d, hermitian)
+        out[at][..., :-1] = np.tril(x)
+
+
+def _factor(x: Array, hermitian: bool) -> list[int]:
+    """Bunch and Kaufman's factors over the whole symmetric x; the rows swapped, from 1."""
+    k, swaps = 0, []
+    while k < len(x):
+        s, other, step = x[k:, k:], 0, 1
+        first, below = _size(s[0, 0]), _size(s[1:, 0])
+        most = below.max(initial=0)
+        if max(first, most) > 0 and first < _LIMIT * most:
+            at = 1 + int(below.argmax())
+            row = _size(s[at])
+            own, row[at] = row[at], 0
+            if first * row.max() < _LIMIT * most * most:
+                other, step = at, 1 if own >= _LIMIT * row.max() else 2
+        if other != step - 1:
+            pair, turned = [step - 1, other], [other, step - 1]
+            s[pair] = s[turned]
+            s[:, pair] = s[:, turned]
+        block, rest = s[:step, :step], s[step:, :step]
+        if most > 0:
+            low = np.linalg.solve(block.T, rest.T).T if step == 2 else rest / block
+            s[step:, step:] -= low @ _adjoint(rest, hermitian)
+            rest[...] = low
+        swaps += [k + other + 1] if step == 1 else [-(k + other + 1)] * 2
+        k += step
+    return swaps
+
+
+def _ldl_solve(out: Array, a: Array, pivots: Array, b: Array, *, hermitian: bool) -> None:
+    for at in np.ndindex(a.shape[:-2]):
+        x, y, steps, k = a[at], b[at].copy(), [], 0
+        while k < len(x):
+            p = int(pivots[at][k])
+            steps.append((k, 1 if p > 0 else 2, abs(p) - 1))
+            k += steps[-1][1]
+        for k, step, p in steps:
+            end, last = k + step, k + step - 1
+            y[[last, p]] = y[[p, last]]
+            y[end:] -= x[end:, k:end] @ y[k:end]
+            block = np.tril(x[k:end, k:end])
+            block = block + _adjoint(np.tril(block, -1), hermitian)
+            y[k:end] = np.linalg.solve(block, y[k:end]) if step == 2 else y[k:end] / block
+        for k, step, p in reversed(steps):
+            end, last = k + step, k + step - 1
+            y[k:end] -= _adjoint(x[end:, k:end], hermitian) @ y[end:]
+            y[[last, p]] = y[[p, last]]
+        out[at] = y
 
 
 def _pinv(out: Array, a: Array, atol: Array, rtol: Array, *, hermitian: bool) -> None:
@@ -128,12 +212,12 @@ def _pinv(out: Array, a: Array, atol: Array, rtol: Array, *, hermitian: bool) ->
         return
     if hermitian:
         w, u = np.linalg.eigh(a)
-        s, vh = np.abs(w), (u * np.sign(w)[..., None, :]).swapaxes(-1, -2)
+        s, vh = np.abs(w), (u * np.sign(w)[..., None, :]).swapaxes(-1, -2).conj()
     else:
         u, s, vh = np.linalg.svd(a, False)
     least = np.maximum(atol, rtol * s.max(-1))[..., None]
-    inverse = np.where(s > least, 1 / s, 0).astype(a.dtype)
-    out[...] = (vh.swapaxes(-1, -2) * inverse[..., None, :]) @ u.swapaxes(-1, -2)
+    inverse = np.where(s > least, 1 / s, 0).astype(s.dtype)
+    out[...] = ((u * inverse[..., None, :]) @ vh).swapaxes(-1, -2).conj()
 
 
 def _cofactor(out: Array, a: Array) -> None:
@@ -142,7 +226,7 @@ def _cofactor(out: Array, a: Array) -> None:
     n = s.shape[-1]
     others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    out[...] = (u * (sign[..., None] * others)[..., None, :]) @ vh
+    out[...] = sign[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
 
 
 def _det(out: Array, a: Array) -> None:
@@ -165,6 +249,10 @@ KERNELS: dict[str, Callable[..., None]] = {
     "qr": _qr,
     "svd": _svd,
     "eigh": _eigh,
+    "eig": _eig,
+    "geqrf": _geqrf,
+    "ldl": _ldl,
+    "ldl_solve": _ldl_solve,
     "pinv": _pinv,
     "det": _det,
     "cofactor": _cofactor,

@@ -22,7 +22,9 @@ from rushlight.core.basis.dtype import (
     int32,
     int64,
     uint8,
+    uint16,
     uint32,
+    uint64,
 )
 
 # dtype -> (bytes on the device, WGSL type of values, value of word w's element i)
@@ -33,6 +35,7 @@ _READ: dict[DType, tuple[int, str, str]] = {
     uint32: (4, "u32", "WORDS[i]"),
     float16: (2, "f32", "f16_value(extractBits(WORDS[i >> 1u], (i & 1u) * 16u, 16u))"),
     bfloat16: (2, "f32", "bf16_value(extractBits(WORDS[i >> 1u], (i & 1u) * 16u, 16u))"),
+    uint16: (2, "u32", "extractBits(WORDS[i >> 1u], (i & 1u) * 16u, 16u)"),
     int16: (2, "i32", "extractBits(bitcast<i32>(WORDS[i >> 1u]), (i & 1u) * 16u, 16u)"),
     int8: (1, "i32", "extractBits(bitcast<i32>(WORDS[i >> 2u]), (i & 3u) * 8u, 8u)"),
     uint8: (1, "u32", "extractBits(WORDS[i >> 2u], (i & 3u) * 8u, 8u)"),
@@ -47,6 +50,7 @@ _WRITE: dict[DType, str] = {
     uint32: "v",
     float16: "f16_bits(v)",
     bfloat16: "bf16_bits(v)",
+    uint16: "v & 0xffffu",
     int16: "bitcast<u32>(v) & 0xffffu",
     int8: "bitcast<u32>(v) & 0xffu",
     uint8: "v & 0xffu",
@@ -62,6 +66,9 @@ def check_dtype(name: str, dtype: DType) -> None:
         raise TypeError(
             f"{name}: webgpu has no float64; convert with .to(rl.float32), or compute on cpu"
         )
+    if dtype is uint64:
+        raise TypeError(f"{name}: webgpu holds integers in 32 bits and has no uint64; convert with "
+                        ".to(rl.uint32), or compute on cpu")  # fmt: skip
     if dtype.kind == "c":
         raise TypeError(f"{name}: webgpu has no {dtype.name}; compute on cpu, or move the parts")
     if dtype.kind != "q" and dtype not in _READ:

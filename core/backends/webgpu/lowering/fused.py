@@ -104,6 +104,7 @@ _ROUNDED = {
     "float8_e4m3fn": "f8e4m3_value(f8e4m3_bits({}))",
     "float8_e5m2": "f8e5m2_value(f8e5m2_bits({}))",
     "int16": "extractBits({}, 0u, 16u)",
+    "uint16": "extractBits({}, 0u, 16u)",
     "int8": "extractBits({}, 0u, 8u)",
     "uint8": "extractBits({}, 0u, 8u)",
     "bool": "u32(({}) != 0u)",
