@@ -13,10 +13,9 @@ from rushlight.core.backends import Device
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.files import Pixels
-from rushlight.models.image.resize import fitted, resize
+from rushlight.models.image.resize import fitted, resize, smoothed
 
 Floats = npt.NDArray[np.float32]
-_GREY = 114 / 255  # of YOLO's letterbox
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,12 @@ class Processor:
     """The steps from pixels (height, width, 3) uint8 to normalized ones (3, height, width).
 
     size: (height, width), or `shortest` and `longest` sides; None: as it is. multiple: sides are
-    rounded to multiples of it, with `shortest` downwards. crop: (height, width) of the middle.
-    pad: (height, width) with zeros below and at the right. letterbox: sides are filled up to
-    multiples of it with grey, on both sides (YOLO). scale and offset turn bytes into floats.
-    flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
-    its middle taken; from 384 on it is resized to a square (ConvNeXt).
+    rounded to multiples of it, with `shortest` downwards, with `upward` always up. crop: (height,
+    width) of the middle. pad: (height, width) with zeros below and at the right. letterbox: the
+    ratio is kept, and sides are filled up with `grey` on both sides, to `size` (darknet), or else
+    to multiples of the number (Ultralytics). scale and offset turn bytes into floats. flip:
+    channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and its
+    middle taken; from 384 on it is resized to a square (ConvNeXt).
     """
 
     size: tuple[int, int] | None = None
@@ -48,6 +48,9 @@ class Processor:
     floats: bool = False  # resized after it is scaled
     twice: bool = False  # the deviation is divided out once more
     letterbox: int = 0
+    grey: float = 114 / 255
+    upward: bool = False
+    squared: bool = False  # filled up to a square with black, then resized as scikit-image does
     rounded: bool = False  # the middle's offset is rounded, not cut, as in torchvision
 
     def __call__(self, images: Sequence[Pixels], device: Device | str = "cpu") -> Tensor:
@@ -65,17 +68,20 @@ class Processor:
     def one(self, image: Pixels) -> Floats:
         """Normalized pixels (3, height, width) of one image."""
         x: npt.NDArray[Any] = image
-        if self.floats:
+        if self.floats or self.squared:
             x = x.astype(np.float32) * np.float32(self.scale)
         target = self.target(*image.shape[:2])
-        if self.crop_share is not None and self.shortest is not None:
+        if self.squared and self.size is not None:
+            below, right = (max(x.shape[:2]) - n for n in x.shape[:2])
+            x = smoothed(np.pad(x, ((0, below), (0, right), (0, 0))), self.size)
+        elif self.crop_share is not None and self.shortest is not None:
             x = self._shared(x, self.shortest, self.crop_share)
         elif target is not None and target != image.shape[:2]:
             x = resize(x, target, self.filter)
         if self.crop is not None:
             x = cropped(x, self.crop, self.rounded)
         values = x.astype(np.float32)
-        if not self.floats:
+        if not self.floats and not self.squared:
             values = values * np.float32(self.scale)
         values -= np.float32(self.offset)
         if self.mean is not None and self.std is not None:
@@ -89,20 +95,40 @@ class Processor:
 
     def _boxed(self, height: int, width: int) -> tuple[int, int, int, int]:
         """The size that a resized image is filled up to, and where it lies in it."""
-        tall, wide = (-(-n // self.letterbox) * self.letterbox for n in (height, width))
+        if self.size is not None:
+            tall, wide = self.size
+        else:
+            tall, wide = (-(-n // self.letterbox) * self.letterbox for n in (height, width))
         # Of an odd rest the larger half is below and at the right.
         return tall, wide, (tall - height) // 2, (wide - width) // 2
 
     def place(self, height: int, width: int) -> tuple[float, float, float, float]:
         """Where an image of this size lies in its pixels: left, top, width and height as shares."""
+        if self.squared:
+            return 0.0, 0.0, width / max(height, width), height / max(height, width)
         if not self.letterbox:
             return 0.0, 0.0, 1.0, 1.0
         inner = self.target(height, width) or (height, width)
-        tall, wide, top, left = self._boxed(*inner)
+        tall, wide, top, left = map(float, self._boxed(*inner))
+        if self.size is not None:  # darknet's boxes begin at half a pixel
+            top, left = (tall - inner[0]) / 2, (wide - inner[1]) / 2
         return left / wide, top / tall, inner[1] / wide, inner[0] / tall
 
     def target(self, height: int, width: int) -> tuple[int, int] | None:
         """The size that an image is resized to; None where it is not resized."""
+        if self.upward:
+            sides = self.size or (height, width)
+            if self.shortest is not None:
+                sides = fitted(height, width, self.shortest, self.longest)
+            if self.size is None and self.shortest is None and self.multiple == 1:
+                return None
+            return (-(-sides[0] // self.multiple) * self.multiple,
+                    -(-sides[1] // self.multiple) * self.multiple)  # fmt: skip
+        if self.size is not None and self.letterbox:
+            tall, wide = self.size  # whole numbers are divided as darknet does
+            if wide * height < tall * width:
+                return max(1, height * wide // width), wide
+            return tall, max(1, width * tall // height)
         if self.size is not None:
             return self._kept(height, width) if self.keep_ratio or self.multiple > 1 else self.size
         if self.shortest is not None:
@@ -137,7 +163,7 @@ class Processor:
         height, width = x.shape[1:]
         if self.letterbox:
             tall, wide, top, left = self._boxed(height, width)
-            grey = np.full((3, tall, wide), _GREY, np.float32)
+            grey = np.full((3, tall, wide), self.grey, np.float32)
             grey[:, top : top + height, left : left + width] = x
             return grey
         target = self.pad

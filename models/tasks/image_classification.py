@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.layers.vision.model import captured
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
@@ -39,7 +40,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             order = np.argsort(-row, kind="stable")[: options["top_k"]].tolist()
             found.append([{"label": model.labels[j], "score": float(row[j])} for j in order])
         yield Progress("classify", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 TASK = Task(

@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.tasks.object_detection import objects, refuse, scored
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 from rushlight.models.tasks.zero_shot_image_classification import asked, text_vectors
@@ -31,9 +32,10 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             logits, boxes = model.ground(given, texts)
             both = scored(logits[0].float().sigmoid(), boxes[0])
         values = np.asarray((yield both.readback()))
-        found.append(objects(values, image.shape, labels, options))
+        place = model.processor.place(*image.shape[:2])
+        found.append(objects(values, image.shape, labels, options, place=place))
         yield Progress("detect", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 TASK = Task(

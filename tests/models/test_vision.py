@@ -52,9 +52,8 @@ def run(m: Any, method: str, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.
 
 def channels(m: Any) -> int:
     spec = getattr(m, "image", None) or getattr(m, "seen", None)
-    own = getattr(m.config, "num_channels", 3)
-    found: int = own if spec is None else getattr(spec, "channels", 3)
-    return found
+    own: Any = getattr(m, "channels", None) or getattr(m.config, "num_channels", 3)
+    return int(own if spec is None else getattr(spec, "channels", 3))
 
 
 @pytest.mark.parametrize("name", table.ROWS)
@@ -70,14 +69,22 @@ def test_logits_and_features_agree(name: str) -> None:
     if getattr(m.config, "task", "classify") != "classify":
         _places_agree(m, golden, pixels)
         return
-    if name.startswith("sam"):
+    if name.startswith(("sam", "mobile_sam")):
         _masks_agree(m, golden, pixels)
         return
-    if name.startswith("owlvit"):
+    if name.startswith("owl"):
         with rl.no_grad():
             logits, boxes = m.ground(rl.tensor(pixels), m.encode_text(rl.tensor(table.ids_of())))
         close(logits.numpy(), golden["out"].numpy())
         close(boxes.numpy(), golden["boxes"].numpy())
+        if "objectness" in golden:
+            close(run(m, "objectness", pixels), golden["objectness"].numpy())
+        return
+    if "masks" in golden:
+        with rl.no_grad():
+            logits, masks = m.seen(rl.tensor(pixels))
+        close(logits.numpy(), golden["out"].numpy())
+        close(masks.numpy(), golden["masks"].numpy())
         return
     if "texts" in golden:
         ids = rl.tensor(table.ids_of())
@@ -123,7 +130,7 @@ def _masks_agree(m: Any, golden: Any, pixels: npt.NDArray[np.float32]) -> None:
     points = {n: given[n] for n in ("points", "labels")}
     boxes = {"boxes": given["boxes"]}
     with rl.no_grad():
-        seen = m.encode_image(rl.tensor(pixels[:1]))
+        seen = m.maps(rl.tensor(pixels[:1]))
         for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
             masks, scores = m.masks(seen, **prompt)
             close(masks.numpy(), golden[f"masks:{name}"].numpy())
@@ -138,10 +145,11 @@ def test_every_family_has_a_row() -> None:
     room = "rushlight.models.families.vision."
     modules = {kind: m for kind, m in families().items() if m.startswith(room)}
     rows = {model(name).config.model_type for name in table.ROWS}
-    # U2-Net is compared with its graph on real weights, in test_image_tasks.py.
-    assert {m for kind, m in modules.items() if kind in rows} | {f"{room}u2net"} == set(
-        modules.values()
-    )
+    # U2-Net is compared with its graph on real weights, in test_image_tasks.py, and YOLOv3 with
+    # darknet's files in float64, in test_darknet.py.
+    others = {f"{room}{name}" for name in ("u2net", "yolov3")}
+    found = {m for kind, m in modules.items() if kind in rows}
+    assert found | others == set(modules.values())
 
 
 def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
@@ -152,6 +160,28 @@ def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
         assert again.processor == m.processor and again.labels == m.labels
         pixels = table.pixels_of(table.ROWS[name][3])
         np.testing.assert_array_equal(run(again, "forward", pixels), run(m, "forward", pixels))
+
+
+@pytest.mark.parametrize(("name", "changes", "words"), [
+    ("vit-timm", {"architecture": "vit_base_patch16_rope_224"}, "a kind of ViT that is not"),
+    ("vit-timm", {"global_pool": "map"}, "global_pool 'map' is not supp.*: token, avg"),
+    ("vit-mean-timm", {"global_pool": "token"}, "global_pool 'token' is not supported; supp.* avg"),
+    ("vit-timm", {"model_args": {"act_layer": "silu"}}, "act_layer 'silu' is not supported"),
+    ("vit-timm", {"pretrained_cfg": 3}, "timm's 'vit_tiny_patch16_224' has no such values"),
+    ("hiera-timm", {"global_pool": "max"}, "global_pool 'max' is not supported; supported: avg"),
+    ("hiera", {"depths": [2, 1]}, "depths .* do not agree"),
+    ("hiera", {"image_size": [60, 32]}, "image_size .* do not fit each other"),
+    ("hiera", {"masked_unit_size": [4, 7]}, "layer 0 of stage 0 does not fit: 128 places in units"),
+    ("hiera", {"architectures": ["HieraForPreTraining"]}, "HieraForPreTraining.* is not supported"),
+])  # fmt: skip
+def test_what_a_family_does_not_read_is_named(
+    name: str, changes: dict[str, Any], words: str
+) -> None:
+    found = open_tables(DATA / f"{name}.safetensors")[0][1].metadata
+    config, names = json.loads(found["config"]) | changes, table.names_of(found["names"])
+    tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}
+    with pytest.raises((rl.FormatError, rl.LoadError), match=words):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors, device="meta")
 
 
 def test_goldens_are_small_and_all_there() -> None:
@@ -169,3 +199,44 @@ def test_rows_on_devices(name: str, device: str) -> None:
 def test_pixels_of_another_shape_are_named() -> None:
     with pytest.raises(ValueError, match=r"resnet: pixels are \(2, 1, 8, 8\)"):
         model("resnet")(rl.zeros(2, 1, 8, 8))
+
+
+@pytest.mark.parametrize(
+    "name", ["resnetaa50", "resnetblur18", "efficientnet_blur_b0", "mobilenetv4_conv_aa_medium"]
+)
+def test_networks_that_smooth_have_the_same_tensors_and_are_refused_by_name(name: str) -> None:
+    """The smoothing has no weights: such a checkpoint would load, and its logits would be wrong."""
+    config = json.dumps({"architecture": name, "num_classes": 3}).encode()
+    with pytest.raises(rl.FormatError, match=f"{name} is not supported: it smooths"):
+        rl.models.assemble({"config.json": config}, {"conv1.weight": rl.zeros(1)})
+
+
+@pytest.mark.parametrize(("name", "change", "words"), [
+    ("dpt", {"backbone_out_indices": [0, 9]}, "backbone_out_indices is .0, 9."),
+    ("dpt", {"neck_hidden_sizes": [5, 6]}, "and the states .1, 3, 4. do not agree"),
+    ("dpt", {"reassemble_factors": [2, 1, "x"]}, "factors are whole, or below 1"),
+    ("dpt", {"readout_type": "twice"}, "readout_type 'twice' is not supported"),
+    ("dpt-beit", {"backbone_config": {"model_type": "vgg"}}, "supported: dinov2, beit, swinv2"),
+    ("dpt-beit", {"out_features": ["stage9"]}, "name no states of 2 layers"),
+    ("dpt-beit", {"reshape_hidden_states": True}, "reshape_hidden_states True is not supported"),
+    ("dpt-swinv2", {"out_features": ["stem", "stage2"]}, '"stem", which is no stage'),
+    ("dpt-hybrid", {"layer_type": "preactivation"}, "layer_type 'preactivation' is not supported"),
+    ("dpt-hybrid", {"backbone_featmap_shape": [1, 5, 4, 4]}, "backbone_featmap_shape .* do not"),
+    ("maskformer", {"backbone_config": {"model_type": "swinv2"}}, "'swinv2' is not supported"),
+    ("maskformer", {"fpn_feature_size": 30}, "fpn_feature_size 30 is out of range"),
+    ("maskformer", {"decoder_config": 3}, "decoder_config must be an object"),
+    ("maskformer-resnet", {"out_features": ["stage3"]}, "there must be two at least"),
+    ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are 3 stages at least"),
+    ("mask2former", {"pre_norm": True}, "pre_norm True is not supported"),
+])  # fmt: skip
+def test_wrong_parts_are_named(name: str, change: dict[str, Any], words: str) -> None:
+    """Keys of the file, or of its backbone_config."""
+    found = open_tables(DATA / f"{name}.safetensors")[0][1].metadata
+    config = json.loads(found["config"])
+    inner = config.get("backbone_config") or {}
+    key = next(iter(change))
+    config |= {"backbone_config": inner | change} if key in inner and key not in config else change
+    names = {n: rl.empty(*shape, device="meta") for n, shape in table.names_of(
+        found["names"]).items()}  # fmt: skip
+    with pytest.raises((rl.FormatError, rl.LoadError), match=words):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, names, device="meta")

@@ -69,6 +69,33 @@ _DEPTH: dict[str, Any] = {
     "fusion_hidden_size": 10,
     "head_hidden_size": 4,
 }
+_DPT: dict[str, Any] = _VIT | {
+    "num_hidden_layers": 4,
+    "backbone_out_indices": [0, 2, 3],
+    "reassemble_factors": [2, 1, 0.5],
+    "neck_hidden_sizes": [5, 6, 7],
+    "fusion_hidden_size": 10,
+}
+_HYBRID: dict[str, Any] = {
+    "is_hybrid": True,
+    "image_size": 64,
+    "patch_size": 16,
+    "backbone_out_indices": [0, 1, 2, 3],
+    "reassemble_factors": [1, 1, 1, 0.5],
+    "neck_hidden_sizes": [8, 16, 6, 7],
+    "backbone_featmap_shape": [1, 24, 4, 4],
+    "backbone_config": {
+        "model_type": "bit",
+        "global_padding": "same",
+        "layer_type": "bottleneck",
+        "depths": [1, 2, 1],
+        "hidden_sizes": [8, 16, 24],
+        "embedding_size": 8,
+        "num_groups": 2,
+        "out_features": ["stage1", "stage2", "stage3"],
+        "embedding_dynamic_padding": True,
+    },
+}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -104,6 +131,34 @@ _DETR: dict[str, Any] = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 20,
     "decoder_ffn_dim": 24,
+    "num_queries": 5,
+}
+_MASKS: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "swin",
+        "embed_dim": 8,
+        "depths": [2, 1, 1, 1],
+        "num_heads": [2, 4, 2, 2],
+        "image_size": 32,
+        "patch_size": 4,
+        "window_size": 3,
+    },
+    "decoder_config": {k: v for k, v in _DETR.items() if k != "backbone_config"}
+    | {"model_type": "detr"},
+    "fpn_feature_size": 32,
+    "mask_feature_size": 12,
+}
+_MASKS2: dict[str, Any] = {
+    "backbone_config": _MASKS["backbone_config"]
+    | {"out_features": ["stage1", "stage2", "stage3", "stage4"]},
+    "feature_size": 32,
+    "mask_feature_size": 12,
+    "hidden_dim": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 4,
+    "num_attention_heads": 4,
+    "encoder_feedforward_dim": 20,
+    "dim_feedforward": 24,
     "num_queries": 5,
 }
 _RT_DETR: dict[str, Any] = {
@@ -152,6 +207,31 @@ _SAM: dict[str, Any] = {
         "iou_head_hidden_dim": 16,
     },
 }
+_SAM2: dict[str, Any] = {
+    "vision_config": {
+        "backbone_config": {
+            "model_type": "sam2_hiera_det_model",
+            "hidden_size": 8,
+            "image_size": [64, 64],
+            "blocks_per_stage": [1, 2, 2, 1],
+            "embed_dim_per_stage": [8, 12, 16, 24],
+            "num_attention_heads_per_stage": [1, 2, 4, 3],
+            "window_size_per_stage": [8, 4, 3, 2],
+            "global_attention_blocks": [4],
+        },
+        "backbone_channel_list": [24, 16, 12, 8],
+        "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+        "fpn_hidden_size": 16,
+    },
+    "prompt_encoder_config": {"hidden_size": 16, "image_size": 64, "patch_size": 16},
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "mlp_dim": 20,
+        "iou_head_hidden_dim": 12,
+        "dynamic_multimask_stability_thresh": 0.025,  # between those of the prompts
+    },
+}
 _SEGFORMER: dict[str, Any] = {
     "num_encoder_blocks": 3,
     "depths": [1, 2, 1],
@@ -163,7 +243,23 @@ _SEGFORMER: dict[str, Any] = {
     "mlp_ratios": [2, 3, 2],
     "decoder_hidden_size": 10,
 }
+_HIERA: dict[str, Any] = {
+    "embed_dim": 8,
+    "depths": [1, 2, 1],
+    "num_heads": [1, 2, 4],
+    "image_size": [64, 32],
+    "num_query_pool": 2,
+    "masked_unit_size": [4, 4],
+    "masked_unit_attention": [True, True, False],
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
+
+# How queries' masks become segments in the goldens; random models are sure of little.
+SEGMENTS: dict[str, Any] = {
+    "size": (31, 23),
+    "panoptic": {"threshold": 0.2, "mask_threshold": 0.1, "mask_overlap": 0.3},
+    "instance": {"threshold": 0.1},
+}
 
 # Odd sizes, so that nothing agrees by accident.
 ROWS: dict[str, Row] = {
@@ -178,6 +274,10 @@ ROWS: dict[str, Row] = {
         _RESNET | _LABELS | {"downsample_in_bottleneck": True}, (32, 32),
     ),
     "resnet-timm": ("timm", "resnet18", {"num_classes": 7}, (64, 50)),
+    "resnet-d-timm": ("timm", "resnet26d", {"num_classes": 3}, (64, 50)),
+    "resnext-timm": ("timm", "resnext50_32x4d", {
+        "num_classes": 3, "layers": [1, 1, 1, 1]}, (50, 64)),
+    "wide-resnet-torchvision": ("torchvision", "wide_resnet50_2", {"num_classes": 3}, (40, 33)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
     "convnext": ("transformers", "ConvNextForImageClassification", _CONVNEXT | _LABELS, (45, 38)),
     "convnext-plain": ("transformers", "ConvNextModel", _CONVNEXT | {
@@ -210,6 +310,8 @@ ROWS: dict[str, Row] = {
     "efficientnet-timm": ("timm", "efficientnet_b0", {"num_classes": 3}, (47, 33)),
     "efficientnet-lite": ("timm", "tf_efficientnet_lite0", {
         "num_classes": 3}, (47, 33)),
+    "efficientnet-edge-timm": ("timm", "efficientnet_es", {"num_classes": 3}, (47, 33)),
+    "efficientnet-pruned-timm": ("timm", "efficientnet_b1_pruned", {"num_classes": 3}, (47, 33)),
     "efficientnet-v2": ("timm", "tf_efficientnetv2_b0", {
         "num_classes": 3}, (47, 33)),
     "efficientnet-torchvision": ("torchvision", "efficientnet_b0", {"num_classes": 4}, (40, 33)),
@@ -259,6 +361,16 @@ ROWS: dict[str, Row] = {
     "vit-timm": ("timm", "vit_tiny_patch16_224", {
         "num_classes": 4, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4,
     }, (32, 32)),
+    "vit-mean-timm": ("timm", "vit_little_patch16_reg4_gap_256", {
+        "num_classes": 4, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "reg_tokens": 3}, (32, 64)),
+    "vit-normed-mean-timm": ("timm", "vit_so400m_patch16_siglip_gap_256", {
+        "num_classes": 3, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4}, (32, 32)),
+    "vit-registers-timm": ("timm", "vit_so150m_patch16_reg4_gap_256", {
+        "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "reg_tokens": 3}, (48, 48)),
+    "deit3-timm": ("timm", "deit3_small_patch16_224", {
+        "num_classes": 4, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
     "vit-torchvision": ("torchvision", "VisionTransformer", {
         "image_size": 24, "patch_size": 8, "num_layers": 2, "num_heads": 1, "hidden_dim": 64,
         "mlp_dim": 50, "num_classes": 6,
@@ -361,6 +473,8 @@ ROWS: dict[str, Row] = {
     "convmixer-gelu-timm": ("timm", "convmixer_1024_20_ks9_p14", {
         "num_classes": 4, "dim": 16, "depth": 2, "kernel_size": 8}, (50, 64)),
     "efficientvit-timm": ("timm", "efficientvit_m0", {"num_classes": 4}, (224, 224)),
+    "efficientvit-m1-timm": ("timm", "efficientvit_m1", {
+        "num_classes": 3, "img_size": 128}, (128, 128)),
     "efficientvit-m2-timm": ("timm", "efficientvit_m2", {
         "num_classes": 4, "img_size": 160}, (160, 160)),
     "fastvit-timm": ("timm", "fastvit_t8", {"num_classes": 4}, (64, 50)),
@@ -369,6 +483,7 @@ ROWS: dict[str, Row] = {
     "fastvit-clip-timm": ("timm", "fastvit_mci0", {
         "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 64)),
     "mobilenet_v3-timm": ("timm", "mobilenetv3_small_050", {"num_classes": 4}, (64, 50)),
+    "mobilenet_v3-early-timm": ("timm", "mobilenetv3_rw", {"num_classes": 3}, (45, 50)),
     "mobilenet_v3-tf-timm": ("timm", "tf_mobilenetv3_large_075", {"num_classes": 4}, (45, 50)),
     "mobilenet_v3-minimal-timm": ("timm", "tf_mobilenetv3_small_minimal_100", {
         "num_classes": 4}, (45, 50)),
@@ -390,8 +505,16 @@ ROWS: dict[str, Row] = {
         "text_config": _TEXT | {"hidden_size": 16, "hidden_act": "gelu"},
         "vision_config": _SEEN | {"patch_size": 8, "layer_norm_eps": 1e-3},
         "projection_dim": 16}, (16, 16)),
+    "owlv2": ("transformers", "Owlv2ForObjectDetection", {
+        "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
+    "owlv2-odd": ("transformers", "Owlv2ForObjectDetection", {
+        "text_config": _TEXT | {"hidden_size": 20, "hidden_act": "relu"},
+        "vision_config": _SEEN | {"image_size": 24, "patch_size": 8, "num_attention_heads": 2},
+        "projection_dim": 20}, (24, 24)),
     "rt_detr": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {"num_labels": 4},
                 (64, 96)),
+    "rt_detr-learned": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
+        "num_labels": 2, "learn_initial_query": True}, (64, 64)),
     "rt_detr-deep": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
         "num_labels": 3, "normalize_before": True, "hidden_expansion": 0.5,
         "num_feature_levels": 4, "decoder_n_points": 2,
@@ -428,6 +551,83 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "maskformer": ("transformers", "MaskFormerForInstanceSegmentation", _MASKS | {
+        "num_labels": 4}, (45, 70)),
+    "maskformer-resnet": ("transformers", "MaskFormerForInstanceSegmentation", _MASKS | {
+        "num_labels": 2, "mask_feature_size": 20, "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 16], "depths": [1, 2, 1],
+            "out_features": ["stage1", "stage2", "stage3"]},
+        "decoder_config": _MASKS["decoder_config"] | {
+            "activation_function": "gelu", "auxiliary_loss": True, "num_queries": 3}}, (64, 33)),
+    "mask2former": ("transformers", "Mask2FormerForUniversalSegmentation", _MASKS2 | {
+        "num_labels": 4}, (45, 70)),
+    "mask2former-resnet": ("transformers", "Mask2FormerForUniversalSegmentation", _MASKS2 | {
+        "num_labels": 2, "hidden_dim": 32, "num_queries": 3, "decoder_layers": 5,
+        "activation_function": "gelu", "feature_strides": [4, 8, 16], "common_stride": 2,
+        "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 16], "depths": [1, 2, 1],
+            "out_features": ["stem", "stage1", "stage2", "stage3"]}}, (64, 33)),
+    "dpt": ("transformers", "DPTForDepthEstimation", _DPT | {"hidden_act": "relu"}, (32, 32)),
+    "dpt-classes": ("transformers", "DPTForSemanticSegmentation", _DPT | _LABELS | {
+        "readout_type": "add", "use_batch_norm_in_fusion_residual": True, "qkv_bias": False,
+        "use_bias_in_fusion_residual": True, "layer_norm_eps": 1e-3, "head_in_index": 1,
+        "reassemble_factors": [4, 0.5, 0.3], "num_channels": 2}, (24, 24)),
+    "dpt-dinov2": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "use_batch_norm_in_fusion_residual": True, "add_projection": True,
+        "fusion_hidden_size": 256, "neck_hidden_sizes": [2, 3], "reassemble_factors": [1, 0.5],
+        "backbone_config": _DEPTH["backbone_config"] | {"out_features": ["stage1", "stage2"]},
+        }, (18, 30)),
+    "dpt-beit": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "readout_type": "ignore", "backbone_config": _VIT | {
+            "model_type": "beit", "use_relative_position_bias": True,
+            "out_features": ["stem", "stage1", "stage2"], "reshape_hidden_states": False}},
+        (32, 24)),
+    "dpt-hybrid": ("transformers", "DPTForDepthEstimation", _DPT | _HYBRID, (64, 64)),
+    "dpt-hybrid-odd": ("transformers", "DPTForSemanticSegmentation", _DPT | _HYBRID | {
+        "num_labels": 3, "head_in_index": 2, "backbone_config": _HYBRID["backbone_config"] | {
+            "global_padding": None, "embedding_dynamic_padding": False, "num_groups": 4},
+        "image_size": 62, "patch_size": 15}, (62, 62)),
+    "dpt-swinv2": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "neck_hidden_sizes": [8, 16], "backbone_config": _SWIN | {
+            "model_type": "swinv2", "out_features": ["stage1", "stage2"]}}, (32, 32)),
+    "hiera": ("transformers", "HieraForImageClassification", _HIERA | _LABELS, (64, 32)),
+    "hiera-odd": ("transformers", "HieraModel", _HIERA | {
+        "depths": [2, 2, 1], "num_heads": [2, 3, 3], "embed_dim": 12, "image_size": [48, 72],
+        "embed_dim_multiplier": 1.5, "num_query_pool": 1, "query_stride": [2, 3],
+        "masked_unit_size": [4, 9], "masked_unit_attention": [False, True, False],
+        "patch_size": [3, 5], "patch_stride": [3, 2], "patch_padding": [0, 2],
+        "mlp_ratio": 1.5, "hidden_act": "relu", "layer_norm_eps": 1e-3, "num_channels": 2},
+        (48, 72)),
+    "hiera-timm": ("timm", "hiera_tiny_224", {
+        "num_classes": 4, "img_size": 64, "embed_dim": 8, "stages": [1, 2, 1], "q_pool": 2,
+        "mask_unit_size": [4, 4], "mask_unit_attn": [True, True, False], "num_heads": 2},
+        (64, 64)),
+    "hiera-abswin-timm": ("timm", "hiera_small_abswin_256", {
+        "num_classes": 3, "img_size": 64, "embed_dim": 8, "stages": [1, 1, 2, 1],
+        "global_pos_size": [20, 18], "mask_unit_attn": [False, True, True, False], "num_heads": 1},
+        (64, 64)),
+    "mobile_sam": ("mobile_sam", "SamModel", _SAM | {
+        "vision_config": {"image_size": 64, "patch_size": 16, "output_channels": 16,
+                          "num_pos_feats": 8},
+        "prompt_encoder_config": _SAM["prompt_encoder_config"] | {
+            "image_size": 64, "patch_size": 16}}, (64, 64)),
+    "sam2": ("transformers", "Sam2Model", _SAM2, (64, 64)),
+    "sam2-odd": ("transformers", "Sam2Model", {
+        "vision_config": _SAM2["vision_config"] | {
+            "fpn_top_down_levels": [0, 1], "fpn_kernel_size": 3, "fpn_padding": 1,
+            "backbone_channel_list": [20, 16, 8],
+            "backbone_config": _SAM2["vision_config"]["backbone_config"] | {
+                "blocks_per_stage": [2, 1, 2], "embed_dim_per_stage": [8, 16, 20],
+                "num_attention_heads_per_stage": [2, 2, 5], "window_size_per_stage": [4, 6, 3],
+                "global_attention_blocks": [0, 4], "num_query_pool_stages": 2,
+                "patch_kernel_size": 5, "patch_padding": 2, "mlp_ratio": 1.5,
+                "hidden_act": "relu", "layer_norm_eps": 1e-3,
+                "window_positional_embedding_background_size": [5, 6]}},
+        "prompt_encoder_config": _SAM2["prompt_encoder_config"] | {
+            "num_point_embeddings": 5, "mask_input_channels": 8, "hidden_act": "relu"},
+        "mask_decoder_config": _SAM2["mask_decoder_config"] | {
+            "num_hidden_layers": 3, "attention_downsample_rate": 1, "num_multimask_outputs": 2,
+            "iou_head_depth": 4, "dynamic_multimask_via_stability": False}}, (64, 64)),
     "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
     "yolov8-pose": ("ultralytics", "yolov8-pose", {
         "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),

@@ -32,9 +32,9 @@ class ViTSpec:
     the first token and its activation. heads: the paths of classifiers; each reads the token of its
     number, and their logits are averaged. joint: what is classified is the first token beside the
     mean of the patches. patches, stack, last: the paths of the projection, the layers and the last
-    norm ("" for none). placed: whether positions are learned. relative: biases of distances, of
-    "each" layer or "shared". mean: what is classified is the mean of the patches; pooled: the path
-    of its norm.
+    norm ("" for none). placed: whether positions are learned; resampled: how those of another size
+    are made. relative: biases of distances, of "each" layer or "shared". mean: what is classified
+    is the mean of the patches; pooled: the path of its norm.
     """
 
     layer: LayerSpec
@@ -56,6 +56,7 @@ class ViTSpec:
     relative: str = ""
     mean: bool = False
     pooled: str = ""
+    resampled: str = "bicubic"
 
 
 _BIAS = {"each": "attention.attention.relative_position_bias",
@@ -136,7 +137,7 @@ class ViT(ImageModel):
             return table
         held, count = len(self.spec.prefix), self.grid
         old = table[:, held:].reshape(1, *count, -1).permute(0, 3, 1, 2)
-        new = interpolate(old.float(), size=grid, mode="bicubic",
+        new = interpolate(old.float(), size=grid, mode=self.spec.resampled,
                           antialias=bool(self.spec.registers)).to(table.dtype)  # fmt: skip
         return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
 
@@ -193,10 +194,10 @@ class ViT(ImageModel):
         return total / len(heads) if len(heads) > 1 else total
 
 
-def pair(value: Any, key: str) -> tuple[int, int]:
+def pair(value: Any, key: str, least: int = 1) -> tuple[int, int]:
     """(height, width) of a number or a list of two; FormatError names the key of config.json."""
     given = value if isinstance(value, list) else [value, value]
-    fits = len(given) == 2 and all(type(n) is int and 1 <= n <= 1 << 16 for n in given)
+    fits = len(given) == 2 and all(type(n) is int and least <= n <= 1 << 16 for n in given)
     if not fits:
         raise FormatError(f"config.json: {key} is {value!r:.60}; it must be one or two sizes")
     return given[0], given[1]
