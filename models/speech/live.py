@@ -119,6 +119,7 @@ class LiveTranscriber:
         self._asked = 0.0  # seconds that the last look saw
         self._segments: list[dict[str, Any]] = []
         self._tentative: list[Word] = []
+        self._language: str | None = None
         self._kept = 0
         self._ended = False
 
@@ -131,7 +132,7 @@ class LiveTranscriber:
     def heard(self) -> LiveText:
         """What was heard so far."""
         return LiveText(list(self._segments), list(self._tentative), self._asked,
-                        self._transcriber.language, self._kept)  # fmt: skip
+                        self._language, self._kept)  # fmt: skip
 
     def push(self, samples: npt.ArrayLike) -> LiveText:
         """Hear more samples (n,), floating, in [-1, 1]; ValueError for others, or after `end`."""
@@ -229,6 +230,7 @@ class LiveTranscriber:
         if begin == end:
             return []
         result = yield from self._transcriber.again().run(samples[begin:end])
+        self._language = result["language"]
         shift, found = self._until + begin / RATE, list[Word]()
         for segment in result["segments"]:
             for word in segment["words"] if self.timed else spread(segment):

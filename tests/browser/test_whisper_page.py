@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
-
-from rushlight.core.io.hub.names import resolve
-from rushlight.site.builder.build import build
 
 SENTENCE = (
     "and so my fellow americans ask not what your country can do for you "
@@ -21,24 +15,6 @@ HEARD = """() => (document.documentElement.dataset.heard ?? "").toLowerCase()
   .replace(/[^a-z ]/g, "").replace(/ +/g, " ").trim()"""
 COMPLETE = "() => /words in/.test(document.getElementById('speed').textContent)"
 IDLE = "() => document.documentElement.dataset.state !== 'busy'"
-
-
-@pytest.fixture(scope="module")
-def hearing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site with Whisper."""
-    out = tmp_path_factory.mktemp("hearing") / "site"
-    build(out, [("whisper-tiny.en", resolve("whisper-tiny.en"))])
-    return out
-
-
-@pytest.fixture(scope="module")
-def listener(launch: Any, flags: list[str], hearing: Path) -> Iterator[Any]:
-    """A browser whose microphone hears the sample, again and again."""
-    sample = hearing / "shared" / "jfk.wav"
-    fake = f"--use-file-for-fake-audio-capture={sample}"
-    found = launch([*flags, "--use-fake-device-for-media-stream", fake])
-    yield found
-    found.close()
 
 
 def opened(pages: Any, url: str, **options: Any) -> Any:
