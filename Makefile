@@ -1,6 +1,6 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
-MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en u2netp
+MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en silero-vad u2netp
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin

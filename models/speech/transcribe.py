@@ -45,6 +45,7 @@ class Transcriber:
         self.rules = Rules(model.tokens, options["suppress_tokens"])
         self.draw = Draw(options["seed"])
         self.language: str | None = options["language"]
+        self.tokens.prompt(self.language, options["task"])  # refuses what the model has not
         self.spoken = 0.0  # until when there was speech
         self.segments: list[dict[str, Any]] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from collections.abc import Callable
@@ -16,10 +17,11 @@ import pytest
 import rushlight as rl
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.io.weights.ctranslate2 import read_ctranslate2
+from rushlight.core.io.weights.pickles.storages import read_storages
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.io.weights.whisper_ggml import read_whisper_ggml
 from rushlight.core.tensor.quantizing import quantized
-from rushlight.models.layers.speech.tokens import SpeechTokens, special_tokens
+from rushlight.models.layers.speech.tokens import SpeechTokens, special_tokens, stored_tokens
 
 Array = npt.NDArray[Any]
 CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}
@@ -368,6 +370,81 @@ def test_whisper_cpps_files(kind: str, most: float, tmp_path: Path, table: Modul
     assert m.tokenizer is not None
     assert m.tokenizer.encode("23", add_special_tokens=False).ids == [17, 18]
     assert m.tokenizer.decode([17, 18, start]) == "23"
+
+
+OPENAI = {
+    "model.": "", "layers.": "blocks.", "embed_tokens": "token_embedding", "fc1": "mlp.0",
+    "embed_positions.weight": "positional_embedding", "fc2": "mlp.2",
+    "self_attn_layer_norm": "attn_ln", "encoder_attn_layer_norm": "cross_attn_ln",
+    "final_layer_norm": "mlp_ln", "encoder_attn.": "cross_attn.", "self_attn.": "attn.",
+    "q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out",
+    "encoder.layer_norm": "encoder.ln_post", "decoder.layer_norm": "decoder.ln",
+}  # fmt: skip
+
+
+def openais(m: Any) -> dict[str, Any]:
+    """What OpenAI's checkpoint of a model holds: the sizes, and the state dict under its names."""
+    tensors = {}
+    for name, value in m.state_dict().items():
+        for ours, theirs in OPENAI.items():
+            name = name.replace(ours, theirs)
+        tensors[name] = value
+    c = m.config
+    return {"dims": {
+        "n_mels": c.num_mel_bins, "n_vocab": c.vocab_size, "n_audio_ctx": c.max_source_positions,
+        "n_audio_state": c.d_model, "n_audio_head": c.encoder_attention_heads,
+        "n_audio_layer": c.encoder_layers, "n_text_ctx": c.max_target_positions,
+        "n_text_state": c.d_model, "n_text_head": c.decoder_attention_heads,
+        "n_text_layer": c.decoder_layers,
+    }, "model_state_dict": tensors}  # fmt: skip
+
+
+@pytest.mark.native
+def test_openais_checkpoints(tmp_path: Path, rows: ModuleType, table: ModuleType) -> None:
+    m = model(rows, table)
+    held = openais(m)
+    rl.save(held, tmp_path / "tiny.pt")
+    found = rl.models.load(tmp_path / "tiny.pt")
+    features, ids = inputs(m, table)
+    with rl.no_grad():
+        logits = found(features, rl.tensor(ids)).numpy()
+    np.testing.assert_allclose(logits, rows.golden("whisper")[0], **CLOSE)
+    assert found.config.decoder_attention_heads == m.config.decoder_attention_heads
+    # A page reads the head of the file by ranges.
+    stored = read_storages(BytesSource(bytearray((tmp_path / "tiny.pt").read_bytes()), "tiny.pt"))
+    assert stored is not None and stored.numbers["dims.n_mels"] == m.mels
+
+    del held["dims"]["n_audio_head"]
+    rl.save(held, tmp_path / "tiny.pt")
+    with pytest.raises(rl.FormatError, match="its dims lack n_audio_head"):
+        rl.models.load(tmp_path / "tiny.pt")
+
+
+@pytest.mark.native
+def test_openais_ranks_are_the_vocabulary(tmp_path: Path, table: ModuleType) -> None:
+    rl.save(openais(assembled(weights(table))), tmp_path / "tiny.en.pt")
+    ranks = [base64.b64encode(t.encode()) + b" %d\n" % i for i, t in enumerate(TEXT)]
+    (tmp_path / "gpt2.tiktoken").write_bytes(b"".join(ranks))
+    m = rl.models.load(tmp_path / "tiny.en.pt")
+    start = len(TEXT) + 1
+    assert m.tokens.prompt() == [start] and m.tokens.timestamp_begin == start + 106
+    assert m.tokenizer.encode("23", add_special_tokens=False).ids == [17, 18]
+    (tmp_path / "gpt2.tiktoken").write_bytes(ranks[0] + ranks[0])
+    with pytest.raises(rl.FormatError, match="its ranks are not those from 0 to 1"):
+        rl.models.load(tmp_path / "tiny.en.pt")
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "vocab", "first", "count"),
+    [(4, 6, 51864, (1, 0), 8), (6, 8, 51865, (3, 1), 8), (32, 20, 51865, (10, 12), 23),
+     (32, 20, 51866, (7, 0), 10), (4, 20, 51866, (2, 4), 6), (4, 6, 100, (2, 0), 12)],
+)  # fmt: skip
+def test_published_sizes_have_their_alignment_heads(
+    layers: int, heads: int, vocab: int, first: tuple[int, int], count: int
+) -> None:
+    found = stored_tokens({}, None, vocab, layers, heads).alignment_heads
+    assert found[0] == first and len(found) == count
+    assert all(i < layers and h < heads for i, h in found)
 
 
 def put(at: int, content: bytes) -> Callable[[bytes], bytes]:
