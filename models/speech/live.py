@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ PAUSE, LONG = 1.0, 8.0  # seconds between segments, and of one that ends at the 
 # A sound: half the distance of the least and largest sample of 50 ms is at least this, -48 dB.
 SILENCE, FAINT = 0.004, 0.1  # or, beside louder ones of a window, this share of the loudest
 _STEP, _MARGIN = RATE // 20, 3 * RATE // 10
+_LAST, _NEAR = 6, 2  # words that are compared where looks join, and how far off times may be
 _REST = 0.05  # seconds that are not worth a look
 _END = re.compile(r"[.?!。？！][\"'”’)]*$")
 
@@ -115,7 +117,7 @@ class LiveTranscriber:
         self._tape, self.every = Tape(int(rate)), every
         self._until = 0.0  # seconds: the audio before it is done
         self._said = 0.0  # seconds: words before it are in the segments
-        self._known = 0  # words of the window that are in the segments, of a model without times
+        self._known = 0  # words of the window that are in the segments
         self._asked = 0.0  # seconds that the last look saw
         self._segments: list[dict[str, Any]] = []
         self._tentative: list[Word] = []
@@ -196,8 +198,8 @@ class LiveTranscriber:
 
     def _settled(self, samples: Values, until: float | None) -> Run:
         """Hear samples for good; until: where the next window begins, None for the end."""
-        words = yield from self._words(samples)
-        self._add(words[self._known :])
+        words, known = yield from self._words(samples)
+        self._add(words[known:])
         self._known = max(0, self._known - len(words))
         self._tentative, self._until = [], self.seconds if until is None else until
         self._asked = max(self._asked, self._until)
@@ -206,11 +208,10 @@ class LiveTranscriber:
         """Hear the window so far: what the look before heard too stays."""
         to = self._asked = self.seconds
         samples, begin = self._read(to), self._until
-        words = (yield from self._words(samples))[self._known :]
-        count = agreed(self._tentative, words)
-        self._add(words[:count])
-        self._known += 0 if self.timed else count
-        self._tentative = words[count:]
+        words, known = yield from self._words(samples)
+        count = known + agreed(self._tentative, words[known:])
+        self._add(words[known:count])
+        self._known, self._tentative = count, words[count:]
         loud = loudness(samples)
         hush = max(SILENCE, FAINT * loud.max(initial=0.0))
         if not self._tentative and loud[-20:].max(initial=0.0) < hush and to - begin > 1:
@@ -222,13 +223,13 @@ class LiveTranscriber:
             yield from self._settled(samples[:cut], begin + cut / RATE)
 
     def _words(self, samples: Values) -> Run:
-        """The words of the window's samples; of a timed model only those after what is said.
+        """The words of the window's samples, and how many of them are in the segments already.
 
         Silence at the ends is cut off, as models write words there or give it to the first word.
         """
         begin, end = sounding(samples)
         if begin == end:
-            return []
+            return [], 0
         result = yield from self._transcriber.again().run(samples[begin:end])
         self._language = result["language"]
         shift, found = self._until + begin / RATE, list[Word]()
@@ -236,9 +237,22 @@ class LiveTranscriber:
             for word in segment["words"] if self.timed else spread(segment):
                 word["start"] += shift
                 word["end"] += shift
-                if not self.timed or (word["start"] + word["end"]) / 2 > self._said:
-                    found.append(word)
-        return found
+                found.append(word)
+        known = min(self._known, len(found))
+        if self.timed:
+            known = sum((word["start"] + word["end"]) / 2 <= self._said for word in found)
+        return found, self._joint(found, known)
+
+    def _joint(self, words: list[Word], guess: int) -> int:
+        """How many words are in the segments: of about `guess`, where most words before agree."""
+        there = [bare(w) for s in self._segments[-_LAST:] for w in s["words"]][-_LAST:]
+
+        def alike(count: int) -> int:
+            pairs = zip(reversed(words[:count]), reversed(there), strict=False)
+            return sum(1 for _ in takewhile(lambda pair: bare(pair[0]) == pair[1], pairs))
+
+        near = range(max(0, guess - _NEAR), min(len(words), guess + _NEAR) + 1)
+        return max(near, key=lambda count: (alike(count), -abs(count - guess)))
 
     def _add(self, words: Sequence[Word]) -> None:
         """Words that stay, joined to the last segment if its sentence goes on."""
@@ -269,14 +283,15 @@ def followed(model: Any) -> frozenset[str]:
 
 def agreed(a: Sequence[Word], b: Sequence[Word]) -> int:
     """How many words two lists begin with in common, whatever their case and marks are."""
-
-    def bare(word: Word) -> str:
-        return re.sub(r"[\W_]", "", word["word"].lower())
-
     count = 0
     while count < min(len(a), len(b)) and bare(a[count]) == bare(b[count]):
         count += 1
     return count
+
+
+def bare(word: Word) -> str:
+    """A word as it is compared."""
+    return re.sub(r"[\W_]", "", word["word"].lower())
 
 
 def grouped(words: Sequence[Word]) -> list[dict[str, Any]]:
