@@ -372,37 +372,12 @@ def test_whisper_cpps_files(kind: str, most: float, tmp_path: Path, table: Modul
     assert m.tokenizer.decode([17, 18, start]) == "23"
 
 
-OPENAI = {
-    "model.": "", "layers.": "blocks.", "embed_tokens": "token_embedding", "fc1": "mlp.0",
-    "embed_positions.weight": "positional_embedding", "fc2": "mlp.2",
-    "self_attn_layer_norm": "attn_ln", "encoder_attn_layer_norm": "cross_attn_ln",
-    "final_layer_norm": "mlp_ln", "encoder_attn.": "cross_attn.", "self_attn.": "attn.",
-    "q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out",
-    "encoder.layer_norm": "encoder.ln_post", "decoder.layer_norm": "decoder.ln",
-}  # fmt: skip
-
-
-def openais(m: Any) -> dict[str, Any]:
-    """What OpenAI's checkpoint of a model holds: the sizes, and the state dict under its names."""
-    tensors = {}
-    for name, value in m.state_dict().items():
-        for ours, theirs in OPENAI.items():
-            name = name.replace(ours, theirs)
-        tensors[name] = value
-    c = m.config
-    return {"dims": {
-        "n_mels": c.num_mel_bins, "n_vocab": c.vocab_size, "n_audio_ctx": c.max_source_positions,
-        "n_audio_state": c.d_model, "n_audio_head": c.encoder_attention_heads,
-        "n_audio_layer": c.encoder_layers, "n_text_ctx": c.max_target_positions,
-        "n_text_state": c.d_model, "n_text_head": c.decoder_attention_heads,
-        "n_text_layer": c.decoder_layers,
-    }, "model_state_dict": tensors}  # fmt: skip
-
-
 @pytest.mark.native
-def test_openais_checkpoints(tmp_path: Path, rows: ModuleType, table: ModuleType) -> None:
+def test_openais_checkpoints(
+    tmp_path: Path, rows: ModuleType, table: ModuleType, openai: ModuleType
+) -> None:
     m = model(rows, table)
-    held = openais(m)
+    held = openai.held(m)
     rl.save(held, tmp_path / "tiny.pt")
     found = rl.models.load(tmp_path / "tiny.pt")
     features, ids = inputs(m, table)
@@ -421,8 +396,10 @@ def test_openais_checkpoints(tmp_path: Path, rows: ModuleType, table: ModuleType
 
 
 @pytest.mark.native
-def test_openais_ranks_are_the_vocabulary(tmp_path: Path, table: ModuleType) -> None:
-    rl.save(openais(assembled(weights(table))), tmp_path / "tiny.en.pt")
+def test_openais_ranks_are_the_vocabulary(
+    tmp_path: Path, table: ModuleType, openai: ModuleType
+) -> None:
+    rl.save(openai.held(assembled(weights(table))), tmp_path / "tiny.en.pt")
     ranks = [base64.b64encode(t.encode()) + b" %d\n" % i for i, t in enumerate(TEXT)]
     (tmp_path / "gpt2.tiktoken").write_bytes(b"".join(ranks))
     m = rl.models.load(tmp_path / "tiny.en.pt")

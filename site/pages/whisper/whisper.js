@@ -133,7 +133,7 @@ function showProgress(through, began, from) {
   const wait = through < total && speed > 0 ? `, about ${duration(rest)} left` : "";
   const details = `${wave.clock(through)} of ${wave.clock(total)}${wait}`;
   phase("Transcribing", through / total, details);
-  byId("speed").textContent = `${speed.toFixed(1)} times as fast as speech.`;
+  if (speed > 0) byId("speed").textContent = `${speed.toFixed(1)} times as fast as speech.`;
   if (document.hidden) document.title = `${Math.floor((100 * through) / total)} % – ${title}`;
 }
 
