@@ -83,7 +83,7 @@ bench-web: env-test assets kernels ## measure in the tab; writes tables to bench
 	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "eager tab" wasm_ops \
 	        "blocks tab" "minilm tab" "smollm2 tab" \
 	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
-	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" tab_memory \
+	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" "speech tab" tab_memory \
 	        "host_time tab" "host_time webgpu_tab" cold_start; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
@@ -95,7 +95,7 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@for benchmark in matmul_native "transfers native" "ops native" "eager native" "blocks native" \
 	        "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" gpu \
-	        "matmul_cpu native" "minilm_cpu native" translation speech training "smollm2_cpu native" \
+	        "matmul_cpu native" "minilm_cpu native" translation "speech native" speech_accuracy silero training "smollm2_cpu native" \
 	        "billion native" block_kinds \
 	        "host_time native" "host_time webgpu_native" cache_types \
 	        quality; do \
