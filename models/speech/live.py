@@ -168,22 +168,31 @@ class LiveTranscriber:
 
     def steps(self, ended: bool = False) -> Run:
         """The steps of hearing what was taken; ended: all of it. Returns the `LiveText`."""
+        self._kept, kept = len(self._segments), len(self._segments)
+        while (yield from self.step(ended)):
+            kept = min(kept, self._kept)
+        self._kept = min(kept, self._kept)
+        return self.heard
+
+    def step(self, ended: bool = False) -> Run:
+        """The steps of one look, or of one part of what is behind; returns whether there is more.
+
+        ended: the audio is complete.
+        """
         self._ended = self._ended or ended
         self._kept = len(self._segments)
-        while True:
-            left = self.seconds - self._until
-            if ended and left < _REST:
-                break
-            if left > MOST or ended:
-                yield from self._part(left > MOST)
-            elif self.seconds - self._asked >= self.every:
-                yield from self._look()
-            else:
-                break
-            self._tape.forget(int((self._until - 1) * self._tape.rate))
+        left = self.seconds - self._until
+        if left > MOST or (ended and left >= _REST):
+            yield from self._part(left > MOST)
+        elif not ended and self.seconds - self._asked >= self.every:
+            yield from self._look()
+        self._tape.forget(int((self._until - 1) * self._tape.rate))
+        left = self.seconds - self._until
+        if left > MOST or (ended and left >= _REST):
+            return True
         if ended:
             self._tentative, self._asked = [], self.seconds
-        return self.heard
+        return False
 
     def _read(self, end: float) -> Values:
         """The samples from what is done to `end` seconds."""

@@ -122,12 +122,15 @@ export class Live {
     this.#pumping = true;
     try {
       const number = await this.#begun;
-      while (this.#state === "open" && (this.#pending.length || this.#ended)) {
+      let more = false;
+      while (this.#state === "open" && (this.#pending.length || more || this.#ended)) {
         const ended = this.#ended;
         const given = [number, joined(this.#pending.splice(0)), ended];
         const { signal } = this.#control;
-        this.#told(await this.#link.call("liveHear", given, { signal }));
-        if (ended) this.#state = "done";
+        const found = await this.#link.call("liveHear", given, { signal });
+        this.#told(found, ended);
+        ({ more } = found);
+        if (ended && !more) this.#state = "done";
       }
     } catch (error) {
       this.#fail(error);
@@ -138,13 +141,13 @@ export class Live {
   }
 
   /** @param {{ kept: number, segments: any[], tentative: any[], seconds: number,
-   *    language: string | null }} found */
-  #told({ kept, segments, tentative, seconds, language }) {
+   *    language: string | null }} found @param {boolean} ended */
+  #told({ kept, segments, tentative, seconds, language }, ended) {
     const before = this.heard;
     const all = [...before.segments.slice(0, kept), ...segments];
     const text = all.map((segment) => segment.text).join("").trim();
     this.heard = { text, segments: all, tentative, seconds, language };
-    if (seconds === before.seconds) return; // too little for a look
+    if (seconds === before.seconds && !ended) return; // too little for a look
     this.#looks += 1;
     this.#onText?.(this.heard);
     this.#wake();

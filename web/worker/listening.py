@@ -35,16 +35,18 @@ def begin(model: int, rate: float, every: float, options: Any) -> int:
 async def hear(
     number: int, samples: Any, ended: bool, breathe: Breathe, report: Callable[..., None]
 ) -> str:
-    """Hear more samples, or the rest; returns what changed, as JSON.
+    """Hear more samples in one look, or a part of them; returns what changed, as JSON.
 
-    `breathe` runs between two steps. If it returns True, this raises asyncio.CancelledError.
+    "more" says that a further call without samples has something to hear, at once. `breathe` runs between two steps. If it returns True, this raises asyncio.CancelledError.
     """
     live = _lives[number]
     live.take(np.array(_given(samples), np.float32))
-    found = await _driven(live.model, live.steps(ended), breathe, report)
-    if ended:
+    more = await _driven(live.model, live.step(ended), breathe, report)
+    if ended and not more:
         close(number)
+    found = live.heard
     return json.dumps({
+        "more": more,
         "kept": found.kept, "segments": found.segments[found.kept :],
         "tentative": found.tentative, "seconds": found.seconds, "language": found.language,
     })  # fmt: skip
