@@ -11,6 +11,6 @@ if __name__ != "rushlight.models":  # imported by its bare name from the reposit
     raise ImportError("import rushlight.models, not models")
 
 __all__ = [
-    "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "load", "load_async", "pipeline",
-    "quantize", "tuning",
+    "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "load", "load_async",
+    "pipeline", "quantize", "tuning",
 ]  # fmt: skip

@@ -68,8 +68,8 @@ def load(source: str | Path | bytes) -> Audio:
     file = open_audio(source)
     if file.count * 4 > MOST:
         raise FormatError(
-            f"{file.name} holds {file.count} samples; at most {MOST // 4} fit in memory: read parts "
-            "by rl.audio.open_audio"
+            f"{file.name} holds {file.count} samples; at most {MOST // 4} fit in memory: read "
+            "parts by rl.audio.open_audio"
         )
     return Audio(file.read(0, file.count), file.rate)
 
@@ -145,9 +145,7 @@ class WavFile(AudioFile):
             elif kind[:4] == b"fmt ":
                 head = file.read(min(size, 64))
                 if len(head) < 16:
-                    raise FormatError(
-                        f"{name}: its fmt chunk has {len(head)} bytes; 16 are needed"
-                    )
+                    raise FormatError(f"{name}: its fmt chunk has {len(head)} bytes; 16 are needed")
             elif kind[:4] == b"data":
                 if not head:
                     raise FormatError(f"{name}: its samples come before their format")

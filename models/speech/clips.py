@@ -49,9 +49,7 @@ def joined(clips: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]
     return found
 
 
-def parts_of(
-    options: Mapping[str, Any], samples: Sound, total: int, most: int
-) -> Run:
+def parts_of(options: Mapping[str, Any], samples: Sound, total: int, most: int) -> Run:
     """The parts of `total` frames to transcribe: clips, where there is speech, or all.
 
     options: clips and vad of the task automatic-speech-recognition. most: frames of a window.

@@ -165,9 +165,7 @@ class Task:
             },
             "options": {
                 "type": "object",
-                "properties": {
-                    camel(o.name): o.schema() for o in self.options if o.name in known
-                },
+                "properties": {camel(o.name): o.schema() for o in self.options if o.name in known},
                 "additionalProperties": False,
             },
             "output": self.output,

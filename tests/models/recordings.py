@@ -17,10 +17,11 @@ HASHES = {
     "beckett": "e5a26b3d29e5b0bc8dbd72c11d16a3808a4ec0ac45b21f12a27d2a2fe5c5ae61",
     "two_cities": "f3348494d77cb74a02862f5e685ed09faf3e75832c5cc5c80703282c2cd8b52e",
 }
-# John F. Kennedy, inaugural address (1961); Samuel Beckett, Worstward Ho (1983); Charles Dickens, A Tale of Two Cities (1859).
+# John F. Kennedy, inaugural address (1961); Samuel Beckett, Worstward Ho (1983); Charles Dickens,
+# A Tale of Two Cities (1859).
 TEXTS = {
-    "jfk": """And so, my fellow Americans, ask not what your country can do for you, ask what you can
-        do for your country.""",
+    "jfk": """And so, my fellow Americans, ask not what your country can do for you, ask what you
+        can do for your country.""",
     "beckett": "Ever tried. Ever failed. No matter. Try again. Fail again. Fail better.",
     "two_cities": """It was the best of times, it was the worst of times, it was the age of wisdom,
         it was the age of foolishness, it was the epoch of belief, it was the epoch of incredulity,

@@ -202,7 +202,9 @@ def test_words_have_the_times_of_openais_own(recordings: ModuleType, name: str) 
     found = pipe(recordings.recording(name), words=True)
     told = [word for segment in found["segments"] for word in segment["words"]]
     wanted = WORD_TIMES[name]
-    assert [recordings.spoken(w["word"]) for w in told] == [recordings.spoken(w) for w, *_ in wanted]
+    assert [recordings.spoken(w["word"]) for w in told] == [
+        recordings.spoken(w) for w, *_ in wanted
+    ]
     np.testing.assert_allclose([(w["start"], w["end"]) for w in told],
                                [times for _, *times in wanted], atol=0.15)  # fmt: skip
 

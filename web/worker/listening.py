@@ -37,7 +37,8 @@ async def hear(
 ) -> str:
     """Hear more samples in one look, or a part of them; returns what changed, as JSON.
 
-    "more" says that a further call without samples has something to hear, at once. `breathe` runs between two steps. If it returns True, this raises asyncio.CancelledError.
+    "more" says that a further call without samples has something to hear, at once. `breathe` runs
+    between two steps. If it returns True, this raises asyncio.CancelledError.
     """
     live = _lives[number]
     live.take(np.array(_given(samples), np.float32))

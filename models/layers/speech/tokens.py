@@ -132,7 +132,9 @@ def stored_tokens(
     suppress, begin = (
         _ids(stored, name, vocab) for name in ("suppress_tokens", "begin_suppress_tokens")
     )
-    return SpeechTokens(ids, vocab, languages, suppress, begin, _heads(stored, vocab, layers, heads))
+    return SpeechTokens(
+        ids, vocab, languages, suppress, begin, _heads(stored, vocab, layers, heads)
+    )
 
 
 def _ids(stored: Mapping[str, Any], name: str, vocab: int) -> tuple[int, ...]:

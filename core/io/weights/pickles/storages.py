@@ -13,7 +13,6 @@ from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.zips import LEAD, read_zip
 
-
 _MOST_NUMBERS = 64  # beside the tensors
 
 
@@ -130,6 +129,7 @@ def _of_npz(source: Source) -> Stored | None:
         tables[a.fortran][name] = entry
     records = tuple(sorted(member.header for _, member, _ in rows))
     return Stored(Table(tables[0]), Table(tables[1]), views, records)
+
 
 def numbers_beside(found: Any) -> dict[str, int]:
     """The sizes that OpenAI's files of Whisper hold beside the state dict: dims.NAME -> number."""
