@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,8 @@ from rushlight.models.audio.inputs import Samples
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.loading import load
 from rushlight.models.model import Model
+from rushlight.models.speech.looks import SENTENCE, Word, agreed, grouped, joint, spread
+from rushlight.models.speech.tape import SILENCE, Tape, loudness, sounding
 from rushlight.models.speech.windows import MOST, REST, quietest, windows
 from rushlight.models.tasks.pipeline import parts
 from rushlight.models.tasks.record import Run
@@ -25,15 +25,8 @@ from rushlight.models.tasks.registry import check_served, find
 TASK = "automatic-speech-recognition"
 SETTLED = 12  # seconds after which a window moves to the end of a sentence
 UNTIMED = 18  # seconds after which one of a model without times is cut
-PAUSE, LONG = 1.0, 8.0  # seconds between segments, and of one that ends at the next comma
-# A sound: half the distance of the least and largest sample of 50 ms is at least this, -48 dB.
-SILENCE, FAINT = 0.004, 0.1  # or, beside louder ones of a window, this share of the loudest
-_STEP, _MARGIN = RATE // 20, 3 * RATE // 10
-_LAST, _NEAR = 6, 2  # words that are compared where looks join, and how far off times may be
+FAINT = 0.1  # of the loudest of a window: what stays below it for a second is a pause
 _REST = 0.05  # seconds that are not worth a look
-_END = re.compile(r"[.?!。？！][\"'”’)]*$")
-
-Word = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -56,35 +49,6 @@ class LiveText:
     def text(self) -> str:
         """The text that stays."""
         return "".join(s["text"] for s in self.segments).strip()
-
-
-class Tape:
-    """A `Source` that grows at its end, and forgets its beginning."""
-
-    def __init__(self, rate: int) -> None:
-        self.rate, self.count, self._first = rate, 0, 0
-        self._chunks: list[Values] = []
-
-    def add(self, samples: Values) -> None:
-        """Put samples (n,) at the end."""
-        self._chunks.append(samples)
-        self.count += len(samples)
-
-    def forget(self, before: int) -> None:
-        """Drop chunks that lie before a sample."""
-        while self._chunks and self._first + len(self._chunks[0]) <= before:
-            self._first += len(self._chunks.pop(0))
-
-    def read(self, start: int, stop: int) -> Values:
-        """Samples start to stop, those that are forgotten as zeros."""
-        made = np.zeros(max(0, stop - start), np.float32)
-        at = self._first
-        for chunk in self._chunks:
-            low, high = max(start, at), min(stop, at + len(chunk))
-            if low < high:
-                made[low - start : high - start] = chunk[low - at : high - at]
-            at += len(chunk)
-        return made
 
 
 class LiveTranscriber:
@@ -250,18 +214,7 @@ class LiveTranscriber:
         known = min(self._known, len(found))
         if self.timed:
             known = sum((word["start"] + word["end"]) / 2 <= self._said for word in found)
-        return found, self._joint(found, known)
-
-    def _joint(self, words: list[Word], guess: int) -> int:
-        """How many words are in the segments: of about `guess`, where most words before agree."""
-        there = [bare(w) for s in self._segments[-_LAST:] for w in s["words"]][-_LAST:]
-
-        def alike(count: int) -> int:
-            pairs = zip(reversed(words[:count]), reversed(there), strict=False)
-            return sum(1 for _ in takewhile(lambda pair: bare(pair[0]) == pair[1], pairs))
-
-        near = range(max(0, guess - _NEAR), min(len(words), guess + _NEAR) + 1)
-        return max(near, key=lambda count: (alike(count), -abs(count - guess)))
+        return found, joint(found, self._segments, known)
 
     def _add(self, words: Sequence[Word]) -> None:
         """Words that stay, joined to the last segment if its sentence goes on."""
@@ -269,7 +222,7 @@ class LiveTranscriber:
             return
         last = self._segments[-1] if self._segments else None
         words = list(words)
-        if last is not None and not _END.search(last["text"]):
+        if last is not None and not SENTENCE.search(last["text"]):
             words = self._segments.pop()["words"] + words
         self._kept = min(self._kept, len(self._segments))
         self._segments += grouped(words)
@@ -277,7 +230,7 @@ class LiveTranscriber:
 
     def _move(self, length: float) -> None:
         """Begin the window at the end of a sentence, or of a word if it is long."""
-        ends = [s["end"] for s in self._segments if _END.search(s["text"])]
+        ends = [s["end"] for s in self._segments if SENTENCE.search(s["text"])]
         if length >= 2 * SETTLED:
             self._until = max(self._until, self._said)
         elif length >= SETTLED and ends:
@@ -288,65 +241,3 @@ def followed(model: Any) -> frozenset[str]:
     """The names of the options that a model follows."""
     task = find(TASK)
     return task.names if task.follows is None else frozenset(task.follows(model))
-
-
-def agreed(a: Sequence[Word], b: Sequence[Word]) -> int:
-    """How many words two lists begin with in common, whatever their case and marks are."""
-    count = 0
-    while count < min(len(a), len(b)) and bare(a[count]) == bare(b[count]):
-        count += 1
-    return count
-
-
-def bare(word: Word) -> str:
-    """A word as it is compared."""
-    return re.sub(r"[\W_]", "", word["word"].lower())
-
-
-def grouped(words: Sequence[Word]) -> list[dict[str, Any]]:
-    """Words as segments: cut at ends of sentences, at pauses, and at commas of long ones."""
-    groups: list[list[Word]] = []
-    for word in words:
-        group = groups[-1] if groups else []
-        last = group[-1] if group else None
-        ends = last is not None and (
-            _END.search(last["word"])
-            or word["start"] - last["end"] > PAUSE
-            or (last["end"] - group[0]["start"] > LONG and last["word"][-1:] in ",;:")
-        )
-        if last is None or ends:
-            groups.append([word])
-        else:
-            group.append(word)
-    return [
-        {"start": g[0]["start"], "end": g[-1]["end"], "text": "".join(w["word"] for w in g),
-         "probability": float(np.mean([w["probability"] for w in g])), "words": g}
-        for g in groups
-    ]  # fmt: skip
-
-
-def spread(segment: dict[str, Any]) -> list[Word]:
-    """The words of a segment without times: evenly in its span."""
-    texts = segment["text"].split()
-    step = (segment["end"] - segment["start"]) / max(1, len(texts))
-    return [
-        {"word": f" {text}", "start": segment["start"] + i * step,
-         "end": segment["start"] + (i + 1) * step, "probability": segment["probability"]}
-        for i, text in enumerate(texts)
-    ]  # fmt: skip
-
-
-def loudness(samples: Values) -> Values:
-    """Half the distance of the least and largest sample of each 50 ms."""
-    whole = samples[: len(samples) // _STEP * _STEP].reshape(-1, _STEP)
-    found: Values = (whole.max(1) - whole.min(1)) / 2
-    return found
-
-
-def sounding(samples: Values) -> tuple[int, int]:
-    """Where samples begin and end to sound, with 0.3 s around it; 0, 0 for silence."""
-    loud = np.flatnonzero(loudness(samples) >= SILENCE)
-    if not len(loud):
-        return 0, 0
-    begin, end = int(loud[0]) * _STEP, (int(loud[-1]) + 1) * _STEP
-    return max(0, begin - _MARGIN), min(len(samples), end + _MARGIN)

@@ -55,6 +55,7 @@ def test_the_sample_becomes_words_in_time_and_subtitles(
 ) -> None:
     page = opened(pages, serve(hearing).url, service_workers="allow")
     page.wait_for_function("document.getElementById('says').innerText.includes('to download')")
+    page.wait_for_function("document.getElementById('says').innerText.includes('silero-vad')")
     assert page.is_disabled("#language"), "a model of English has no choice of language"
     page.click("#sample")
     page.wait_for_function(COMPLETE)
@@ -86,7 +87,7 @@ def test_the_sample_becomes_words_in_time_and_subtitles(
     begin = page.locator(".word:text-is('dear')").get_attribute("data-start")
     assert abs(float(begin) - start) < 0.01, "new words lie where the old ones were"
     saved = {}
-    for ending in ("txt", "srt", "vtt", "json"):
+    for ending in ("txt", "srt", "vtt", "tsv", "json"):
         with page.expect_download() as download:
             page.click(f'.save[data-ending="{ending}"]')
         assert download.value.suggested_filename == f"jfk.{ending}"
@@ -94,6 +95,7 @@ def test_the_sample_becomes_words_in_time_and_subtitles(
         assert "my fellow dear Romans" in saved[ending]
     assert saved["srt"].startswith("1\n00:00:00,") and " --> 00:00:" in saved["srt"]
     assert saved["vtt"].startswith("WEBVTT\n\n00:00:00.")
+    assert saved["tsv"].startswith("start\tend\ttext\n")
     found = json.loads(saved["json"])
     assert found["language"] == "en" and 10.9 < found["duration"] < 11.1
     words = [word for segment in found["segments"] for word in segment["words"]]

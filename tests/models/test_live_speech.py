@@ -14,8 +14,9 @@ import pytest
 import rushlight as rl
 from rushlight.models.audio.files import load, open_audio
 from rushlight.models.audio.inputs import Samples, samples_of
-from rushlight.models.speech import live as module
-from rushlight.models.speech.live import LiveTranscriber, Tape, agreed, grouped, sounding
+from rushlight.models.speech.live import LiveTranscriber
+from rushlight.models.speech.looks import agreed, grouped, joint
+from rushlight.models.speech.tape import Tape, loudness, sounding
 from rushlight.models.speech.windows import MOST, windows
 from rushlight.models.tasks import find
 
@@ -141,6 +142,19 @@ def test_what_does_not_fit_is_named() -> None:
         LiveTranscriber(m, voice=1)
 
 
+def test_a_page_sees_the_options_that_a_model_follows(rows: ModuleType, table: ModuleType) -> None:
+    task = find("automatic-speech-recognition")
+
+    def options(m: Any) -> set[str]:
+        return set(task.schema(m)["options"]["properties"])
+
+    assert options(rows.model("moonshine", table)) == {"clips", "vad"}
+    english = options(rows.model("whisper", table))
+    assert "words" in english and not {"language", "task"} & english
+    assert {"language", "task"} <= set(task.schema()["options"]["properties"])
+    assert options(Stub(True)) == {"words"} and options(Stub(False)) == set()
+
+
 def test_words_agree_whatever_their_marks() -> None:
     a = [word("And", 0, 1), word("so,", 1, 2), word("it", 2, 3)]
     b = [word("and", 0, 1), word("so", 1, 2), word("is", 2, 3)]
@@ -148,6 +162,10 @@ def test_words_agree_whatever_their_marks() -> None:
     given = [word("a,", 0, 1), word("b", 2.5, 3), word("c.", 3, 4), word("d", 4, 13),
              word("e,", 13, 14), word("f", 14, 15)]  # fmt: skip
     assert [s["text"] for s in grouped(given)] == [" a,", " b c.", " d e,", " f"]
+    there = grouped([word(text, i, i + 0.5) for i, text in enumerate(("well", "no", "no"))])
+    again = [word(text, i, i + 0.5) for i, text in enumerate(("well", "no", "no", "no", "yes"))]
+    assert [joint(again, there, guess) for guess in (2, 3, 4)] == [3, 3, 3]
+    assert joint(again, [], 1) == 1
     quiet = np.zeros(RATE * 3, np.float32)
     quiet[RATE : RATE + 800] = np.tile([0.01, -0.01], 400)
     assert sounding(quiet) == (RATE - 4800, RATE + 800 + 4800)
@@ -282,4 +300,4 @@ def test_a_tape_forgets() -> None:
         tape.add(np.full(10, i, np.float32))
     tape.forget(25)
     assert tape.read(15, 35).tolist() == [0] * 5 + [2] * 10 + [3] * 5 and tape.count == 40
-    assert module.loudness(np.zeros(799, np.float32)).size == 0
+    assert loudness(np.zeros(799, np.float32)).size == 0

@@ -1,5 +1,5 @@
-// live.js: transcribes speech while it is spoken, from chunks of samples or a stream of the browser;
-// see live.d.ts.
+// live.js: transcribes speech while it is spoken, of chunks of samples or a stream of the browser.
+// See live.d.ts.
 
 /**
  * @typedef {import("./live.d.ts").LiveText} LiveText

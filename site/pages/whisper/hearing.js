@@ -67,8 +67,9 @@ function followed(pipe, options) {
 
 /**
  * Hears what is left of a file.
- * @param {Transcribe} pipe @param {Pipe | null} voices  finds speech; without it parts are cut where
- *   it is quietest @param {Recording} recording @param {Heard} heard  which it fills
+ * @param {Transcribe} pipe
+ * @param {Pipe | null} voices  finds speech; without it parts are cut where it is quietest
+ * @param {Recording} recording @param {Heard} heard  which it fills
  * @param {Options} options @param {AbortSignal} signal
  * @param {(through: number) => void} changed  called after each call of a model, with the second
  *   that was heard to
@@ -131,7 +132,8 @@ export async function hearFile(pipe, voices, recording, heard, options, signal, 
  *  @param {AbortSignal} signal @returns {Promise<Span | null>} */
 async function spoken(voices, recording, heard, signal) {
   const left = () => heard.speech.filter(({ end }) => end > heard.until + 0.05);
-  while (heard.searched < recording.seconds && heard.searched < (left()[0]?.start ?? Infinity) + WINDOW) {
+  const wanted = () => (left()[0]?.start ?? Infinity) + WINDOW;
+  while (heard.searched < Math.min(recording.seconds, wanted())) {
     await search(voices, recording, heard, signal);
     if (!left().length) heard.until = heard.searched;
   }

@@ -97,7 +97,7 @@ async function decoded(blob, name) {
     const length = Number.isFinite(seconds) ? `${Math.round(seconds / 60)} minutes` : "endless";
     throw trouble(
       `${name} (${length}) does not fit: this browser reads its format only as a whole.`,
-      "Save it as WAV, MP3, M4A, Ogg or FLAC, which are read part by part, at any length; or cut it.",
+      "Save it as WAV, MP3, M4A, Ogg or FLAC, which are read part by part; or cut it.",
     );
   }
   try {

@@ -1,4 +1,4 @@
-// wave.js: draws a recording: its loudness, where somebody speaks, where words were heard, and where the player is.
+// wave.js: draws a recording: its loudness, speech, words, and where the player is.
 
 import { byId, pick } from "../shared/page.js";
 
