@@ -179,6 +179,7 @@ class WavFile(AudioFile):
         data = self._file.read(count * self._frame)
         data = data[: len(data) // self._frame * self._frame]
         bits = self._bits
+        values: npt.NDArray[Any]
         if self._code == _FLOAT:
             values = np.frombuffer(data, f"<f{bits // 8}").astype(np.float32)
         elif bits == 8:

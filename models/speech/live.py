@@ -77,7 +77,7 @@ class LiveTranscriber:
         given = {"condition": False} if "condition" in followed(self.model) else {}
         self.timed = "words" in followed(self.model)
         checked = task.checked({**given, **options, "words": self.timed})
-        self._transcriber: Any = self.model.transcriber(checked)  # type: ignore[operator]
+        self._transcriber: Any = self.model.transcriber(checked)
         self._tape, self.every = Tape(int(rate)), every
         self._until = 0.0  # seconds: the audio before it is done
         self._said = 0.0  # seconds: words before it are in the segments

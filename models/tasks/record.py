@@ -153,8 +153,8 @@ class Task:
 
         model: only the options that it follows.
         """
-        given, all_of_them = self.input, model is None or self.follows is None
-        known = self.names if all_of_them else self.follows(model)
+        given, follows = self.input, self.follows
+        known = self.names if model is None or follows is None else follows(model)
         return {
             "name": self.name,
             "summary": self.summary,

@@ -405,6 +405,7 @@ def test_openais_ranks_are_the_vocabulary(
     m = rl.models.load(tmp_path / "tiny.en.pt")
     start = len(TEXT) + 1
     assert m.tokens.prompt() == [start] and m.tokens.timestamp_begin == start + 106
+    assert m.tokenizer is not None
     assert m.tokenizer.encode("23", add_special_tokens=False).ids == [17, 18]
     (tmp_path / "gpt2.tiktoken").write_bytes(ranks[0] + ranks[0])
     with pytest.raises(rl.FormatError, match="its ranks are not those from 0 to 1"):
