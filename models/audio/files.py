@@ -192,7 +192,7 @@ class WavFile(AudioFile):
         else:
             whole = np.frombuffer(data, f"<i{bits // 8}")
             values = whole.astype(np.float32) / np.float32(2 ** (bits - 1))
-        return values.reshape(-1, self._channels)
+        return np.asarray(values.reshape(-1, self._channels), np.float32)
 
 
 class SoundFile(AudioFile):
