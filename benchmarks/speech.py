@@ -13,15 +13,17 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from measure import HERE, markdown, opened, run, served
 from peers import FASTER_WHISPER, SHOUT, WHISPER_CPP, npm, pypi
+from speech_mix import voice, written
 from turns import Processor, alternate, compared, measured, python_side, sides
 
 sys.path.append(str(HERE.parent / "tests" / "models"))
-from recordings import TEXTS, recording, word_errors
+from recordings import TEXTS, word_errors
 
 MODEL = "whisper-tiny.en"
 # The dtypes of weights of Rushlight, of faster-whisper and of whisper.cpp.
@@ -53,13 +55,14 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
             place = None if packages is None else pypi(packages)
             command, env = python_side("python.py", threads, place)
             commands[name] = [*command, name], env
-        for precision, kinds in PRECISIONS.items():
-            with sides(commands) as at:
+        for precision in chosen.precisions.split(","):
+            kinds = PRECISIONS[precision]
+            with sides(commands) as at, TemporaryDirectory() as made:
                 for kind, (who, side) in zip(kinds, at.items(), strict=True):
                     given = ggml[kind] if who == "whisper.cpp" else folder
                     side.ask("listen", folder=given, dtype=kind)
-                for name in TEXTS:
-                    path = str(recording(name))
+                for name in chosen.recordings.split(","):
+                    path = str(written(Path(made) / f"{name}.wav", voice(name)))
 
                     def sample(who: str, _: int, at: Any = at, path: str = path,
                                name: str = name) -> dict[str, float]:  # fmt: skip
@@ -85,7 +88,6 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Both in one page, one thread each."""
     from whisper_ggml import ggml_file
 
-    import rushlight as rl
     from rushlight.core.io.hub.fetch import cache_dir
 
     folders = {"": chosen.site, "node_modules": npm(SHOUT), "web": HERE / "web",
@@ -96,12 +98,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         page.wait_for_function("window.bench")
         info = page.evaluate("(names) => bench.open(names)", names)
         spent = Processor(page).evaluate
-        for name in TEXTS:
-            samples = np.asarray(rl.audio.load(recording(name)).samples[:], np.float32)
-            if (rate := rl.audio.load(recording(name)).rate) != 16000:
-                samples = rl.audio.resample(rl.tensor(samples), rate, 16000).numpy()
-            page.evaluate("(packed) => bench.give(packed)",
-                          base64.b64encode(samples.tobytes()).decode())  # fmt: skip
+        for name in chosen.recordings.split(","):
+            packed = base64.b64encode(voice(name).tobytes()).decode()
+            page.evaluate("(packed) => bench.give(packed)", packed)
 
             def sample(who: str, _: int, name: str = name) -> dict[str, float]:
                 found = spent("(who) => bench.transcribe(who)", who)
@@ -138,6 +137,8 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
+        "--precisions": {"default": ",".join(PRECISIONS), "help": "natively, of the weights"},
+        "--recordings": {"default": ",".join(TEXTS), "help": "which are heard, at 16 kHz"},
         "--rounds": {"type": int, "default": 5, "help": "samples of each"},
     }
     run("speech", __doc__, {"native": native, "tab": tab}, table, options)

@@ -17,6 +17,23 @@ from recordings import TEXTS, recording
 RATE = 16000
 
 
+def written(path: Path, samples: np.ndarray) -> Path:
+    """Write samples as a WAV file of 16 bits at 16 kHz."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
+    return path
+
+
+def voice(name: str) -> np.ndarray:
+    """The samples of a recording at 16 kHz, which is all that whisper.cpp reads."""
+    audio = rl.audio.load(recording(name))
+    found: np.ndarray = rl.audio.resample(rl.tensor(audio.samples), audio.rate, RATE).numpy()
+    return found
+
+
 def mixed(path: Path, seconds: float, seed: int = 0) -> str:
     """Write a WAV file of about so many seconds; returns what is said in it.
 
@@ -24,27 +41,19 @@ def mixed(path: Path, seconds: float, seed: int = 0) -> str:
     third time, of noise (-50 dB); every fourth recording has such noise in it.
     """
     rng = np.random.default_rng(seed)
-    voices = {}
-    for name in TEXTS:
-        audio = rl.audio.load(recording(name))
-        voices[name] = rl.audio.resample(rl.tensor(audio.samples), audio.rate, RATE).numpy()
+    voices = {name: voice(name) for name in TEXTS}
     parts: list[np.ndarray] = []
     said: list[str] = []
     while sum(map(len, parts)) < seconds * RATE:
         for name in rng.permutation(list(TEXTS)):
             number = len(said)
-            voice = voices[str(name)]
+            spoken = voices[str(name)]
             if number % 4 == 3:
-                voice = voice + rng.normal(0, 0.003, len(voice)).astype(np.float32)
+                spoken = spoken + rng.normal(0, 0.003, len(spoken)).astype(np.float32)
             gap = np.zeros(int(rng.uniform(0.3, 6) * RATE), np.float32)
             if number % 3 == 2:
                 gap = rng.normal(0, 0.003, len(gap)).astype(np.float32)
-            parts += [voice, gap]
+            parts += [spoken, gap]
             said.append(TEXTS[str(name)])
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        whole = np.clip(np.concatenate(parts)[: int(max(seconds, 1) * RATE * 2)], -1, 1)
-        file.writeframes((whole * 32767).astype("<i2").tobytes())
+    written(path, np.concatenate(parts))
     return " ".join(said)
