@@ -27,6 +27,8 @@ const contenders = {
     const module = await create({
       print: () => {},
       printErr: () => {},
+      onProgress: () => {},
+      onCanceled: () => {},
       onNewSegment: (/** @type {any} */ found) => void parts.push(found.segment.text),
       onTranscribed: () => told(parts.join(" ")),
     });
