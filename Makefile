@@ -1,7 +1,7 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
 MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en \
-    u2netp mobilenet-v2 dinov2-small
+    silero-vad u2netp mobilenet-v2 dinov2-small
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
@@ -89,7 +89,7 @@ bench-web: env-test assets kernels ## measure in the tab; writes tables to bench
 	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "eager tab" wasm_ops \
 	        "blocks tab" "minilm tab" "smollm2 tab" \
 	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
-	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" tab_memory \
+	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" "speech tab" tab_memory \
 	        "host_time tab" "host_time webgpu_tab" cold_start; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
@@ -101,8 +101,8 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@for benchmark in matmul_native "transfers native" "ops native" "eager native" "blocks native" \
 	        "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" gpu \
-	        "matmul_cpu native" "minilm_cpu native" reranking translation speech training \
-	        vision "smollm2_cpu native" \
+	        "matmul_cpu native" "minilm_cpu native" reranking translation "speech native" \
+	        speech_accuracy silero training vision "smollm2_cpu native" \
 	        "billion native" block_kinds \
 	        "host_time native" "host_time webgpu_native" cache_types \
 	        quality; do \

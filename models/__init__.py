@@ -4,12 +4,13 @@ from rushlight.models import adapters, audio, tuning
 from rushlight.models.gguf.quantize import dequantize, quantize
 from rushlight.models.loading import assemble, load, load_async
 from rushlight.models.model import Model
+from rushlight.models.speech.live import LiveTranscriber
 from rushlight.models.tasks import pipeline
 
 if __name__ != "rushlight.models":  # imported by its bare name from the repository root
     raise ImportError("import rushlight.models, not models")
 
 __all__ = [
-    "Model", "adapters", "assemble", "audio", "dequantize", "load", "load_async", "pipeline",
-    "quantize", "tuning",
+    "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "load", "load_async",
+    "pipeline", "quantize", "tuning",
 ]  # fmt: skip

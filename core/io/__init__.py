@@ -163,8 +163,11 @@ def _state_dict(found: Any) -> dict[str, Tensor]:
     if type(found) is dict and all(type(value) is Tensor for value in found.values()):
         return found
     from rushlight.core.io.weights.pickles.pytorch import state_dict
+    from rushlight.core.io.weights.pickles.storages import numbers_beside
+    from rushlight.core.tensor.convert import tensor
 
-    return state_dict(found)
+    numbers = {name: tensor(number) for name, number in numbers_beside(found).items()}
+    return state_dict(found) | numbers
 
 
 def _load_shards(index: Path, device: str) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Audio for models: reading files, resampling, and spectrograms, in ops of the library."""
 
-from rushlight.models.audio.files import Audio, load
+from rushlight.models.audio.files import Audio, load, open_audio
 from rushlight.models.audio.mel import LogMel, mel_filters
 from rushlight.models.audio.resample import resample
 
-__all__ = ["Audio", "LogMel", "load", "mel_filters", "resample"]
+__all__ = ["Audio", "LogMel", "load", "mel_filters", "open_audio", "resample"]

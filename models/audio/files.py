@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import io
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError
 
-# A file may say that it holds more than memory does: this many bytes are read at most.
-MOST = 2**31
+Values = npt.NDArray[np.float32]
+# What `load` holds in memory at most, in bytes; and what is read of a file at a time.
+MOST, _PIECE = 2**31, 2**22
 _MOST_CHUNKS = 10_000
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+_UNKNOWN = 0xFFFFFFFF  # a size that stands elsewhere, or nowhere
+
+
+class Source(Protocol):
+    """Sound that is read in parts: its samples a second, their number, and some of them."""
+
+    @property
+    def rate(self) -> int:
+        """Samples a second."""
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+
+    def read(self, start: int, stop: int) -> Values:
+        """Samples start to stop, (n,) float32 in [-1, 1], channels mixed to one."""
 
 
 @dataclass(frozen=True)
 class Audio:
     """Sound: samples (n,) float32 in [-1, 1], channels mixed to one, and their number a second."""
 
-    samples: npt.NDArray[np.float32]
+    samples: Values
     rate: int
 
     @property
@@ -30,99 +48,206 @@ class Audio:
         """The duration."""
         return len(self.samples) / self.rate
 
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return len(self.samples)
+
+    def read(self, start: int, stop: int) -> Values:
+        """Samples start to stop."""
+        return self.samples[start:stop]
+
 
 def load(source: str | Path | bytes) -> Audio:
     """The audio of a file or of its bytes, with its own rate and its channels mixed to one.
 
     WAV of 8 to 32 bits, or of floats, needs no package; other formats need soundfile. Samples that
-    are not finite become 0. FormatError for what is no audio, is damaged or holds no sample.
+    are not finite become 0. FormatError for what is no audio, is damaged or holds no sample, and
+    for more than 2 GB of samples, which `open_audio` reads in parts.
     """
-    name = "the audio" if isinstance(source, bytes) else str(source)
-    raw = source if isinstance(source, bytes) else _read(Path(source))
-    if raw[:4] == b"RIFF" and raw[8:12] == b"WAVE":
-        values, rate = _wav(raw, name)
-    else:
-        values, rate = _other(raw, name)
-    if not len(values):
-        raise FormatError(f"{name} holds no samples")
-    mixed = values.mean(1, dtype=np.float32) if values.ndim > 1 else values
-    finite = np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0)
-    return Audio(np.ascontiguousarray(finite, np.float32), rate)
-
-
-def _read(path: Path) -> bytes:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not a file")
-    size = path.stat().st_size
-    if size > MOST:
-        raise FormatError(f"{path} has {size} bytes; at most {MOST} are read, so cut it into parts")
-    return path.read_bytes()
-
-
-def _wav(raw: bytes, name: str) -> tuple[npt.NDArray[Any], int]:
-    """The samples (n, channels) of a RIFF file (Microsoft, 1991), and their rate."""
-    at, head = 12, None
-    for _ in range(_MOST_CHUNKS):
-        if at + 8 > len(raw):
-            break
-        kind, size = raw[at : at + 4], int.from_bytes(raw[at + 4 : at + 8], "little")
-        body = memoryview(raw)[at + 8 : at + 8 + size]
-        if kind == b"fmt ":
-            if len(body) < 16:
-                raise FormatError(f"{name}: its fmt chunk has {len(body)} bytes; 16 are needed")
-            head = bytes(body)
-        elif kind == b"data":
-            if head is None:
-                raise FormatError(f"{name}: its samples come before their format")
-            return _samples(head, body, name)
-        at += 8 + size + size % 2
-    raise FormatError(f"{name} is a WAV file without samples")
-
-
-def _samples(head: bytes, body: memoryview, name: str) -> tuple[npt.NDArray[Any], int]:
-    code, channels, rate, _, block, bits = (
-        int.from_bytes(head[i:j], "little")
-        for i, j in ((0, 2), (2, 4), (4, 8), (8, 12), (12, 14), (14, 16))
-    )
-    if code == _EXTENSIBLE and len(head) >= 26:
-        code = int.from_bytes(head[24:26], "little")
-    width = bits // 8
-    known = (code == _PCM and bits in (8, 16, 24, 32)) or (code == _FLOAT and bits in (32, 64))
-    if not known or not channels or block != channels * width or not 1 <= rate <= 1_000_000:
+    file = open_audio(source)
+    if file.count * 4 > MOST:
         raise FormatError(
-            f"{name}: format {code} of {bits} bits, {channels} channels, {rate} samples a second "
-            "is not supported; supported: PCM of 8, 16, 24 or 32 bits, floats of 32 or 64"
+            f"{file.name} holds {file.count} samples; at most {MOST // 4} fit in memory: read "
+            "parts by rl.audio.open_audio"
         )
-    count = len(body) // block  # a file that ends early holds fewer
-    data = bytes(body[: count * block])
-    values: npt.NDArray[Any]
-    if code == _FLOAT:
-        values = np.frombuffer(data, f"<f{width}").astype(np.float32)
-    elif bits == 8:
-        values = (np.frombuffer(data, np.uint8).astype(np.float32) - np.float32(128)) / 128
-    elif bits == 24:
-        three = np.frombuffer(data, np.uint8).reshape(-1, 3)
-        wide = np.zeros((len(three), 4), np.uint8)
-        wide[:, 1:] = three
-        values = wide.view("<i4")[:, 0].astype(np.float32) / 2**31
+    return Audio(file.read(0, file.count), file.rate)
+
+
+def open_audio(source: str | Path | bytes) -> AudioFile:
+    """A file or its bytes as audio that is read in parts, as `load` reads it whole."""
+    name = "the audio" if isinstance(source, bytes) else str(source)
+    if isinstance(source, bytes):
+        file: BinaryIO = io.BytesIO(source)
+    elif not Path(source).is_file():
+        raise FileNotFoundError(f"{source} is not a file")
     else:
-        values = np.frombuffer(data, f"<i{width}").astype(np.float32) / np.float32(2 ** (bits - 1))
-    return values.reshape(count, channels), rate
+        file = Path(source).open("rb")
+    try:
+        head = file.read(12)
+        wave = head[:4] in (b"RIFF", b"RF64") and head[8:] == b"WAVE"
+        found = WavFile(file, name) if wave else SoundFile(file, name)
+        if not found.count:
+            raise FormatError(f"{name} holds no samples")
+    except BaseException:
+        file.close()
+        raise
+    weakref.finalize(found, file.close)
+    return found
 
 
-def _other(raw: bytes, name: str) -> tuple[npt.NDArray[Any], int]:
-    try:
-        import soundfile
-    except (ImportError, OSError):
-        raise FormatError(
-            f"{name} is no WAV file; other formats need soundfile: pip install 'rushlight[audio]'"
-        ) from None
-    try:
-        with soundfile.SoundFile(io.BytesIO(raw)) as file:
-            if file.frames * file.channels * 4 > MOST:
-                raise FormatError(f"{name} says that it holds {file.frames} samples; cut it")
-            return file.read(dtype="float32", always_2d=True), int(file.samplerate)
-    except (soundfile.SoundFileError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"{name} is no audio that soundfile reads: {error}") from None
+class AudioFile:
+    """A `Source` that is a file. It is closed when nothing refers to it."""
+
+    name: str
+    rate: int
+    count: int
+    _frame: int  # bytes of a sample of all channels
+
+    def read(self, start: int, stop: int) -> Values:
+        """Samples start to stop, (n,) float32: fewer where the file ends.
+
+        FormatError where the file cannot be read there.
+        """
+        start, stop = max(0, start), min(stop, self.count)
+        made = np.empty(max(0, stop - start), np.float32)
+        step = max(1, _PIECE // self._frame)  # a file says how many channels it has
+        for at in range(start, stop, step):
+            values = self._values(at, min(step, stop - at))
+            part = made[at - start : at - start + step]
+            if len(values) != len(part):
+                raise FormatError(f"{self.name} has changed: it ends after {at + len(values)}")
+            mixed = values[:, 0] if values.shape[1] == 1 else values.mean(1, dtype=np.float32)
+            np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0, copy=False)
+            part[:] = mixed
+        return made
+
+    def _values(self, at: int, count: int) -> Values:
+        """The samples (count, channels) from `at` on."""
+        raise NotImplementedError
+
+
+class WavFile(AudioFile):
+    """A RIFF file (Microsoft, 1991), or RF64 (EBU Tech 3306), which may be larger than 4 GB."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.name, self._file = name, file
+        end = file.seek(0, io.SEEK_END)
+        at, head, long = 12, b"", None
+        for _ in range(_MOST_CHUNKS):
+            file.seek(at)
+            kind = file.read(8)
+            if len(kind) < 8:
+                break
+            size = int.from_bytes(kind[4:], "little")
+            if kind[:4] == b"ds64":
+                long = int.from_bytes(file.read(16)[8:], "little")
+            elif kind[:4] == b"fmt ":
+                head = file.read(min(size, 64))
+                if len(head) < 16:
+                    raise FormatError(f"{name}: its fmt chunk has {len(head)} bytes; 16 are needed")
+            elif kind[:4] == b"data":
+                if not head:
+                    raise FormatError(f"{name}: its samples come before their format")
+                self._begin, rest = at + 8, end - at - 8
+                if size == _UNKNOWN:
+                    size = rest if long is None else long
+                self._describe(head, min(size, rest))  # a file that ends early holds fewer
+                return
+            at += 8 + size + size % 2
+        raise FormatError(f"{name} is a WAV file without samples")
+
+    def _describe(self, head: bytes, size: int) -> None:
+        code, channels, rate, _, block, bits = (
+            int.from_bytes(head[i:j], "little")
+            for i, j in ((0, 2), (2, 4), (4, 8), (8, 12), (12, 14), (14, 16))
+        )
+        if code == _EXTENSIBLE and len(head) >= 26:
+            code = int.from_bytes(head[24:26], "little")
+        known = (code == _PCM and bits in (8, 16, 24, 32)) or (code == _FLOAT and bits in (32, 64))
+        if not known or not channels or block != channels * bits // 8 or not _usual(rate):
+            raise FormatError(
+                f"{self.name}: format {code} of {bits} bits, {channels} channels, {rate} samples a "
+                "second is not supported; supported: PCM of 8, 16, 24 or 32 bits, floats of 32 or "
+                "64"
+            )
+        self._code, self._bits, self._channels = code, bits, channels
+        self.rate, self._frame, self.count = rate, block, size // block
+
+    def _values(self, at: int, count: int) -> Values:
+        self._file.seek(self._begin + at * self._frame)
+        data = self._file.read(count * self._frame)
+        data = data[: len(data) // self._frame * self._frame]
+        bits = self._bits
+        values: npt.NDArray[Any]
+        if self._code == _FLOAT:
+            values = np.frombuffer(data, f"<f{bits // 8}").astype(np.float32)
+        elif bits == 8:
+            values = (np.frombuffer(data, np.uint8).astype(np.float32) - np.float32(128)) / 128
+        elif bits == 24:
+            three = np.frombuffer(data, np.uint8).reshape(-1, 3)
+            wide = np.zeros((len(three), 4), np.uint8)
+            wide[:, 1:] = three
+            values = wide.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
+        else:
+            whole = np.frombuffer(data, f"<i{bits // 8}")
+            values = whole.astype(np.float32) / np.float32(2 ** (bits - 1))
+        return np.asarray(values.reshape(-1, self._channels), np.float32)
+
+
+class SoundFile(AudioFile):
+    """A file of another format, by soundfile."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        try:
+            import soundfile
+        except (ImportError, OSError):
+            raise FormatError(
+                f"{name} is no WAV file; other formats need soundfile: pip install "
+                "'rushlight[audio]'"
+            ) from None
+        self.name = name
+        self._errors = (soundfile.SoundFileError, RuntimeError, TypeError, ValueError)
+        file.seek(0)
+        try:
+            self._file: Any = soundfile.SoundFile(file)
+            self.rate, self._frame = int(self._file.samplerate), 4 * int(self._file.channels)
+            self.count = int(self._file.frames)
+        except self._errors as error:
+            raise FormatError(f"{name} is no audio that soundfile reads: {error}") from None
+        if not _usual(self.rate):
+            raise FormatError(f"{name}: {self.rate} samples a second are not supported")
+        if not self._reaches(self.count):  # a file that ends early, or whose head lies
+            self.count = self._counted()
+
+    def _reaches(self, count: int) -> bool:
+        """Whether the last of so many samples can be read."""
+        try:
+            return count > 0 and len(self._values(count - 1, 1)) == 1
+        except FormatError:
+            return False
+
+    def _counted(self) -> int:
+        """The number of samples that there are, by reading all of them."""
+        found, step = 0, max(1, _PIECE // self._frame)
+        while True:
+            try:
+                more = len(self._values(found, step))
+            except FormatError:
+                return found
+            if not more:
+                return found
+            found += more
+
+    def _values(self, at: int, count: int) -> Values:
+        try:
+            if self._file.tell() != at:
+                self._file.seek(at)
+            values: Values = self._file.read(count, dtype="float32", always_2d=True)
+        except self._errors as error:
+            raise FormatError(f"{self.name} is no audio that soundfile reads: {error}") from None
+        return values
+
+
+def _usual(rate: int) -> bool:
+    return 1 <= rate <= 1_000_000

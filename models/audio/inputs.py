@@ -9,47 +9,76 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.tensor.tensor import Tensor, from_numpy
-from rushlight.models.audio.files import Audio, load
-from rushlight.models.audio.resample import resample
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.audio.files import Audio, AudioFile, Source, Values, open_audio
+from rushlight.models.audio.resample import resampled
 
-_MINUTE = 60
+_STEP = 60  # seconds that are resampled at a time
+
+
+class Samples:
+    """Sound at a rate of one's own, read as it is asked for: s[a:b] is an array (n,) float32.
+
+    Parts are those of the whole, resampled. A minute of the source is in memory at a time.
+    """
+
+    def __init__(self, source: Source, rate: int) -> None:
+        self.source, self.rate = source, rate
+        self.count = -(-source.count * rate // source.rate)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, part: slice) -> Values:
+        start, stop, step = part.indices(self.count)
+        if step != 1:
+            raise ValueError("samples are read one after the other: the step of a slice must be 1")
+        return self.read(start, stop)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self[:].astype(dtype or np.float32, copy=False)
+
+    def read(self, start: int, stop: int) -> Values:
+        """Samples start to stop."""
+        source = self.source
+        if source.rate == self.rate:
+            return source.read(start, stop)
+        made = np.empty(max(0, stop - start), np.float32)
+        most = _STEP * self.rate
+        for at in range(start, stop, most):
+            end = min(at + most, stop)
+            made[at - start : end - start] = resampled(source, at, end, self.rate)
+        return made
+
+
+Sound = Values | Samples
 
 
 def is_audio(value: Any) -> bool:
     """Whether `samples_of` takes the value."""
     if isinstance(value, Mapping):
         return {*value} == {"samples", "rate"}
-    return isinstance(value, str | Path | bytes | memoryview | Audio | Tensor | np.ndarray)
+    kinds = str | Path | bytes | memoryview | Audio | AudioFile | Samples | Tensor | np.ndarray
+    return isinstance(value, kinds)
 
 
-def samples_of(value: Any, rate: int) -> npt.NDArray[np.float32]:
+def samples_of(value: Any, rate: int) -> Sound:
     """Samples (n,) at `rate` of a file's path or bytes, an Audio, {"samples", "rate"}, or samples.
 
-    Samples alone are taken to have the rate. ValueError for samples that are not one dim of
-    floating numbers.
+    Samples alone are taken to have the rate. What lies in a file, or has another rate, is read as
+    it is asked for. ValueError for samples that are not one dim of floating numbers.
     """
-    found = _audio(value, rate)
-    if found.rate == rate:
+    found = _source(value, rate)
+    if isinstance(found, Audio) and found.rate == rate:
         return found.samples
-    # In parts of a minute with their surroundings, so that memory stays bounded.
-    step, edge = _MINUTE * found.rate, found.rate // 2
-    parts = []
-    for at in range(0, len(found.samples), step):
-        low = max(0, at - edge)
-        part = from_numpy(found.samples[low : at + step + edge])
-        made = resample(part, found.rate, rate).numpy()
-        skip = (at - low) * rate // found.rate
-        parts.append(made[skip : skip + _MINUTE * rate])
-    count = -(-len(found.samples) * rate // found.rate)
-    return np.concatenate(parts)[:count]
+    return Samples(found, rate)
 
 
-def _audio(value: Any, rate: int) -> Audio:
-    if isinstance(value, Audio):
+def _source(value: Any, rate: int) -> Source:
+    if isinstance(value, Audio | AudioFile | Samples):
         return value
     if isinstance(value, str | Path | bytes):
-        return load(value)
+        return open_audio(value)
     own = rate
     if isinstance(value, Mapping):
         value, own = value["samples"], value["rate"]

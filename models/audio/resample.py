@@ -13,6 +13,7 @@ from rushlight.core.functional.convolution import conv1d
 from rushlight.core.ops.movement import pad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.audio.files import Source, Values
 
 ZEROS = 16  # of the sinc on either side
 MOST_PHASES = 1000
@@ -36,17 +37,9 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
     A sinc in a Hann window (J. O. Smith, Digital Audio Resampling, 2002) as one strided
     convolution with a filter per phase. ValueError for rates below 1.
     """
-    if old_rate < 1 or new_rate < 1:
-        raise ValueError(f"resample: rates {old_rate} and {new_rate} must be at least 1")
-    if old_rate == new_rate:
+    if old_rate == new_rate and old_rate >= 1:
         return x
-    ratio = Fraction(new_rate, old_rate)
-    # Rates with few common divisors would need millions of taps: the nearest ratio of small
-    # numbers is off by less than 1 in 50,000.
-    most = max(math.ceil(1 / ratio), int(MOST_PHASES * min(1.0, float(1 / ratio))))
-    found = ratio.limit_denominator(most)
-    old, new = found.denominator, found.numerator
-    kernel, reach = _kernel(old, new)
+    old, new, kernel, reach = _phases(old_rate, new_rate)
     rows = x.reshape(-1, 1, x.shape[-1])
     count = -(-x.shape[-1] * new_rate // old_rate)
     # Enough for `count` samples, whose ratio may be rounded.
@@ -54,3 +47,30 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
     made = conv1d(padded, tensor(kernel, device=x.device), stride=old)
     # (batch, new, steps) -> (batch, steps new)
     return made.transpose(1, 2).reshape(*x.shape[:-1], -1)[..., :count]
+
+
+def resampled(source: Source, start: int, stop: int, rate: int) -> Values:
+    """Samples start to stop of `resample` of the whole source, of which it reads a part."""
+    old, new, kernel, reach = _phases(source.rate, rate)
+    first, last = start // new, -(-stop // new)  # the steps of the convolution
+    low, high = first * old - reach, last * old + reach
+    part = np.zeros(high - low, np.float32)
+    a, b = max(low, 0), min(high, source.count)
+    if a < b:
+        part[a - low : b - low] = source.read(a, b)
+    made = conv1d(tensor(part[None, None]), tensor(kernel), stride=old)
+    found: Values = made[0].T.reshape(-1).numpy()
+    return found[start - first * new : stop - first * new]
+
+
+def _phases(old_rate: int, new_rate: int) -> tuple[int, int, Values, int]:
+    """Samples of a step before and after, the filters, and how far they reach."""
+    if old_rate < 1 or new_rate < 1:
+        raise ValueError(f"resample: rates {old_rate} and {new_rate} must be at least 1")
+    ratio = Fraction(new_rate, old_rate)
+    # Rates with few common divisors would need millions of taps: the nearest ratio of small
+    # numbers is off by less than 1 in 50,000.
+    most = max(math.ceil(1 / ratio), int(MOST_PHASES * min(1.0, float(1 / ratio))))
+    found = ratio.limit_denominator(most)
+    kernel, reach = _kernel(found.denominator, found.numerator)
+    return found.denominator, found.numerator, kernel, reach

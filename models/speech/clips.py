@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from rushlight.models.audio.files import Audio
+from rushlight.models.audio.inputs import Samples, Sound
+from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.loading import load
 from rushlight.models.model import Model
 from rushlight.models.tasks.record import Run
@@ -49,9 +49,7 @@ def joined(clips: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]
     return found
 
 
-def parts_of(
-    options: Mapping[str, Any], samples: npt.NDArray[np.float32], total: int, most: int
-) -> Run:
+def parts_of(options: Mapping[str, Any], samples: Sound, total: int, most: int) -> Run:
     """The parts of `total` frames to transcribe: clips, where there is speech, or all.
 
     options: clips and vad of the task automatic-speech-recognition. most: frames of a window.
@@ -70,7 +68,7 @@ def _loaded(name: str) -> Model:
     return load(name)
 
 
-def speech_of(name: str, samples: npt.NDArray[np.float32], most: float) -> Run:
+def speech_of(name: str, samples: Sound, most: float) -> Run:
     """Where there is speech in samples at 16 kHz, by the model `name`, cut to `most` seconds."""
     if sys.platform == "emscripten":
         raise ValueError(
@@ -82,5 +80,5 @@ def speech_of(name: str, samples: npt.NDArray[np.float32], most: float) -> Run:
     model = _loaded(name)
     task = check_served(model, "voice-activity-detection")
     told = task.checked({"max_speech": most, "padding": 0.2})
-    given = {"samples": samples, "rate": 16000}
+    given = samples if isinstance(samples, Samples) else Audio(samples, RATE)
     return (yield from task.run(model, given, told, False))["segments"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.audio.inputs import Sound
 from rushlight.models.audio.mel import LogMel
 from rushlight.models.generation.search.run import Draw
 from rushlight.models.generation.steps import Token
@@ -44,10 +45,16 @@ class Transcriber:
         self.rules = Rules(model.tokens, options["suppress_tokens"])
         self.draw = Draw(options["seed"])
         self.language: str | None = options["language"]
+        self.tokens.prompt(self.language, options["task"])  # refuses what the model has not
         self.spoken = 0.0  # until when there was speech
         self.segments: list[dict[str, Any]] = []
 
-    def run(self, samples: npt.NDArray[np.float32]) -> Run:
+    def again(self) -> Self:
+        """Begin another recording in the same language; captured steps stay."""
+        self.segments, self.spoken = [], 0.0
+        return self
+
+    def run(self, samples: Sound) -> Run:
         """Steps over samples (n,) at 16 kHz: progress, a token per segment; the result at the end.
 
         The features of one window at a time are in memory, or of `batch_size`.
@@ -66,7 +73,7 @@ class Transcriber:
             "segments": self.segments,
         }
 
-    def _sequence(self, samples: npt.NDArray[np.float32], at: int, end: int) -> Run:
+    def _sequence(self, samples: Sound, at: int, end: int) -> Run:
         """Windows from frame `at` on, each beginning where the one before was understood to."""
         text: list[int] = []
         while at < end:
@@ -81,7 +88,7 @@ class Transcriber:
             at += max(ahead, 1)
             yield self._progress(at)
 
-    def _batches(self, samples: npt.NDArray[np.float32], clips: list[tuple[int, int]]) -> Run:
+    def _batches(self, samples: Sound, clips: list[tuple[int, int]]) -> Run:
         """Windows in batches. What a window leaves over is transcribed after it."""
         windows = [
             (at, min(at + WINDOW, end)) for start, end in clips for at in range(start, end, WINDOW)

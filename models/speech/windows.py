@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.models.audio.inputs import Sound
 from rushlight.models.generation.steps import Token
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech.clips import parts_of
@@ -41,22 +42,26 @@ def check_options(model: Any, options: Mapping[str, Any], taken: tuple[str, ...]
             )
 
 
-def windows(samples: Samples, start: int, end: int) -> list[tuple[int, int]]:
+def windows(samples: Sound, start: int, end: int) -> list[tuple[int, int]]:
     """Begins and ends of windows of samples start to end, cut where 0.2 s are quietest."""
     found, at = [], start
     while end - at > MOST * RATE:
         low = at + LEAST * RATE
         high = min(at + MOST * RATE, end - REST * RATE)
-        part = samples[low:high].astype(np.float64)
-        hops = (part[: len(part) // HOP * HOP].reshape(-1, HOP) ** 2).sum(1)
-        sums = np.concatenate([[0.0], np.cumsum(hops)])
-        energy = sums[_QUIET:] - sums[:-_QUIET]
-        # Of places that are equally quiet the last, so that windows are few.
-        best = len(energy) - 1 - int(energy[::-1].argmin())
-        cut = low + (best + _QUIET // 2) * HOP
+        cut = low + quietest(samples[low:high], 0, high - low)
         found.append((at, cut))
         at = cut
     return [*found, (at, end)] if at < end else found
+
+
+def quietest(samples: Samples, low: int, high: int) -> int:
+    """Where the quietest 0.2 s between two samples are; of equal ones the last: windows are few."""
+    part = samples[low:high].astype(np.float64)
+    hops = (part[: len(part) // HOP * HOP].reshape(-1, HOP) ** 2).sum(1)
+    sums = np.concatenate([[0.0], np.cumsum(hops)])
+    energy = sums[_QUIET:] - sums[:-_QUIET]
+    best = len(energy) - 1 - int(energy[::-1].argmin())
+    return low + (best + _QUIET // 2) * HOP
 
 
 class WindowTranscriber:
@@ -73,11 +78,16 @@ class WindowTranscriber:
         self.model, self.options = model, options
         self.segments: list[dict[str, Any]] = []
 
+    def again(self) -> Self:
+        """Begin another recording; captured steps stay."""
+        self.segments = []
+        return self
+
     def window(self, samples: Samples, start: float) -> Run:
         """The segments of one window that begins at `start` seconds; returns a list."""
         raise NotImplementedError
 
-    def run(self, samples: Samples) -> Run:
+    def run(self, samples: Sound) -> Run:
         """Steps over samples (n,) at 16 kHz: progress, a token per segment; the result at the end.
 
         One window at a time is on the device. Windows of nothing but zeros have no text.

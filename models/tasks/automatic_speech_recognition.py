@@ -50,5 +50,6 @@ TASK = Task(
         Option("seed", "int", 0, "The seed of drawn tokens.", least=0),
     ),
     streams=True,
+    follows=lambda model: model.followed,
     command=Command("transcribe", "whisper-tiny.en"),
 )  # fmt: skip

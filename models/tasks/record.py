@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,8 +100,9 @@ class Task:
     field `text`) or "value" (JSON). streams: whether a run yields tokens whose texts make up the
     result's text. spans(given): the texts in which `start` and `end` of the result count code
     points, if it has those; a page is given UTF-16 units. refuse(options) raises for values out of
-    range. builds_on: a family that serves one of these tasks serves this one too. samples:
-    inputs with options for tuning a device.
+    range. builds_on: a family that serves one of these tasks serves this one too.
+    follows(model): the names of the options that a model follows, if not every model follows all.
+    samples: inputs with options for tuning a device.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Task:
     refuse: Callable[[Mapping[str, Any]], object] | None = None
     spans: Callable[[Any], Any] | None = None
     builds_on: tuple[str, ...] = ()
+    follows: Callable[[Any], Collection[str]] | None = None
     command: Command | None = None
     samples: tuple[tuple[Any, Mapping[str, Any]], ...] = ()
 
@@ -146,9 +148,13 @@ class Task:
             self.refuse(found)
         return found
 
-    def schema(self) -> dict[str, Any]:
-        """The record as JSON for a page: the options as a JSON Schema with JavaScript's names."""
-        given = self.input
+    def schema(self, model: Any = None) -> dict[str, Any]:
+        """The record as JSON for a page: the options as a JSON Schema with JavaScript's names.
+
+        model: only the options that it follows.
+        """
+        given, follows = self.input, self.follows
+        known = self.names if model is None or follows is None else follows(model)
         return {
             "name": self.name,
             "summary": self.summary,
@@ -159,7 +165,7 @@ class Task:
             },
             "options": {
                 "type": "object",
-                "properties": {camel(o.name): o.schema() for o in self.options},
+                "properties": {camel(o.name): o.schema() for o in self.options if o.name in known},
                 "additionalProperties": False,
             },
             "output": self.output,

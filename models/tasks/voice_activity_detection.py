@@ -26,8 +26,8 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     chunk, rate = model.chunk, model.rate
     state, found, step = None, [], _AT_ONCE * chunk
     for at in range(0, len(samples), step):
-        part = tensor(samples[None, at : at + step], device=model.device)
-        values, state = model.listen(part, state)
+        part = tensor(samples[at : at + step], device=model.device)
+        values, state = model.listen(part.unsqueeze(0), state)
         found.append(np.asarray((yield values.readback()))[0])
         done = min(at + step, len(samples))
         yield Progress("listen", done // rate, -(-len(samples) // rate))  # seconds

@@ -40,9 +40,9 @@ from rushlight.web import read_text
 
 Progress = Callable[[str, int, int | None], None]
 
-# The modules that a page and its worker begin with.
-BEGIN = ("client.js", "worker.js")
-TYPES = ("client.d.ts", "inspection.d.ts")  # for page authors
+# The modules that a page, its worker and its worklet begin with.
+BEGIN = ("client.js", "worker.js", "capture.js")
+TYPES = ("client.d.ts", "inspection.d.ts", "live.d.ts")  # for page authors
 
 
 @dataclass

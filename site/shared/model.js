@@ -42,6 +42,18 @@ let settle = () => {};
 /** Resolves when the models of this site are listed. */
 const listed = new Promise((resolve) => (settle = () => resolve(undefined)));
 
+/** The models of this site. @type {{ name: string, tasks: string[], bytes: number }[]} */
+let rows = [];
+
+/** The first model of this site for a task, if there is one. @param {string} task
+ *  @returns {Promise<{ url: URL, bytes: number } | null>} */
+export async function onSite(task) {
+  await listed;
+  const row = rows.find(({ tasks }) => tasks.includes(task));
+  if (!row) return null;
+  return { url: new URL(`../models/${row.name}/`, location.href), bytes: row.bytes };
+}
+
 // The note while nothing is chosen.
 const notes = {
   site: "This site was built without such a model; give an address or files.",
@@ -170,9 +182,9 @@ export async function start(changed, switched, told) {
   }
   const index = new URL("../models/index.json", location.href);
   try {
-    const rows = await (await fetch(index, { cache: "no-cache" })).json();
+    rows = await (await fetch(index, { cache: "no-cache" })).json();
     for (const { name, tasks } of rows) {
-      if (!tasks.includes(page.task)) continue;
+      if (!tasks.includes(page.task ?? "")) continue;
       site.append(make("option", { value: new URL(`./${name}/`, index).href }, name));
     }
   } catch {

@@ -24,6 +24,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.hub.fetch import cache_dir
+from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.site.builder.build import build
 from rushlight.site.builder.serve import Handler, Server
@@ -752,3 +753,24 @@ def lab(long_lab: tuple[Lab, Pages], site: Path) -> Iterator[Lab]:
 def native(tiny_model: Path) -> Any:
     """The tiny model in this process: what the tab's vectors are compared with."""
     return rl.models.load(str(tiny_model))
+
+
+# --- hearing --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def hearing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with Whisper and a model of voice activity."""
+    out = tmp_path_factory.mktemp("hearing") / "site"
+    build(out, [(name, resolve(name)) for name in ("whisper-tiny.en", "silero-vad")])
+    return out
+
+
+@pytest.fixture(scope="module")
+def listener(launch: Any, flags: list[str], hearing: Path) -> Iterator[Any]:
+    """A browser whose microphone hears the site's sample, again and again."""
+    sample = hearing / "shared" / "jfk.wav"
+    fake = f"--use-file-for-fake-audio-capture={sample}"
+    found = launch([*flags, "--use-fake-device-for-media-stream", fake])
+    yield found
+    found.close()

@@ -52,6 +52,12 @@ def seen() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def openai() -> ModuleType:
+    """The module of OpenAI's names of Whisper's tensors."""
+    return _module(HERE / "openai_names.py")
+
+
+@pytest.fixture(scope="session")
 def marian() -> ModuleType:
     """The module of Marian's transformer in float64."""
     return _module(HERE / "marian_reference.py")

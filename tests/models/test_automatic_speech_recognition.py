@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -188,6 +189,24 @@ def test_a_recording_is_transcribed(recordings: ModuleType, dtype: str) -> None:
     assert "".join(w["word"] for w in told).strip() == found["text"]
     assert all(0 <= w["start"] <= w["end"] <= 10 and 0 < w["probability"] <= 1 for w in told)
     assert [w["start"] for w in told] == sorted(w["start"] for w in told)
+
+
+WORD_TIMES: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "data" / "word_times.json").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", ["jfk", "beckett"])
+def test_words_have_the_times_of_openais_own(recordings: ModuleType, name: str) -> None:
+    pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en")
+    found = pipe(recordings.recording(name), words=True)
+    told = [word for segment in found["segments"] for word in segment["words"]]
+    wanted = WORD_TIMES[name]
+    assert [recordings.spoken(w["word"]) for w in told] == [
+        recordings.spoken(w) for w, *_ in wanted
+    ]
+    np.testing.assert_allclose([(w["start"], w["end"]) for w in told],
+                               [times for _, *times in wanted], atol=0.15)  # fmt: skip
 
 
 def test_a_recording_is_transcribed_on_webgpu(recordings: ModuleType) -> None:

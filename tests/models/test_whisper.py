@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from collections.abc import Callable
@@ -16,10 +17,11 @@ import pytest
 import rushlight as rl
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.io.weights.ctranslate2 import read_ctranslate2
+from rushlight.core.io.weights.pickles.storages import read_storages
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.io.weights.whisper_ggml import read_whisper_ggml
 from rushlight.core.tensor.quantizing import quantized
-from rushlight.models.layers.speech.tokens import SpeechTokens, special_tokens
+from rushlight.models.layers.speech.tokens import SpeechTokens, special_tokens, stored_tokens
 
 Array = npt.NDArray[Any]
 CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}
@@ -368,6 +370,59 @@ def test_whisper_cpps_files(kind: str, most: float, tmp_path: Path, table: Modul
     assert m.tokenizer is not None
     assert m.tokenizer.encode("23", add_special_tokens=False).ids == [17, 18]
     assert m.tokenizer.decode([17, 18, start]) == "23"
+
+
+@pytest.mark.native
+def test_openais_checkpoints(
+    tmp_path: Path, rows: ModuleType, table: ModuleType, openai: ModuleType
+) -> None:
+    m = model(rows, table)
+    held = openai.held(m)
+    rl.save(held, tmp_path / "tiny.pt")
+    found = rl.models.load(tmp_path / "tiny.pt")
+    features, ids = inputs(m, table)
+    with rl.no_grad():
+        logits = found(features, rl.tensor(ids)).numpy()
+    np.testing.assert_allclose(logits, rows.golden("whisper")[0], **CLOSE)
+    assert found.config.decoder_attention_heads == m.config.decoder_attention_heads
+    # A page reads the head of the file by ranges.
+    stored = read_storages(BytesSource(bytearray((tmp_path / "tiny.pt").read_bytes()), "tiny.pt"))
+    assert stored is not None and stored.numbers["dims.n_mels"] == m.mels
+
+    del held["dims"]["n_audio_head"]
+    rl.save(held, tmp_path / "tiny.pt")
+    with pytest.raises(rl.FormatError, match="its dims lack n_audio_head"):
+        rl.models.load(tmp_path / "tiny.pt")
+
+
+@pytest.mark.native
+def test_openais_ranks_are_the_vocabulary(
+    tmp_path: Path, table: ModuleType, openai: ModuleType
+) -> None:
+    rl.save(openai.held(assembled(weights(table))), tmp_path / "tiny.en.pt")
+    ranks = [base64.b64encode(t.encode()) + b" %d\n" % i for i, t in enumerate(TEXT)]
+    (tmp_path / "gpt2.tiktoken").write_bytes(b"".join(ranks))
+    m = rl.models.load(tmp_path / "tiny.en.pt")
+    start = len(TEXT) + 1
+    assert m.tokens.prompt() == [start] and m.tokens.timestamp_begin == start + 106
+    assert m.tokenizer is not None
+    assert m.tokenizer.encode("23", add_special_tokens=False).ids == [17, 18]
+    (tmp_path / "gpt2.tiktoken").write_bytes(ranks[0] + ranks[0])
+    with pytest.raises(rl.FormatError, match="its ranks are not those from 0 to 1"):
+        rl.models.load(tmp_path / "tiny.en.pt")
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "vocab", "first", "count"),
+    [(4, 6, 51864, (1, 0), 8), (6, 8, 51865, (3, 1), 8), (32, 20, 51865, (10, 12), 23),
+     (32, 20, 51866, (7, 0), 10), (4, 20, 51866, (2, 4), 6), (4, 6, 100, (2, 0), 12)],
+)  # fmt: skip
+def test_published_sizes_have_their_alignment_heads(
+    layers: int, heads: int, vocab: int, first: tuple[int, int], count: int
+) -> None:
+    found = stored_tokens({}, None, vocab, layers, heads).alignment_heads
+    assert found[0] == first and len(found) == count
+    assert all(i < layers and h < heads for i, h in found)
 
 
 def put(at: int, content: bytes) -> Callable[[bytes], bytes]:

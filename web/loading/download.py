@@ -32,6 +32,7 @@ from rushlight.core.io.weights.pickles.storages import read_storages
 from rushlight.core.io.weights.safetensors import read_table
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.io.weights.table import Table
+from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.web import import_js
@@ -142,6 +143,7 @@ class Builder:
         placed, self.tensors = self.tensors, before
         for name, (key, layout) in stored.views.items():
             self.tensors[name] = Tensor(placed[key].storage, placed[key].dtype, layout)
+        self.tensors |= {name: tensor(number) for name, number in stored.numbers.items()}
         return [len(stored.records), *stored.records, *rows]
 
     def _place(self, step: LoadStep) -> tuple[int, int]:

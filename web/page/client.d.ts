@@ -1,8 +1,10 @@
 // client.d.ts: the types of Rushlight's page API; client.js implements them.
 
 import type { InspectOptions, Inspection } from "./inspection.d.ts";
+import type { Capture, Live, LiveOptions, Transcript } from "./live.d.ts";
 
 export type * from "./inspection.d.ts";
+export type * from "./live.d.ts";
 
 /** Where a model comes from: the URL of a folder (with or without a manifest), of a .gguf file, or
  *  of a .pt or .pth file that tells what it holds (torchvision's, Ultralytics'), a hub id "owner/name" or "owner/name@revision", files the visitor chose, or a directory handle. If
@@ -417,6 +419,8 @@ export interface Model {
    *  (adapter_config.json with adapter_model.safetensors or .bin) or a GGUF file, from an address,
    *  the hub or the visitor's files. Where it does not fit, the model is as it was. */
   addAdapter(source: ModelSource, options?: AdapterOptions): Promise<void>;
+  /** `Rushlight.transcribeLive` with this model. */
+  transcribeLive(options?: LiveOptions): Live;
   /** Lets the adapters of these names compute, and no others; [] for the model alone. */
   setAdapters(names: string | string[]): Promise<void>;
   /** `Rushlight.tune` for the kernels of this model, which must be on webgpu. */
@@ -477,6 +481,10 @@ export interface Rushlight {
     source: ModelSource | Model,
     options?: LoadOptions & Omit<Tasks[T]["options"], keyof LoadOptions>,
   ): Promise<Pipeline<Tasks[T]>>;
+  /** Transcribes speech while it is spoken: words on which two looks of the model agree stay. */
+  transcribeLive(model: Model, options?: LiveOptions): Live;
+  /** A transcript as text, subtitles or a table: what `rushlight transcribe --output` writes. */
+  subtitles(result: Transcript, form: "txt" | "srt" | "vtt" | "tsv" | "json"): Promise<string>;
   /** Runs a Python program in the worker, with `rushlight` and NumPy, and `device` as the default.
    *  It may do what Python in a tab may do: run only what the visitor wrote or read. `display(x)`
    *  shows images, `plot(x, y)` draws charts. Resolves to its error, or null. `close()` stops it. */
@@ -523,6 +531,12 @@ export class RushlightError extends Error {
 
 /** The WebGPU adapter that the page sees. Starts no worker. */
 export function adapter(): Promise<Adapter>;
+
+/** The sound of a stream in blocks of samples, its channels mixed to one. */
+export function captureAudio(
+  stream: MediaStream,
+  take: (samples: Float32Array<ArrayBuffer>) => void,
+): Promise<Capture>;
 
 /** Starts the worker. Resolves when Python, NumPy and Rushlight are ready in it. */
 export function createRushlight(options?: CreateOptions): Promise<Rushlight>;

@@ -4,6 +4,7 @@
 import { ask } from "../gpu/adapter.js";
 import { Inspection } from "./inspection.js";
 import { Link, until } from "./link.js";
+import { Live } from "./live.js";
 import { pipe, rowsOf, run, stream } from "./tasks.js";
 import { sourceOf } from "../loading/listing.js";
 
@@ -16,6 +17,7 @@ const BATCH_SIZE = 8;
 const DEVICES = ["cpu", "webgpu", "auto"];
 
 export { RushlightError } from "./link.js";
+export { captureAudio } from "./live.js";
 
 /** @implements {import("./client.d.ts").Model} */
 class Model {
@@ -100,6 +102,11 @@ class Model {
   async addAdapter(source, { name = "default", hubUrl, signal, onProgress } = {}) {
     const where = await resolve(source, hubUrl, this.#base);
     await this.#link.call("addAdapter", [this.#id, where, name], { signal, onProgress });
+  }
+
+  /** @param {import("./live.d.ts").LiveOptions} [options] */
+  transcribeLive(options) {
+    return new Live(this.#link, this.#id, options);
   }
 
   /** @param {string | string[]} names @returns {Promise<void>} */
@@ -206,6 +213,18 @@ class Runtime {
       await model.dispose();
       throw error;
     });
+  }
+
+  /** @param {Model} model @param {import("./live.d.ts").LiveOptions} [options] */
+  transcribeLive(model, options) {
+    return model.transcribeLive(options);
+  }
+
+  /** @param {import("./live.d.ts").Transcript} result @param {string} form
+   *  @returns {Promise<string>} */
+  async subtitles(result, form) {
+    await this.ready;
+    return this.#link.call("subtitles", [form, result]);
   }
 
   /** @param {string} code @param {import("./client.d.ts").PythonOptions} [options]

@@ -189,8 +189,13 @@ def tasks() -> list[dict[str, Any]]:
 
 
 def task(number: int, name: str) -> dict[str, Any]:
-    """A task in that form; ValueError if the model (0: no model) does not support it."""
-    return (check_served(_model(number, name), name) if number else find(name)).schema()
+    """A task in that form; ValueError if the model (0: no model) does not support it.
+
+    Of a model, with the options that it follows.
+    """
+    if not number:
+        return find(name).schema()
+    return check_served(_model(number, name), name).schema(_models[number])
 
 
 async def run(

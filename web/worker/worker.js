@@ -6,6 +6,7 @@
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
 import { inspecting } from "./inspecting.js";
+import { listening } from "./listening.js";
 import { programming } from "./programming.js";
 import { ADAPTER, list } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
@@ -337,6 +338,8 @@ const api = {
       if (what === "trace") return { value: session.profile_trace() };
       return { value: plain(await session.profile_end()) };
     }),
+
+  ...listening({ perform, pauseFor, ready, afterJob }),
 
   ...programming({ perform, ready, afterJob }),
 

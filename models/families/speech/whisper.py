@@ -12,7 +12,7 @@ from rushlight.models.layers.speech import files
 from rushlight.models.layers.speech.skeleton import SpeechModel, speech_spec
 
 MODEL_TYPES = ("whisper",)
-TENSORS = ("encoder/conv1/weight", "ggml:hparams")
+TENSORS = ("encoder/conv1/weight", "ggml:hparams", "dims.n_audio_state")
 TASKS = ("automatic-speech-recognition",)
 ARCHITECTURES = ("WhisperForConditionalGeneration", "WhisperModel")
 BASE_PREFIX = "model."

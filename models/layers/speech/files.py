@@ -1,4 +1,4 @@
-"""Whisper's files of other tools: CTranslate2's and whisper.cpp's, under Hugging Face's names."""
+"""Whisper's files of OpenAI, CTranslate2 and whisper.cpp, under Hugging Face's names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _LAYER = re.compile(r"(encoder|decoder)/layer_(\d{1,4})/(\w+)/(layer_norm|linear
 # Values that CTranslate2 stores of what Whisper has in one way, with that way.
 _FIXED = {"activation": 3, "alibi": 0, "pre_norm": 1, "scale_embeddings": 0,
           "start_from_zero_embedding": 0}  # fmt: skip
-# whisper.cpp: OpenAI's names.
+# whisper.cpp: OpenAI's names, whose own files have their sizes in tensors of this beginning.
+_DIMS = "dims."
 _OPENAI = re.compile(r"(encoder|decoder)\.blocks\.(\d{1,4})\.([\w.]+)\.(weight|bias)")
 _BLOCK = {
     "attn_ln": "self_attn_layer_norm", "cross_attn_ln": "encoder_attn_layer_norm",
@@ -48,7 +49,8 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under Hugging Face's names. FormatError for names that Whisper has not."""
     if "encoder/conv1/weight" in tensors:
         return _from_ctranslate2(tensors)
-    return _from_ggml(tensors) if HPARAMS in tensors else dict(tensors)
+    named = HPARAMS in tensors or any(name.startswith(_DIMS) for name in tensors)
+    return _from_openai(tensors) if named else dict(tensors)
 
 
 def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -56,11 +58,14 @@ def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[
     stored = parse_object("config.json", files["config.json"]) if "config.json" in files else {}
     if "model_type" in stored:
         return {}
-    if HPARAMS in tensors:
-        config = _ggml_config(tensors[HPARAMS])
-        vocabulary = _tokenizer(tensors.get(VOCABULARY), config["vocab_size"])
+    if HPARAMS in tensors or any(name.startswith(_DIMS) for name in tensors):
+        config = _openai_config(tensors)
         made = {"config.json": json.dumps(config).encode()}
-        return made if "tokenizer.json" in files else made | {"tokenizer.json": vocabulary}
+        held = tensors.get(VOCABULARY)
+        tokens = _ranked(files) if held is None else tokens_in(held)
+        if "tokenizer.json" not in files and (HPARAMS in tensors or tokens):
+            made["tokenizer.json"] = _tokenizer(tokens, config["vocab_size"])
+        return made
     generation = {
         ours: stored[theirs] for theirs, ours in (
             ("alignment_heads", "alignment_heads"), ("suppress_ids", "suppress_tokens"),
@@ -160,23 +165,33 @@ def _layer(base: str, match: re.Match[str], t: Tensor) -> dict[str, Tensor]:
     return found
 
 
-def _ggml_config(stored: Tensor) -> dict[str, Any]:
-    n = dict(zip(NUMBERS, (int(v) for v in stored.numpy()), strict=True))
+def _openai_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    if HPARAMS in tensors:
+        n = dict(zip(NUMBERS, (int(v) for v in tensors[HPARAMS].numpy()), strict=True))
+    else:
+        n = {name: int(tensors[_DIMS + name].numpy().item()) for name in NUMBERS[:-1]
+             if _DIMS + name in tensors}  # fmt: skip
+        if missing := [name for name in NUMBERS[:-1] if name not in n]:
+            raise FormatError(f"the file is no Whisper model: its dims lack {missing[0]}")
     if n["n_audio_state"] != n["n_text_state"] or min(v for k, v in n.items() if k != "ftype") < 1:
-        raise FormatError(f"the ggml file has the numbers {n}, which Whisper has not")
+        raise FormatError(f"the file has the numbers {n}, which Whisper has not")
+
+    def inner(stack: str) -> int:
+        return _shape(tensors, f"{stack}.blocks.0.mlp.0.weight", 2)[0]
+
     return _named({
         "vocab_size": n["n_vocab"], "d_model": n["n_text_state"], "num_mel_bins": n["n_mels"],
         "max_source_positions": n["n_audio_ctx"], "max_target_positions": n["n_text_ctx"],
         "encoder_layers": n["n_audio_layer"], "decoder_layers": n["n_text_layer"],
         "encoder_attention_heads": n["n_audio_head"], "decoder_attention_heads": n["n_text_head"],
-        "encoder_ffn_dim": 4 * n["n_audio_state"], "decoder_ffn_dim": 4 * n["n_text_state"],
+        "encoder_ffn_dim": inner("encoder"), "decoder_ffn_dim": inner("decoder"),
     })  # fmt: skip
 
 
-def _from_ggml(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _from_openai(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name, t in tensors.items():
-        if name.startswith("ggml:"):
+        if name.startswith(("ggml:", _DIMS)):
             continue
         match = _OPENAI.fullmatch(name)
         stack, _, rest = name.partition(".")
@@ -192,13 +207,28 @@ def _from_ggml(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _tokenizer(stored: Tensor | None, vocab: int) -> bytes:
+def _ranked(files: Mapping[str, bytes]) -> list[bytes]:
+    """The tokens of OpenAI's file of ranks, multilingual.tiktoken or gpt2.tiktoken; [] without."""
+    for name in ("multilingual.tiktoken", "gpt2.tiktoken"):
+        if name not in files:
+            continue
+        rows = [line.split() for line in files[name].splitlines() if line]
+        try:
+            found = {int(rank): base64.b64decode(text, validate=True) for text, rank in rows}
+        except ValueError:
+            raise FormatError(f"{name}: a line is no token in base64 with its rank") from None
+        if sorted(found) != list(range(len(rows))):
+            raise FormatError(f"{name}: its ranks are not those from 0 to {len(rows) - 1}")
+        return [found[rank] for rank in range(len(rows))]
+    return []
+
+
+def _tokenizer(tokens: list[bytes], vocab: int) -> bytes:
     """tokenizer.json of the tokens of the text, whose order is that of their merges, and others."""
-    tokens = [] if stored is None else tokens_in(stored)
     special = special_tokens(vocab)
     text = vocab - len(special)
     if not 0 < text <= len(tokens) + 1 or len(tokens) > vocab:
-        raise FormatError(f"the ggml file has {len(tokens)} tokens of a vocabulary of {vocab}")
+        raise FormatError(f"the file has {len(tokens)} tokens of a vocabulary of {vocab}")
     ranks = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(tokens[:text]) if t)
     made = tokenizer_json({"gpt2.tiktoken": ranks})
     assert made is not None

@@ -134,6 +134,13 @@ class MoonshineModel(SpeechModel):
                 )
         self.first, self.ends = first, tuple(ends)
 
+    @property
+    def followed(self) -> frozenset[str]:
+        """The options of automatic-speech-recognition that the checkpoint follows."""
+        from rushlight.models.speech.greedy import GreedyTranscriber
+
+        return frozenset(GreedyTranscriber.taken)
+
     def transcriber(self, options: Mapping[str, Any]) -> Any:
         """What transcribes with these options of the task automatic-speech-recognition."""
         from rushlight.models.speech.greedy import GreedyTranscriber

@@ -89,6 +89,14 @@ class SpeechModel(Model):
             files, self.tokenizer, self.vocab_size, stack.layers, stack.attention.heads
         )
 
+    @property
+    def followed(self) -> frozenset[str]:
+        """The options of automatic-speech-recognition that the checkpoint follows."""
+        from rushlight.models.tasks.registry import find
+
+        names = find("automatic-speech-recognition").names
+        return names if self.tokens.multilingual else names - {"language", "task"}
+
     def transcriber(self, options: Mapping[str, Any]) -> Any:
         """What transcribes with these options of the task automatic-speech-recognition."""
         from rushlight.models.speech.transcribe import Transcriber

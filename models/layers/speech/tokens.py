@@ -19,6 +19,24 @@ LANGUAGES = tuple(
 )
 MULTILINGUAL = 51865  # the smallest vocabulary of a model of several languages
 TIMES = 1501  # timestamps from 0 to 30 s in steps of 0.02 s
+# Heads of the decoder whose attention follows the words, as layer.head: openai-whisper's table, by
+# the decoder's layers and heads, and the vocabulary. large-v1 has the sizes of large-v2.
+_PUBLISHED = {
+    (4, 6, 51864): "1.0 2.0 2.5 3.0 3.1 3.2 3.3 3.4",  # tiny.en
+    (4, 6, 51865): "2.2 3.0 3.2 3.3 3.4 3.5",
+    (6, 8, 51864): "3.3 4.7 5.1 5.5 5.7",  # base.en
+    (6, 8, 51865): "3.1 4.2 4.3 4.7 5.1 5.2 5.4 5.6",
+    (12, 12, 51864): "6.6 7.0 7.3 7.8 8.2 8.5 8.7 9.0 9.4 9.8 9.10 10.0 10.1 10.2 10.3 10.6 10.11 "
+                     "11.2 11.4",  # small.en
+    (12, 12, 51865): "5.3 5.9 8.0 8.4 8.7 8.8 9.0 9.7 9.9 10.5",
+    (24, 16, 51864): "11.4 14.1 14.12 14.14 15.4 16.0 16.4 16.9 17.12 17.14 18.7 18.10 18.15 20.0 "
+                     "20.3 20.9 20.14 21.12",  # medium.en
+    (24, 16, 51865): "13.15 15.4 15.15 16.1 20.0 23.4",
+    (32, 20, 51865): "10.12 13.17 16.11 16.12 16.13 17.15 17.16 18.4 18.11 18.19 19.11 21.2 21.3 "
+                     "22.3 22.9 22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15",  # large-v2
+    (32, 20, 51866): "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6",  # large-v3
+    (4, 20, 51866): "2.4 2.11 3.3 3.6 3.11 3.14",  # large-v3-turbo
+}  # fmt: skip
 _OTHERS = ("translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps")
 _SPELLINGS = {"nospeech": ("nospeech", "nocaptions")}
 
@@ -94,7 +112,8 @@ def stored_tokens(
 ) -> SpeechTokens:
     """The tokens by the tokenizer and generation_config.json, else config.json.
 
-    Without alignment heads in the files they are all heads of the later half of the decoder.
+    Without alignment heads in the files they are those of the published model of these sizes, else
+    all heads of the later half of the decoder.
     FormatError for ids that the vocabulary lacks, and heads that there are not.
     """
     stored = small_json(files, "config.json") | small_json(files, "generation_config.json")
@@ -113,7 +132,9 @@ def stored_tokens(
     suppress, begin = (
         _ids(stored, name, vocab) for name in ("suppress_tokens", "begin_suppress_tokens")
     )
-    return SpeechTokens(ids, vocab, languages, suppress, begin, _heads(stored, layers, heads))
+    return SpeechTokens(
+        ids, vocab, languages, suppress, begin, _heads(stored, vocab, layers, heads)
+    )
 
 
 def _ids(stored: Mapping[str, Any], name: str, vocab: int) -> tuple[int, ...]:
@@ -124,8 +145,12 @@ def _ids(stored: Mapping[str, Any], name: str, vocab: int) -> tuple[int, ...]:
     return tuple(i for i in given if i >= 0)
 
 
-def _heads(stored: Mapping[str, Any], layers: int, heads: int) -> tuple[tuple[int, int], ...]:
-    given = stored.get("alignment_heads")
+def _heads(
+    stored: Mapping[str, Any], vocab: int, layers: int, heads: int
+) -> tuple[tuple[int, int], ...]:
+    given, published = stored.get("alignment_heads"), _PUBLISHED.get((layers, heads, vocab))
+    if given is None and published is not None:
+        return tuple((int(i), int(h)) for i, h in (p.split(".") for p in published.split()))
     if given is None:
         return tuple((i, h) for i in range(layers // 2, layers) for h in range(heads))
     good = isinstance(given, list) and all(

@@ -157,6 +157,14 @@ class WaveModel(Model):
         if self.letters is not None and "vocab.json" in files:
             self.files = {"vocab.json": files["vocab.json"]}
 
+    @property
+    def followed(self) -> frozenset[str]:
+        """The options of automatic-speech-recognition that the checkpoint follows."""
+        from rushlight.models.speech.ctc import CTCTranscriber
+
+        words = self.letters is not None and self.letters.words
+        return frozenset(CTCTranscriber.taken) - (set() if words else {"words"})
+
     def transcriber(self, options: Mapping[str, Any]) -> Any:
         """What transcribes with these options of the task automatic-speech-recognition."""
         from rushlight.models.speech.ctc import CTCTranscriber

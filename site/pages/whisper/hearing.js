@@ -1,26 +1,26 @@
-// hearing.js: turns a recording into segments of words, part by part; of one that still grows also
-// the words that may yet change.
+// hearing.js: turns a recording into segments of words: a file part by part, the microphone live.
 //
 // A part is at most one window of Whisper, so memory does not depend on the length, what was done
 // stays when it is stopped, and progress is the share of the audio that is done.
 
-import { SILENCE, quietest, sounding } from "./peaks.js";
+import { quietest, sounding } from "./peaks.js";
 
 /**
  * @typedef {import("./recording.js").Recording} Recording
+ * @typedef {import("../rushlight/client.js").Model} Model
  * @typedef {{ word: string, start: number, end: number, probability: number }} Word
  * @typedef {{ start: number, end: number, text: string, probability: number,
  *   words: Word[] }} Segment
- * @typedef {{ task: string, language: string | null }} Options
+ * @typedef {{ start: number, end: number }} Span
+ * @typedef {{ task?: string, language?: string }} Options
  * @typedef {(audio: { samples: Float32Array, rate: number }, options: object) => Promise<any>} Pipe
+ * @typedef {Pipe & { task: { options: { properties: Record<string, object> } } }} Transcribe
  */
 
 const WINDOW = 29.5; // seconds of a part; Whisper's window is 30
-const FRESH = 1; // seconds of new audio that are worth another look at a growing recording
-const SETTLED = 12; // seconds after which a growing window moves to the end of a sentence
-const PAUSE = 1; // seconds between words that part two segments
-const LONG = 8; // seconds of a segment that end it at the next comma
-const FAINT = 0.1; // of the loudest of a window: what stays below it for a second is a pause
+const GRAIN = 60; // seconds in which speech is looked for at a time
+const EDGE = 0.3; // seconds: speech that ends nearer to the end of a grain may go on
+const LEAD = 1; // seconds before a grain that the model of voices hears too
 
 /** What was heard of a recording. */
 export class Heard {
@@ -30,7 +30,9 @@ export class Heard {
     /** @type {Word[]} the words after the segments that may yet change */
     this.tentative = [];
     this.until = 0; // seconds: the audio before it is done
-    this.said = 0; // seconds: words before it are in the segments already
+    /** @type {Span[]} where somebody speaks, as far as it was looked for */
+    this.speech = [];
+    this.searched = 0; // seconds
     /** @type {string | null} */
     this.language = null;
   }
@@ -55,149 +57,154 @@ function wordsOf({ words, text, start, end, probability }) {
   }));
 }
 
-/** Words as segments: cut at ends of sentences, at pauses, and at commas of long ones.
- *  @param {Word[]} words @returns {Segment[]} */
-export function grouped(words) {
-  /** @type {Word[][]} */
-  const groups = [];
-  for (const word of words) {
-    const group = groups.at(-1);
-    const last = group?.at(-1);
-    const ends =
-      last &&
-      (/[.?!。？！]["'”’)]*$/.test(last.word) ||
-        word.start - last.end > PAUSE ||
-        (last.end - (group?.[0].start ?? 0) > LONG && /[,;:]$/.test(last.word)));
-    if (group && !ends) group.push(word);
-    else groups.push([word]);
-  }
-  return groups.map(segmentOf);
-}
-
-/** @param {Word[]} words @returns {Segment} */
-export function segmentOf(words) {
-  const sum = words.reduce((total, { probability }) => total + probability, 0);
-  return {
-    start: words[0].start,
-    end: words[words.length - 1].end,
-    text: words.map(({ word }) => word).join(""),
-    probability: sum / words.length,
-    words,
-  };
-}
-
-/** A word as it is compared. @param {Word} word */
-const bare = ({ word }) => word.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
-
-/** How many words two lists begin with in common. @param {Word[]} a @param {Word[]} b */
-export function agreed(a, b) {
-  const most = Math.min(a.length, b.length);
-  let n = 0;
-  while (n < most && bare(a[n]) === bare(b[n])) n += 1;
-  return n;
+/** Options that the model follows. @param {Transcribe} pipe @param {Options} options */
+function followed(pipe, options) {
+  const known = pipe.task.options.properties;
+  return Object.fromEntries(
+    Object.entries({ ...options, words: true }).filter(([name, value]) => value && name in known),
+  );
 }
 
 /**
- * Hears what is left of a recording; returns when it has ended and all of it is done.
- * @param {Pipe} pipe @param {Recording} recording @param {Heard} heard  which it fills
+ * Hears what is left of a file.
+ * @param {Transcribe} pipe
+ * @param {Pipe | null} voices  finds speech; without it parts are cut where it is quietest
+ * @param {Recording} recording @param {Heard} heard  which it fills
  * @param {Options} options @param {AbortSignal} signal
- * @param {{ changed: (through: number) => void, grown: () => Promise<unknown> }} tell
- *   changed: after each call of the model, with the second that it has heard to; grown: resolves
- *   when the recording may have grown
+ * @param {(through: number) => void} changed  called after each call of a model, with the second
+ *   that was heard to
  */
-export async function hear(pipe, recording, heard, options, signal, { changed, grown }) {
-  let asked = heard.until; // seconds that the last look at a growing window saw
-  for (;;) {
+export async function hearFile(pipe, voices, recording, heard, options, signal, changed) {
+  const { rate } = recording;
+  while (heard.until < recording.seconds - 0.05) {
     signal.throwIfAborted();
-    const left = recording.seconds - heard.until;
-    if (!recording.live && left < 0.05) break;
-    if (!recording.live || left > WINDOW) {
-      await part();
-      asked = heard.until;
-    } else if (recording.seconds - asked >= FRESH) {
-      asked = recording.seconds;
-      await look(asked);
-    } else await grown();
-  }
-  heard.tentative = [];
-  changed(recording.seconds);
-
-  /** The words of a span, without those that are in the segments already. Silence at its ends is
-   *  cut off: models write words there, or give it to the first word. Earlier text is not told, as
-   *  small models then leave out what comes next.
-   *  @param {Float32Array} samples @param {number} from @returns {Promise<Word[][]>} by segment */
-  async function words(samples, from) {
-    const { rate } = recording;
-    const { begin, end } = sounding(samples, rate);
-    if (begin === end) return [];
-    const language = options.language ?? heard.language;
-    const given = { words: true, language, task: options.task, signal };
-    const result = await pipe({ samples: samples.slice(begin, end), rate }, given);
-    signal.throwIfAborted();
-    heard.language ??= result.language;
-    const shift = from + begin / rate;
-    return /** @type {Segment[]} */ (result.segments)
-      .map((segment) =>
-        wordsOf(segment)
-          .map((word) => ({ ...word, start: word.start + shift, end: word.end + shift }))
-          .filter((word) => (word.start + word.end) / 2 > heard.said),
-      )
-      .filter((list) => list.length);
-  }
-
-  /** Adds segments that will not change. @param {Segment[]} segments */
-  function add(segments) {
-    heard.segments.push(...segments);
-    heard.said = Math.max(heard.said, ...segments.map(({ end }) => end));
-  }
-
-  /** Hears the next part, cut where nobody speaks. */
-  async function part() {
-    const from = heard.until;
-    let samples = await recording.read(from, from + WINDOW);
-    if (!samples.length) {
-      heard.until = recording.seconds; // the file is shorter than it says
-      return;
+    const part = voices ? await spoken(voices, recording, heard, signal) : await loud();
+    if (!part) break;
+    if (part.end > part.start) {
+      const samples = await recording.read(part.start, part.end);
+      if (samples.length) heard.segments.push(...(await segments(samples, part.start)));
+      else heard.until = recording.seconds; // the file is shorter than it says
     }
-    const last = !recording.live && from + WINDOW >= recording.seconds;
-    if (!last) samples = samples.slice(0, quietest(samples, recording.rate));
-    add((await words(samples, from)).map(segmentOf));
-    heard.tentative = [];
-    heard.until = last ? recording.seconds : from + samples.length / recording.rate;
+    heard.until = Math.max(heard.until, part.end);
     changed(heard.until);
   }
+  heard.until = recording.seconds;
+  changed(heard.until);
 
-  /** Looks at a growing window: words on which two looks agree will not change (LocalAgreement-2 of
-   *  Macháček et al., 2023). @param {number} to */
-  async function look(to) {
+  /** @param {Float32Array} samples @param {number} from @returns {Promise<Segment[]>} */
+  async function segments(samples, from) {
+    const language = options.language ?? heard.language ?? undefined;
+    const given = { ...followed(pipe, { ...options, language }), signal };
+    const result = await pipe({ samples, rate }, given);
+    signal.throwIfAborted();
+    heard.language ??= result.language;
+    return /** @type {Segment[]} */ (result.segments).map((segment) => ({
+      ...segment,
+      start: segment.start + from,
+      end: segment.end + from,
+      words: wordsOf(segment).map((word) => ({
+        ...word,
+        start: word.start + from,
+        end: word.end + from,
+      })),
+    }));
+  }
+
+  /** The next part where no model finds speech: up to a quiet place, without silence at its ends.
+   *  @returns {Promise<Span>} */
+  async function loud() {
     const from = heard.until;
-    const samples = await recording.read(from, to);
-    const found = (await words(samples, from)).flat();
-    const count = agreed(heard.tentative, found);
-    const segments = grouped([...open(), ...found.slice(0, count)]);
-    add(segments);
-    heard.tentative = found.slice(count);
-    const { peaks } = recording;
-    const hush = Math.max(SILENCE, FAINT * peaks.between(from, to));
-    if (!heard.tentative.length && peaks.between(to - 1, to) < hush) heard.until = to - 0.5;
-    else settle(to - from);
-    changed(to);
+    const samples = await recording.read(from, from + WINDOW);
+    const last = from + WINDOW >= recording.seconds;
+    const cut = last ? samples.length : quietest(samples, rate);
+    const { begin, end } = sounding(samples.subarray(0, cut), rate);
+    if (begin === end) {
+      heard.until = last ? recording.seconds : from + cut / rate;
+      return { start: heard.until, end: heard.until };
+    }
+    heard.until = last ? recording.seconds : from + cut / rate;
+    return { start: from + begin / rate, end: from + end / rate };
   }
+}
 
-  /** Takes the last segment back if its sentence goes on, so that new words can join it. */
-  function open() {
-    const last = heard.segments.at(-1);
-    if (!last || last.start < heard.until || /[.?!]["'”’)]*$/.test(last.text)) return [];
-    heard.segments.pop();
-    return last.words;
+/** The next part in which somebody speaks: as many spans as a window takes; null after the last.
+ *  @param {Pipe} voices @param {Recording} recording @param {Heard} heard
+ *  @param {AbortSignal} signal @returns {Promise<Span | null>} */
+async function spoken(voices, recording, heard, signal) {
+  const left = () => heard.speech.filter(({ end }) => end > heard.until + 0.05);
+  const wanted = () => (left()[0]?.start ?? Infinity) + WINDOW;
+  while (heard.searched < Math.min(recording.seconds, wanted())) {
+    await search(voices, recording, heard, signal);
+    if (!left().length) heard.until = heard.searched;
   }
+  const [first, ...others] = left();
+  if (!first) return null;
+  const start = Math.max(first.start, heard.until);
+  let { end } = first;
+  for (const span of others) {
+    if (span.end - start > WINDOW) break;
+    end = span.end;
+  }
+  return { start, end: Math.min(end, start + WINDOW) };
+}
 
-  /** Moves the beginning of a growing window to the end of a sentence, or of a word if it is long.
-   *  @param {number} length  of the window, in seconds */
-  function settle(length) {
-    if (length < SETTLED) return;
-    const ends = heard.segments.filter(({ text }) => /[.?!]["'”’)]*$/.test(text));
-    const end = length < 2 * SETTLED ? (ends.at(-1)?.end ?? 0) : heard.said;
-    if (end > heard.until) heard.until = end;
+/** Looks for speech in the next minute. @param {Pipe} voices @param {Recording} recording
+ *  @param {Heard} heard @param {AbortSignal} signal */
+async function search(voices, recording, heard, signal) {
+  const from = heard.searched;
+  const lead = Math.min(from, LEAD);
+  const samples = await recording.read(from - lead, from + GRAIN);
+  const { rate } = recording;
+  const end = from - lead + samples.length / rate;
+  if (end <= from) {
+    heard.searched = recording.seconds; // the file is shorter than it says
+    return;
   }
+  const options = { padding: 0.2, maxSpeech: WINDOW - 1, signal };
+  const found = await voices({ samples, rate }, options);
+  signal.throwIfAborted();
+  const spans = /** @type {Span[]} */ (found.segments)
+    .map((span) => ({ start: span.start + from - lead, end: span.end + from - lead }))
+    .filter((span) => span.end > from)
+    .map((span) => ({ ...span, start: Math.max(span.start, from) }));
+  const last = spans.at(-1);
+  const more = from + GRAIN < recording.seconds;
+  heard.searched = more ? from + GRAIN : recording.seconds;
+  // Speech that reaches the end of the minute is looked at again with what follows.
+  if (more && last && last.end > end - EDGE && last.start > from + EDGE) {
+    spans.pop();
+    heard.searched = last.start;
+  }
+  heard.speech.push(...spans);
+}
+
+/**
+ * Hears a recording that grows, until it has ended.
+ * @param {Model} model @param {Transcribe} pipe  its task @param {Recording} tape
+ * @param {Heard} heard  which it fills @param {Options} options @param {AbortSignal} signal
+ * @param {{ changed: (through: number) => void, grown: () => Promise<unknown> }} tell
+ *   grown: resolves when the recording may have grown
+ */
+export async function hearLive(model, pipe, tape, heard, options, signal, { changed, grown }) {
+  const { words: _, ...given } = followed(pipe, options);
+  /** @param {import("../rushlight/client.js").LiveText} now */
+  const onText = ({ segments, tentative, seconds, language }) => {
+    if (signal.aborted) return;
+    Object.assign(heard, { segments, tentative, language });
+    heard.until = segments.at(-1)?.end ?? 0;
+    changed(seconds);
+  };
+  const live = model.transcribeLive({ ...given, rate: tape.rate, signal, onText });
+  let at = 0;
+  for (;;) {
+    signal.throwIfAborted();
+    const on = tape.live;
+    const samples = await tape.read(at, tape.seconds);
+    if (samples.length) live.push(samples);
+    at += samples.length / tape.rate;
+    if (!on) break;
+    await grown();
+  }
+  onText(await live.end());
+  heard.until = tape.seconds;
 }

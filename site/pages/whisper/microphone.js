@@ -1,8 +1,8 @@
 // microphone.js: listens to the microphone and fills a tape; what goes wrong is said in words.
 
+import { captureAudio } from "../rushlight/client.js";
 import { Tape, trouble } from "./recording.js";
 
-const RATE = 16000;
 export const LONGEST = 2 * 3600; // seconds of one recording
 
 /** The trouble that the browser's error names. @param {any} error */
@@ -30,18 +30,6 @@ function worded(error) {
   return trouble(`The microphone did not start: ${message ?? error}`, "Try again, or open a file.");
 }
 
-/** @param {MediaStream} stream */
-async function contextOf(stream) {
-  try {
-    const context = new AudioContext({ sampleRate: RATE });
-    return { context, source: context.createMediaStreamSource(stream) };
-  } catch {
-    // Firefox joins a microphone to contexts of its own rate only; the library resamples.
-    const context = new AudioContext();
-    return { context, source: context.createMediaStreamSource(stream) };
-  }
-}
-
 /**
  * Starts to listen. The tape grows until `stop` is called, or the microphone or the time ends.
  * @param {{ grown: () => void, ended: (why: string) => void }} tell  `ended`: why it stopped by
@@ -61,34 +49,31 @@ export async function listen({ grown, ended }) {
     // As it sounds: the models learned from plain recordings, and nothing here plays beside it.
     const plain = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
     stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, ...plain } });
-    const { context, source } = await contextOf(stream);
-    await context.audioWorklet.addModule(new URL("./capture.js", import.meta.url));
-    const node = new AudioWorkletNode(context, "capture", { numberOfOutputs: 0 });
-    const tape = new Tape(context.sampleRate);
-    const [track] = stream.getTracks();
-    const stop = async () => {
-      if (!tape.live) return;
-      tape.live = false;
-      node.port.onmessage = null;
-      track.onended = null;
-      track.stop();
-      await context.close();
-      grown();
-    };
-    node.port.onmessage = ({ data }) => {
-      tape.add(data);
+    /** @type {Tape | null} */
+    let tape = null;
+    const capture = await captureAudio(stream, (samples) => {
+      if (!tape?.live) return;
+      tape.add(samples);
       grown();
       if (tape.seconds < LONGEST) return;
       void stop();
       ended("A recording ends after two hours. This one is complete; begin another to go on.");
+    });
+    const made = (tape = new Tape(capture.rate));
+    const [track] = stream.getTracks();
+    const stop = async () => {
+      if (!made.live) return;
+      made.live = false;
+      track.onended = null;
+      track.stop();
+      await capture.stop();
+      grown();
     };
     track.onended = () => {
       void stop();
       ended("The microphone was unplugged or taken back. What it heard until then is here.");
     };
-    source.connect(node);
-    await context.resume();
-    return { tape, stop };
+    return { tape: made, stop };
   } catch (error) {
     for (const track of stream?.getTracks() ?? []) track.stop();
     throw worded(error);

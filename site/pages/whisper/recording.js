@@ -2,7 +2,7 @@
 
 import { Peaks } from "./peaks.js";
 
-const MOST_DECODED = 100e6; // bytes of a file that is decoded as a whole, at ten times the memory
+const MOST_DECODED = 500e6; // bytes of samples of a file that is decoded as a whole
 const GRAIN = 60; // seconds of a file that are read for the waveform at a time
 
 /**
@@ -69,14 +69,41 @@ async function streamed(blob) {
   };
 }
 
-/** Decodes a file as a whole, by the browser's own list of formats. @param {Blob} blob
+/** How long a file is, as the browser's player says; NaN if it cannot play it. @param {Blob} blob
+ *  @returns {Promise<number>} */
+function lengthOf(blob) {
+  const player = document.createElement("audio");
+  const url = URL.createObjectURL(blob);
+  return new Promise((resolve) => {
+    player.preload = "metadata";
+    player.onloadedmetadata = () => resolve(player.duration);
+    player.onerror = () => resolve(NaN);
+    player.src = url;
+  }).finally(() => {
+    player.removeAttribute("src");
+    URL.revokeObjectURL(url);
+  });
+}
+
+/** Decodes a file as a whole, by the browser's own list of formats. It is refused where the samples
+ *  would not fit: a browser decodes at the file's own rate, say 48000 a second in two channels.
+ *  @param {Blob} blob @param {string} name
  *  @returns {Promise<Pick<Recording, "rate" | "seconds" | "read"> | null>} */
-async function decoded(blob) {
-  if (blob.size > MOST_DECODED) return null;
+async function decoded(blob, name) {
+  const seconds = await lengthOf(blob);
+  if (Number.isNaN(seconds)) return null;
+  const bytes = seconds * 48000 * 2 * 4;
+  if (bytes > MOST_DECODED) {
+    const length = Number.isFinite(seconds) ? `${Math.round(seconds / 60)} minutes` : "endless";
+    throw trouble(
+      `${name} (${length}) does not fit: this browser reads its format only as a whole.`,
+      "Save it as WAV, MP3, M4A, Ogg or FLAC, which are read part by part; or cut it.",
+    );
+  }
   try {
-    const context = new OfflineAudioContext(1, 1, 16000);
-    const samples = mixed(await context.decodeAudioData(await blob.arrayBuffer()));
     const rate = 16000;
+    const context = new OfflineAudioContext(1, 1, rate);
+    const samples = mixed(await context.decodeAudioData(await blob.arrayBuffer()));
     return {
       rate,
       seconds: samples.length / rate,
@@ -91,7 +118,7 @@ async function decoded(blob) {
  *  @param {string} name @returns {Promise<Recording>} */
 export async function openFile(blob, name) {
   if (blob.size === 0) throw trouble(`${name} is empty.`, "Choose a file with sound in it.");
-  const found = (await streamed(blob).catch(passOwn)) ?? (await decoded(blob));
+  const found = (await streamed(blob).catch(passOwn)) ?? (await decoded(blob, name));
   if (!found) {
     const kinds = "WAV, MP3, M4A, Ogg, Opus, FLAC, WebM and MP4 are read by most browsers.";
     throw trouble(`${name} is damaged, or no recording that this browser can read.`, kinds);

@@ -1,4 +1,4 @@
-// wave.js: draws a recording: its loudness, where words were heard, and where the player is.
+// wave.js: draws a recording: its loudness, speech, words, and where the player is.
 
 import { byId, pick } from "../shared/page.js";
 
@@ -9,8 +9,10 @@ const BAR = 3; // pixels from one bar to the next
 
 const canvas = pick("wave", HTMLCanvasElement);
 const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-/** What is drawn. @type {{ recording: Recording | null, segments: Segment[], at: number }} */
-const shown = { recording: null, segments: [], at: 0 };
+/** @typedef {import("./hearing.js").Span} Span */
+/** What is drawn. @type {{ recording: Recording | null, segments: Segment[], speech: Span[],
+ *    at: number }} */
+const shown = { recording: null, segments: [], speech: [], at: 0 };
 let asked = 0;
 
 /** Seconds as 1:02:03 or 2:03. @param {number} seconds */
@@ -21,14 +23,13 @@ export function clock(seconds) {
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** Which bars of a row lie within words. @param {number} count @param {number} seconds */
-function speech(count, seconds) {
+/** Which bars of a row lie within spans. @param {number} count @param {number} seconds
+ *  @param {Span[]} spans */
+function within(count, seconds, spans) {
   const marked = new Uint8Array(count);
-  for (const { words } of shown.segments) {
-    for (const { start, end } of words) {
-      const from = Math.max(0, Math.floor((start / seconds) * count));
-      marked.fill(1, from, Math.max(from + 1, Math.ceil((end / seconds) * count)));
-    }
+  for (const { start, end } of spans) {
+    const from = Math.max(0, Math.floor((start / seconds) * count));
+    marked.fill(1, from, Math.max(from + 1, Math.ceil((end / seconds) * count)));
   }
   return marked;
 }
@@ -47,7 +48,8 @@ function draw() {
   const colour = (/** @type {string} */ name) => style.getPropertyValue(name);
   const count = Math.floor(width / BAR);
   const each = recording.seconds / count;
-  const words = speech(count, recording.seconds);
+  const words = within(count, recording.seconds, shown.segments.flatMap((one) => one.words));
+  const speech = within(count, recording.seconds, shown.speech);
   const bars = Array.from({ length: count }, (_, i) =>
     recording.peaks.between(i * each, (i + 1) * each),
   );
@@ -58,11 +60,13 @@ function draw() {
     // The root lets quiet speech be seen beside loud.
     const half = Math.max(0.75, Math.sqrt(Math.min(1, value * scale)) * (middle - 4));
     const played = i * each < at;
-    context.fillStyle = colour(played ? "--flame" : words[i] ? "--ink-soft" : "--line-strong");
+    const spoken = speech[i] || words[i];
+    context.fillStyle = colour(played ? "--flame" : spoken ? "--ink-soft" : "--line-strong");
     context.fillRect(i * BAR, middle - half, BAR - 1, 2 * half);
-    if (!words[i]) return;
-    context.fillStyle = colour("--flame");
-    context.fillRect(i * BAR, height - 4, BAR, 3);
+    if (!spoken) return;
+    // Below: speech that is still to be written is a thin line, words are a thick one.
+    context.fillStyle = colour(words[i] ? "--flame" : "--ink-soft");
+    context.fillRect(i * BAR, height - (words[i] ? 4 : 3), BAR, words[i] ? 3 : 1);
   });
   const place = Math.min(width - 2, (at / recording.seconds) * width);
   context.fillStyle = colour("--ink");

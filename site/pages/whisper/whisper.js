@@ -1,22 +1,26 @@
 // whisper.js: the whisper page: a recording is heard part by part, and played with its words lit.
 
-import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import { byId, duration, make, pick, save, size, work } from "../shared/page.js";
 import * as chosen from "../shared/model.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
-import { hideError, phase, showError } from "../shared/status.js";
+import { hideError, phase, showError, showLoading } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
-import { Heard, hear } from "./hearing.js";
+import { Heard, hearFile, hearLive } from "./hearing.js";
 import { listen } from "./microphone.js";
 import { SILENCE } from "./peaks.js";
 import * as player from "./player.js";
 import { openFile, readPeaks } from "./recording.js";
 import * as transcript from "./transcript.js";
 import * as wave from "./wave.js";
-import { WRITERS, written } from "./writers.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 
+/** By ending: the media type of what is saved. */
+const TYPES = {
+  txt: "text/plain", srt: "application/x-subrip", vtt: "text/vtt", tsv: "text/tab-separated-values",
+  json: "application/json",
+}; // prettier-ignore
 const SAMPLE = new URL("../shared/jfk.wav", import.meta.url);
 const QUIET = 4; // seconds of a silent microphone after which the page says so
 const BEHIND = 30; // seconds
@@ -38,6 +42,12 @@ let asking = false; // for the microphone
 let heardWith = ""; // the choices that what was heard so far was heard with
 /** @type {AbortController | null} the reading of the waveform */
 let reading = null;
+/** The site's model of voices, if it has one. @type {{ url: URL, bytes: number } | null} */
+let finder = null;
+/** It, loaded into a runtime. @type {{ runtime: unknown, model: chosen.Model } | null} */
+let voices = null;
+/** The options that the loaded model follows; null before. @type {Set<string> | null} */
+let follows = null;
 /** Wakes who waits for a recording to grow. @type {() => void} */
 let wake = () => {};
 
@@ -72,7 +82,7 @@ function showControls() {
 
 function showText() {
   transcript.show(heard.segments, heard.tentative);
-  wave.show({ segments: heard.segments });
+  wave.show({ segments: heard.segments, speech: heard.speech });
   document.documentElement.dataset.heard = heard.text;
   showControls();
 }
@@ -81,17 +91,23 @@ function showText() {
 function showLanguages() {
   const where = chosen.source();
   const name = Array.isArray(where) ? (job.model?.name ?? "") : String(where ?? "");
-  const english = /\.en(?=$|[-_./])/.test(name);
+  const named = /\.en(?=$|[-_./])/.test(name);
+  const english = follows && job.model ? !follows.has("language") : named;
   language.disabled = english;
   for (const input of document.querySelectorAll('[name="task"]')) {
     /** @type {HTMLInputElement} */ (input).disabled = english;
   }
-  byId("languages-say").textContent = english
-    ? "This model knows English only. One without “.en” in its name knows 99 languages."
-    : "";
+  byId("languages-say").textContent = !english
+    ? ""
+    : named
+      ? "This model knows English only. One without “.en” in its name knows 99 languages."
+      : "This model writes the language that it was made for, as it is spoken.";
   // What the buttons download is said beside them, too.
   if (!recording && !job.model) {
-    say(`The model: ${byId("model-note").textContent}`);
+    const also = finder
+      ? ` To find speech in recordings, silero-vad: ${size(finder.bytes)} more.`
+      : " This site has no silero-vad: recordings are cut where they are quietest.";
+    say(`The model: ${byId("model-note").textContent}${also}`);
   }
 }
 
@@ -117,7 +133,7 @@ function showProgress(through, began, from) {
   const wait = through < total && speed > 0 ? `, about ${duration(rest)} left` : "";
   const details = `${wave.clock(through)} of ${wave.clock(total)}${wait}`;
   phase("Transcribing", through / total, details);
-  byId("speed").textContent = `${speed.toFixed(1)} times as fast as speech.`;
+  if (speed > 0) byId("speed").textContent = `${speed.toFixed(1)} times as fast as speech.`;
   if (document.hidden) document.title = `${Math.floor((100 * through) / total)} % – ${title}`;
 }
 
@@ -125,10 +141,19 @@ function showProgress(through, began, from) {
 
 function options() {
   const task = /** @type {HTMLInputElement} */ (document.querySelector('[name="task"]:checked'));
-  return {
-    task: language.disabled ? "transcribe" : task.value,
-    language: language.disabled ? null : language.value || null,
-  };
+  if (language.disabled) return {};
+  return { task: task.value, language: language.value || undefined };
+}
+
+/** What finds speech in files, loaded once. @param {AbortSignal} signal */
+async function finding(signal) {
+  if (!finder) return null;
+  const runtime = chosen.rushlight();
+  if (voices?.runtime !== runtime) {
+    const model = await runtime.load(finder.url, { signal, onProgress: showLoading });
+    voices = { runtime, model };
+  }
+  return voices.model.pipeline("voice-activity-detection");
 }
 
 /** Hears the rest of the recording, with the model that is chosen. */
@@ -142,6 +167,9 @@ function transcribe() {
     const mine = recording;
     const model = await job.load(signal);
     const pipe = await model.pipeline("automatic-speech-recognition");
+    follows = new Set(Object.keys(pipe.task.options.properties));
+    showLanguages();
+    const finds = mine.live ? null : await finding(signal);
     const began = performance.now();
     const from = heard.until;
     const changed = (/** @type {number} */ through) => {
@@ -151,7 +179,12 @@ function transcribe() {
     changed(from);
     const grown = () => new Promise((resolve) => (wake = () => resolve(undefined)));
     signal.addEventListener("abort", () => wake());
-    await watch(model, () => hear(pipe, mine, heard, asked, signal, { changed, grown }));
+    await watch(model, () =>
+      mine.live
+        ? hearLive(model, pipe, mine, heard, asked, signal, { changed, grown })
+        : hearFile(pipe, finds, mine, heard, asked, signal, changed),
+    );
+    showText();
     byId("status").hidden = true;
     const seconds = (performance.now() - began) / 1000;
     const words = heard.segments.reduce((sum, segment) => sum + segment.words.length, 0);
@@ -182,7 +215,7 @@ function take(next, name) {
   byId("source-name").textContent = name;
   byId("speed").textContent = "";
   say("");
-  wave.show({ recording: next, segments: [], at: 0 });
+  wave.show({ recording: next, segments: [], speech: [], at: 0 });
   showText();
   hideError();
 }
@@ -263,12 +296,22 @@ function toggleEdit() {
   showText();
 }
 
-/** @param {keyof typeof WRITERS} ending */
-function saveText(ending) {
-  const { type, write } = WRITERS[ending];
-  const about = { language: heard.language, duration: recording?.seconds ?? 0 };
+/** The text in a form, by the formatter of the command line. @param {keyof typeof TYPES} form */
+function written(form) {
+  const segments = heard.segments.filter(({ text }) => text.trim() !== "");
+  const text = segments.map((segment) => segment.text.trim()).join(" ");
+  const about = { text, language: heard.language, duration: recording?.seconds ?? 0 };
+  return chosen.rushlight().subtitles({ ...about, segments }, form);
+}
+
+/** @param {keyof typeof TYPES} form */
+async function saveText(form) {
   const stem = (recording?.name ?? "text").replace(/\.[^.]*$/, "");
-  save(`${stem}.${ending}`, type, write(written(heard.segments), about));
+  try {
+    save(`${stem}.${form}`, TYPES[form], await written(form));
+  } catch (error) {
+    showError(error, () => void saveText(form));
+  }
 }
 
 // --- wiring --------------------------------------------------------------------------------------
@@ -284,14 +327,14 @@ const clicks = {
   go: () => void transcribe(),
   edit: toggleEdit,
   async copy() {
-    await navigator.clipboard.writeText(WRITERS.txt.write(written(heard.segments)));
+    await navigator.clipboard.writeText(await written("txt"));
     say("Copied.");
   },
 };
 for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => act());
 for (const button of document.querySelectorAll(".save")) {
   const { ending } = /** @type {HTMLElement} */ (button).dataset;
-  button.addEventListener("click", () => saveText(/** @type {keyof typeof WRITERS} */ (ending)));
+  button.addEventListener("click", () => void saveText(/** @type {keyof typeof TYPES} */ (ending)));
 }
 const input = pick("file", HTMLInputElement);
 input.addEventListener("change", () => {
@@ -329,6 +372,7 @@ for (const control of document.querySelectorAll('#language, [name="task"]')) {
   control.addEventListener("change", showControls);
 }
 byId("model-choice").addEventListener("change", () => {
+  follows = null;
   showLanguages();
   showControls();
 });
@@ -348,5 +392,9 @@ job.start({
     void microphone?.stop().then(over);
     say(recording && !done() ? "Stopped. What was heard stays; Resume goes on." : "");
   },
+});
+void chosen.onSite("voice-activity-detection").then((found) => {
+  finder = found;
+  showLanguages();
 });
 new MutationObserver(showLanguages).observe(byId("model-note"), { childList: true });

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.layout import Layout
@@ -10,6 +12,8 @@ from rushlight.core.io import kind_of
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.zips import LEAD, read_zip
+
+_MOST_NUMBERS = 64  # beside the tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +23,15 @@ class Stored:
     plain: storages whose tensors are whole ones; others: those that are seen with strides, from the
     middle or as two dtypes. views: key of its storage and layout, for each tensor. records: where
     the records before the members of a zip begin; `offset` of an entry then counts from the end of
-    such a record as if neither name nor more stood behind it (see `read_zip`, lazily).
+    such a record as if neither name nor more stood behind it (see `read_zip`, lazily). numbers:
+    those beside the tensors, by name.
     """
 
     plain: Table
     others: Table
     views: dict[str, tuple[str, Layout]]
     records: tuple[int, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_storages(source: Source) -> Stored | None:
@@ -103,7 +109,8 @@ def _of_pytorch(source: Source) -> Stored:
             seen.update((key, f"{storage} {kinds.get(storage, dtype).name}"))
     tables = [{k: e for k, e in found.items() if (k in seen) is other} for other in (False, True)]
     zipped = {e.offset - LEAD for e in found.values()} if file.zipped else ()
-    return Stored(Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)))
+    return Stored(Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)),
+                  numbers_beside(file.value))  # fmt: skip
 
 
 def _of_npz(source: Source) -> Stored | None:
@@ -122,3 +129,12 @@ def _of_npz(source: Source) -> Stored | None:
         tables[a.fortran][name] = entry
     records = tuple(sorted(member.header for _, member, _ in rows))
     return Stored(Table(tables[0]), Table(tables[1]), views, records)
+
+
+def numbers_beside(found: Any) -> dict[str, int]:
+    """The sizes that OpenAI's files of Whisper hold beside the state dict: dims.NAME -> number."""
+    dims = found.get("dims") if type(found) is dict else None
+    if type(dims) is not dict or not 0 < len(dims) <= _MOST_NUMBERS:
+        return {}
+    whole = all(type(k) is str and type(v) is int and abs(v) < 2**31 for k, v in dims.items())
+    return {f"dims.{name}": number for name, number in dims.items()} if whole else {}

@@ -1,4 +1,4 @@
-// capture.js: the AudioWorklet that hands what the microphone hears to the page, in blocks.
+// capture.js: the AudioWorklet that hands the sound of a stream to the page, in blocks.
 
 const BLOCK = 2048; // samples: 0.13 s at 16 kHz
 
