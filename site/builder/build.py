@@ -34,7 +34,7 @@ from rushlight.core.io.weights.gguf import gguf_in, read_gguf
 from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
-from rushlight.site.builder import pages, wheel
+from rushlight.site.builder import datasets, pages, wheel
 from rushlight.site.builder.pages import SiteError
 from rushlight.web import read_text
 
@@ -261,6 +261,9 @@ def _pages(dest: Path, progress: Progress | None) -> list[str]:
             if name.endswith(".js"):
                 _relink(dest / "shared" / name)
         pages.write(dest, listed)
+        for page in listed:
+            for name in page.datasets:
+                datasets.write(name, dest / page.place / name)
     return [page.place for page in listed]
 
 
@@ -363,6 +366,6 @@ def _finish(site: Path, shown: list[str]) -> str:
 
 
 def _left_to_weights(inner: Path) -> bool:
-    """Whether sw.js does not keep a file: weights.js keeps models, and pages need no types."""
+    """Whether sw.js does not keep a file: weights.js keeps models and data, pages need no types."""
     model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
-    return model_file or inner.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))
+    return model_file or inner.name.endswith(datasets.ENDING) or inner.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))
