@@ -368,4 +368,4 @@ def _finish(site: Path, shown: list[str]) -> str:
 def _left_to_weights(inner: Path) -> bool:
     """Whether sw.js does not keep a file: weights.js keeps models and data, pages need no types."""
     model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
-    return model_file or inner.name.endswith(datasets.ENDING) or inner.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))
+    return model_file or inner.name.endswith((datasets.ENDING, ".d.ts", ".LICENSE", "NOTICE.txt"))

@@ -24,12 +24,14 @@ let drawing = null;
 /** Shows other points. @param {Point[]} given */
 export function set(given) {
   points = given;
-  void draw(true);
+  byId("curves").hidden = !given.length;
+  if (given.length) void draw(true);
 }
 
 /** @param {Point} point */
 export function add(point) {
   points.push(point);
+  byId("curves").hidden = false;
   if (points.length > MOST) {
     points = points.filter((p, i) => i % 2 === 0 || i > MOST / 2 || p.val_loss !== undefined);
   }
@@ -65,7 +67,7 @@ function draw(afresh = false) {
 function make(Chart, id, title) {
   const line = (/** @type {string} */ label, /** @type {string} */ tone, dots = 0) => ({
     label, data: [], borderColor: colour(tone), backgroundColor: colour(tone), borderWidth: 2,
-    pointRadius: dots,
+    pointRadius: dots, clip: 8,
   }); // prettier-ignore
   return new Chart(pick(id, HTMLCanvasElement), {
     type: "line",

@@ -41,7 +41,7 @@ export function source() {
 /** @param {string} name */
 export function choose(name) {
   pickInput("source", name);
-  show();
+  showChoice();
 }
 
 /** @param {string} name @param {string} value */
@@ -52,7 +52,7 @@ export function pickInput(name, value) {
   for (const input of inputs) input.checked = input.value === value;
 }
 
-function show() {
+function showChoice() {
   const now = source();
   for (const part of /** @type {NodeListOf<HTMLElement>} */ (
     document.querySelectorAll("[data-of]")
@@ -186,7 +186,7 @@ async function readFolder(files) {
 export async function start(switched) {
   for (const input of document.querySelectorAll('input[name="source"]')) {
     input.addEventListener("change", () => {
-      show();
+      showChoice();
       switched();
     });
   }
@@ -222,7 +222,13 @@ export async function start(switched) {
     : `This site was built without Fashion-MNIST (the package ${fashion.package}). Draw your own ` +
       `examples, or choose pictures or a text.`;
   if (!fashion.files.length) choose("drawings");
-  else show();
+  else showChoice();
+}
+
+/** Shows the text of a kept training. @param {any} given */
+export function show(given) {
+  const kept = file(given);
+  if (kept) text.value = new TextDecoder().decode(kept[1]);
 }
 
 /** The data of a kept training, for a download. @param {any} given */

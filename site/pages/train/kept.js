@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{ settings: any, source: string, points: any[], step: number, spent: number,
- *   about: any, look: any }} Meta
+ *   about: any, words: string, look: any }} Meta
  */
 
 const NAME = "rushlight-train";

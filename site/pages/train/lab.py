@@ -21,7 +21,7 @@ from . import recipe
 
 _FOLDER = Path("train-page")
 _TRIED = 500  # pictures of those held out that a look tries
-_SHOWN = 16  # examples of these
+_SHOWN = 15  # examples of these
 _TILES = 32  # filters or maps that are drawn
 _LOOK, _KEEP = 1.5, 5.0  # seconds between two looks, and two checkpoints; longer if they take long
 _WRITTEN = 64  # characters that a look writes
@@ -144,7 +144,8 @@ class Lab:
             if kind == "transformer":
                 looks = await network.looks(seen.to(self.device)).numpy_async()
                 if self.text:
-                    groups.append(("How the heads look back at earlier characters", looks[0]))
+                    rows = looks[0] / looks[0].max(-1, keepdims=True)
+                    groups.append(("How the heads look back at earlier characters", rows))
                 else:
                     side = self.data.shape[2] // recipe.PATCH
                     over = looks.mean(2).reshape(-1, looks.shape[3] // side, side)

@@ -18,8 +18,8 @@ from typing import Any
 import rushlight as rl
 from rushlight import nn
 from rushlight.core.io import save_safetensors
-from rushlight.nn import functional as F
 
+F = nn.functional
 # `rates`: the learning rate from a step on. `rows`: how many pictures of Fashion-MNIST are learned,
 # and `held` out. `weights`: a file in the folder of the data to begin with.
 SETTINGS: dict[str, Any] = {
@@ -88,11 +88,15 @@ def metadata_of(file: Path) -> dict[str, str]:
 
 
 def _parted(pictures: Any, labels: Any, seed: int) -> list[tuple[Any, Any]]:
-    """A fifth is held out; of fewer than ten pictures all are learned and tried."""
-    order = rl.randperm(len(labels), generator=rl.Generator().manual_seed(seed))
-    count = len(labels) // 5 if len(labels) >= 10 else 0
-    held = order[:count] if count else order
-    return [(pictures[order[count:]], labels[order[count:]]), (pictures[held], labels[held])]
+    """A fifth of each class is held out; where that is nothing, all are learned and tried."""
+    order = rl.randperm(len(labels), generator=rl.Generator().manual_seed(seed)).tolist()
+    every, seen = labels.tolist(), dict[int, int]()
+    parts: tuple[list[int], list[int]] = ([], [])
+    for i in order:
+        seen[every[i]] = count = seen.get(every[i], 0) + 1
+        parts[count % 5 == 0].append(i)
+    where = [rl.tensor(part) for part in (parts[0], parts[1] or order)]
+    return [(pictures[i], labels[i]) for i in where]
 
 
 def _text(text: str) -> Data:
@@ -202,11 +206,11 @@ class Transformer(nn.Module):
     def __init__(self, shape: tuple[int, ...], classes: int, width: int, blocks: int) -> None:
         super().__init__()
         self.text = len(shape) == 1
-        if self.text:
-            length, self.enter = shape[0], nn.Embedding(classes, width)
-        else:
-            length = (shape[1] // PATCH) * (shape[2] // PATCH)
-            self.enter = nn.Conv2d(shape[0], width, PATCH, stride=PATCH)
+        length = shape[0] if self.text else (shape[1] // PATCH) * (shape[2] // PATCH)
+        self.enter: Any = (
+            nn.Embedding(classes, width) if self.text
+            else nn.Conv2d(shape[0], width, PATCH, stride=PATCH)
+        )  # fmt: skip
         self.place = nn.Parameter(rl.randn(length, width) * 0.02)
         self.blocks = nn.ModuleList([Block(width, self.text) for _ in range(blocks)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)

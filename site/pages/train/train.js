@@ -107,6 +107,7 @@ function showRunning(on) {
   byId("go").hidden = on;
   byId("pause").hidden = !on;
   byId("again").hidden = on || !meta;
+  byId("taking").hidden = !meta;
   byId("go").textContent = !meta ? "Train" : over() ? "Train more" : "Continue";
   byId("kept").hidden = true;
   const fixed = on || meta !== null;
@@ -180,20 +181,22 @@ async function begin(weights) {
   const points = before ? curves.points.filter(({ step }) => step <= training.step) : [];
   meta = {
     settings: chosen, source, points, step: training.step, spent: before?.spent ?? 0,
-    about: training, look: before?.look ?? null,
+    about: training, words: "", look: before?.look ?? null,
   }; // prettier-ignore
   curves.set(points);
   if (source !== "fashion" && !before) await keep({ data: found.given });
-  await describe(numbers);
+  meta.words = await describe(numbers);
+  byId("about").textContent = meta.words;
 }
 
 /** @param {any} about */
 async function describe({ parameters, learned, held, device: on }) {
   const { kernels, webgpu } = await rushlight().info();
   const where = on === "webgpu" ? `WebGPU (${webgpu})` : `the CPU (${kernels})`;
-  byId("about").textContent =
+  return (
     `${parameters.toLocaleString("en")} parameters learn ${learned.toLocaleString("en")} ` +
-    `examples on ${where}; ${held.toLocaleString("en")} are held out.`;
+    `examples on ${where}; ${held.toLocaleString("en")} are held out.`
+  );
 }
 
 /** What the worker reports. @param {any} event */
@@ -232,12 +235,13 @@ function figures(event, speed, seconds) {
     all.findLast((point) => point[name] !== undefined)?.[name];
   const batch = meta?.settings.batch ?? 0;
   const rows = {
-    Step: `${event.step}, epoch ${event.epoch + 1}`,
+    Step: `${event.step}, epoch ${Math.min(event.epoch + 1, meta?.settings.epochs ?? 1)}`,
     Loss: last("loss")?.toFixed(4) ?? "–",
     Accuracy: share(last("accuracy")),
     "Held-out loss": last("val_loss")?.toFixed(4) ?? "–",
     "Held-out accuracy": share(last("val_accuracy")),
-    Speed: speed ? `${speed.toPrecision(3)} steps/s, ${Math.round(speed * batch)} examples/s` : "–",
+    "Steps per second": speed ? speed.toPrecision(3) : "–",
+    "Examples per second": speed ? Math.round(speed * batch).toLocaleString("en") : "–",
     "Time learning": duration(seconds),
   };
   const parts = Object.entries(rows).map(([name, value]) =>
@@ -343,6 +347,9 @@ async function recall() {
   if (!found?.step) return;
   meta = found;
   fill(found.settings, found.source);
+  data.show(await kept("data"));
+  byId("about").textContent = found.words;
+  byId("continue").textContent = over() ? "Train more" : "Continue";
   curves.set(found.points);
   if (found.look) show(found.about, found.look);
   const last = found.points.at(-1);
