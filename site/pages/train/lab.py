@@ -202,7 +202,8 @@ def about(job: Any, weights: Any) -> dict[str, Any]:
     file.write_bytes(bytes(weights))
     try:
         found: dict[str, Any] = json.loads(recipe.metadata_of(file)["train"])
-    except (ValueError, KeyError, AttributeError):
+        recipe.SIZES[found["settings"]["model"]][found["settings"]["size"]]
+    except (ValueError, LookupError, TypeError):
         raise ValueError("this file is not of this page, nor of its script") from None
     return found
 
@@ -285,6 +286,8 @@ def rate(job: Any, value: float) -> None:
     """Learn at this rate from now on."""
     lab = _now()
     lab.settings["rates"].append([lab.trainer.step, value])
+    for group in lab.trainer.optimizer.param_groups:  # of the next step, as the recipe has it
+        group["lr"] = value
 
 
 async def look(job: Any) -> dict[str, Any]:

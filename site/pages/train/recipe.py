@@ -17,7 +17,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.core.io import save_safetensors
+from rushlight.core.io.weights.safetensors import open_tables, save_safetensors
 
 F = nn.functional
 # `rates`: the learning rate from a step on. `rows`: how many pictures of Fashion-MNIST are learned,
@@ -81,10 +81,10 @@ def scaled(pictures: Any) -> Any:
 
 def metadata_of(file: Path) -> dict[str, str]:
     """The texts in the header of a safetensors file."""
-    with file.open("rb") as opened:
-        size = int.from_bytes(opened.read(8), "little")
-        found: dict[str, str] = json.loads(opened.read(size)).get("__metadata__", {})
-    return found
+    opened = open_tables(file)
+    for source, _ in opened:
+        source.close()
+    return dict(opened[0][1].metadata)
 
 
 def _parted(pictures: Any, labels: Any, seed: int) -> list[tuple[Any, Any]]:
