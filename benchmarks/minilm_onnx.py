@@ -2,6 +2,7 @@
 
     python benchmarks/minilm_onnx.py FOLDER OUT
 
+A folder with a classifier gives a cross-encoder: (batch, length) ids, segments and mask to scores.
 The graph has the form that onnxruntime's optimizer for transformers makes of an exported BERT:
 EmbedLayerNormalization, Attention with one joint projection, SkipLayerNormalization and BiasGelu.
 Mean pooling and normalisation follow, so (batch, length) ids and mask give vectors.
@@ -19,15 +20,15 @@ from typing import Any
 import numpy as np
 from peers import ORT, pypi
 
-VERSION = 1  # of the graph; each version has a file of its own
+VERSION = 2  # of the graph; each version has a file of its own
 LAYERS, HEADS, HIDDEN, EPS = 6, 12, 384, 1e-12
 
 
-def minilm_onnx(folder: Path) -> Path:
-    """The file for the weights in `folder`, made once and kept in the cache."""
+def minilm_onnx(folder: Path, name: str = "minilm") -> Path:
+    """The file for the weights in `folder`, made once and kept in the cache under `name`."""
     from rushlight.core.io.hub.fetch import cache_dir
 
-    out = cache_dir() / "benchmarks" / f"minilm-{VERSION}.onnx"
+    out = cache_dir() / "benchmarks" / f"{name}-{VERSION}.onnx"
     if not out.is_file():
         source = Path(__file__).resolve().parent.parent / "src"
         paths = os.pathsep.join([str(pypi(ORT)), str(source)])
@@ -53,7 +54,7 @@ def write(folder: Path, out: Path) -> None:
     constants: list[Any] = []
 
     def const(name: str, value: np.ndarray) -> str:
-        constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
     def node(kind: str, inputs: list[str], output: str, own: bool = True, **attrs: Any) -> str:
@@ -64,10 +65,14 @@ def write(folder: Path, out: Path) -> None:
     def weight(name: str) -> str:
         return const(name, stored[name].T if stored[name].ndim == 2 else stored[name])
 
+    pairs = "classifier.weight" in stored
     table = "embeddings.{}_embeddings.weight".format
-    positions = stored[table("position")] + stored[table("token_type")][0]
-    embedded = ["ids", "", const("words", stored[table("word")]), const("positions", positions),
-                "", weight("embeddings.LayerNorm.weight"),
+    positions, kinds = stored[table("position")], stored[table("token_type")]
+    if not pairs:
+        positions = positions + kinds[0]
+    embedded = ["ids", "segments" if pairs else "", const("words", stored[table("word")]),
+                const("positions", positions), const("kinds", kinds) if pairs else "",
+                weight("embeddings.LayerNorm.weight"),
                 weight("embeddings.LayerNorm.bias")]  # fmt: skip
     nodes.append(helper.make_node("EmbedLayerNormalization", embedded, ["x0", "unused"],
                                   domain="com.microsoft", epsilon=EPS))  # fmt: skip
@@ -90,23 +95,34 @@ def write(folder: Path, out: Path) -> None:
             given = [down, x, weight(f"{name}.LayerNorm.weight"), weight(f"{name}.LayerNorm.bias"),
                      weight(f"{name}.dense.bias")]  # fmt: skip
             x = node("SkipLayerNormalization", given, f"{at}.{into}", epsilon=EPS)
-    last = const("last", np.array([-1], np.int64))
-    rows = const("rows", np.array([1], np.int64))
-    real = node("Cast", ["mask"], "real", own=False, to=floats)
-    column = node("Unsqueeze", [real, last], "column", own=False)
-    kept = node("Mul", [x, column], "kept", own=False)
-    total = node("ReduceSum", [kept, rows], "total", own=False, keepdims=0)
-    count = node("ReduceSum", [real, rows], "count", own=False, keepdims=1)
-    mean = node("Div", [total, count], "mean", own=False)
-    norm = node("ReduceL2", [mean, last], "norm", own=False, keepdims=1)
-    node("Div", [mean, norm], "vectors", own=False)
+    if pairs:
+        # The first token's state passes a layer with tanh and one without.
+        state = node("Gather", [x, const("zero", np.array(0, np.int64))], "cls", False, axis=1)
+        for layer, end in (("pooler.dense", "sum"), ("classifier", "logits")):
+            product = node("MatMul", [state, weight(f"{layer}.weight")], f"{layer}.x", False)
+            state = node("Add", [product, weight(f"{layer}.bias")], end, False)
+            if layer != "classifier":
+                state = node("Tanh", [state], "pooled", False)
+    else:
+        last = const("last", np.array([-1], np.int64))
+        rows = const("rows", np.array([1], np.int64))
+        real = node("Cast", ["mask"], "real", own=False, to=floats)
+        column = node("Unsqueeze", [real, last], "column", own=False)
+        kept = node("Mul", [x, column], "kept", own=False)
+        total = node("ReduceSum", [kept, rows], "total", own=False, keepdims=0)
+        count = node("ReduceSum", [real, rows], "count", own=False, keepdims=1)
+        mean = node("Div", [total, count], "mean", own=False)
+        norm = node("ReduceL2", [mean, last], "norm", own=False, keepdims=1)
+        node("Div", [mean, norm], "vectors", own=False)
 
     shape = ["batch", "length"]
+    inputs = ["ids", "segments", "mask"] if pairs else ["ids", "mask"]
+    result, width = ("logits", 1) if pairs else ("vectors", HIDDEN)
     graph = helper.make_graph(
         nodes,
         "minilm",
-        [helper.make_tensor_value_info(n, integers, shape) for n in ("ids", "mask")],
-        [helper.make_tensor_value_info("vectors", floats, ["batch", HIDDEN])],
+        [helper.make_tensor_value_info(n, integers, shape) for n in inputs],
+        [helper.make_tensor_value_info(result, floats, ["batch", width])],
         constants,
     )
     sets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]

@@ -125,6 +125,14 @@ class Rushlight(Contender):
             np.save(out, vectors)
         return took
 
+    def rank(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """The time of ranking texts, with the logit of each in their order."""
+        watch = Watch()
+        pipe = self.rl.pipeline("text-ranking", self.model)
+        found = pipe(texts, query=query, function_to_apply="none")
+        scores = {row["corpus_id"]: row["score"] for row in found}
+        return {**watch.read(), "scores": [scores[i] for i in range(len(texts))]}
+
     def open(self, direction: str) -> None:
         """Load a translator."""
         model = self.rl.models.load(f"bergamot-{direction}")
@@ -202,23 +210,37 @@ class OnnxRuntime(Contender):
         return {"seconds": time.perf_counter() - began, "before_mb": before}
 
     def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
-        """The time of encoding, in batches of 32 texts of like length; writes vectors to `out`."""
+        """The time of encoding texts; writes vectors to the file `out`."""
         watch = Watch()
-        encoded = [e.ids for e in self.tokenizer.encode_batch(texts)]
-        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
-        vectors = np.empty((len(texts), 384), np.float32)
-        for start in range(0, len(order), 32):
-            rows = order[start : start + 32]
-            ids = np.zeros((len(rows), len(encoded[rows[0]])), np.int32)
-            mask = np.zeros_like(ids)
-            for place, row in enumerate(rows):
-                ids[place, : len(encoded[row])] = encoded[row]
-                mask[place, : len(encoded[row])] = 1
-            vectors[rows] = self.session.run(None, {"ids": ids, "mask": mask})[0]
+        vectors = self._batches(texts)
         took = watch.read()
         if out:
             np.save(out, vectors)
         return took
+
+    def rank(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """The time of scoring texts for a query, with their logits."""
+        watch = Watch()
+        scores = self._batches([(query, text) for text in texts])
+        return {**watch.read(), "scores": scores[:, 0].tolist()}
+
+    def _batches(self, rows: list[Any]) -> np.ndarray:
+        """The results of texts or pairs of texts, 32 of like length at a time."""
+        encoded = self.tokenizer.encode_batch(rows)
+        order = sorted(range(len(rows)), key=lambda i: -len(encoded[i].ids))
+        names = [given.name for given in self.session.get_inputs()]
+        parts = []
+        for start in range(0, len(order), 32):
+            chosen = [encoded[i] for i in order[start : start + 32]]
+            given = {n: np.zeros((len(chosen), len(chosen[0].ids)), np.int32) for n in names}
+            for row, e in enumerate(chosen):
+                values = {"ids": e.ids, "segments": e.type_ids, "mask": e.attention_mask}
+                for name in names:
+                    given[name][row, : len(e.ids)] = values[name]
+            parts.append(self.session.run(None, given)[0])
+        found = np.concatenate(parts)
+        found[order] = found.copy()
+        return found
 
 
 class FastTranslate(Contender):

@@ -178,6 +178,10 @@ ROWS: dict[str, Row] = {
         _RESNET | _LABELS | {"downsample_in_bottleneck": True}, (32, 32),
     ),
     "resnet-timm": ("timm", "resnet18", {"num_classes": 7}, (64, 50)),
+    "resnet-d-timm": ("timm", "resnet26d", {"num_classes": 3}, (64, 50)),
+    "resnext-timm": ("timm", "resnext50_32x4d", {
+        "num_classes": 3, "layers": [1, 1, 1, 1]}, (50, 64)),
+    "wide-resnet-torchvision": ("torchvision", "wide_resnet50_2", {"num_classes": 3}, (40, 33)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
     "convnext": ("transformers", "ConvNextForImageClassification", _CONVNEXT | _LABELS, (45, 38)),
     "convnext-plain": ("transformers", "ConvNextModel", _CONVNEXT | {
@@ -210,6 +214,8 @@ ROWS: dict[str, Row] = {
     "efficientnet-timm": ("timm", "efficientnet_b0", {"num_classes": 3}, (47, 33)),
     "efficientnet-lite": ("timm", "tf_efficientnet_lite0", {
         "num_classes": 3}, (47, 33)),
+    "efficientnet-edge-timm": ("timm", "efficientnet_es", {"num_classes": 3}, (47, 33)),
+    "efficientnet-pruned-timm": ("timm", "efficientnet_b1_pruned", {"num_classes": 3}, (47, 33)),
     "efficientnet-v2": ("timm", "tf_efficientnetv2_b0", {
         "num_classes": 3}, (47, 33)),
     "efficientnet-torchvision": ("torchvision", "efficientnet_b0", {"num_classes": 4}, (40, 33)),
@@ -361,6 +367,8 @@ ROWS: dict[str, Row] = {
     "convmixer-gelu-timm": ("timm", "convmixer_1024_20_ks9_p14", {
         "num_classes": 4, "dim": 16, "depth": 2, "kernel_size": 8}, (50, 64)),
     "efficientvit-timm": ("timm", "efficientvit_m0", {"num_classes": 4}, (224, 224)),
+    "efficientvit-m1-timm": ("timm", "efficientvit_m1", {
+        "num_classes": 3, "img_size": 128}, (128, 128)),
     "efficientvit-m2-timm": ("timm", "efficientvit_m2", {
         "num_classes": 4, "img_size": 160}, (160, 160)),
     "fastvit-timm": ("timm", "fastvit_t8", {"num_classes": 4}, (64, 50)),
@@ -369,6 +377,7 @@ ROWS: dict[str, Row] = {
     "fastvit-clip-timm": ("timm", "fastvit_mci0", {
         "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 64)),
     "mobilenet_v3-timm": ("timm", "mobilenetv3_small_050", {"num_classes": 4}, (64, 50)),
+    "mobilenet_v3-early-timm": ("timm", "mobilenetv3_rw", {"num_classes": 3}, (45, 50)),
     "mobilenet_v3-tf-timm": ("timm", "tf_mobilenetv3_large_075", {"num_classes": 4}, (45, 50)),
     "mobilenet_v3-minimal-timm": ("timm", "tf_mobilenetv3_small_minimal_100", {
         "num_classes": 4}, (45, 50)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +24,16 @@ TENSORS = ("features.1.0.block.0.0.weight", "_conv_stem.weight")
 TIMM = ("efficientnet_", "tf_efficientnet", "efficientnetv2")
 BASE_PREFIX = "efficientnet."
 _HEAD, _STEM, _MOST = 1280, 32, 1024
+_EDGE = re.compile(r"efficientnet_e[sml](_|$)")  # Edge TPU's: ReLU, a first stage without sums
 
 
 @dataclass
 class Config:
-    """The keys of config.json. timm_blocks, padding: of a checkpoint in timm's names."""
+    """The keys of config.json.
+
+    timm_*: of a checkpoint in timm's names. timm_first: whether blocks of the first stage are
+    added to what they read, where the sizes are the same.
+    """
 
     num_channels: int = 3
     image_size: Any = 600
@@ -52,6 +58,7 @@ class Config:
     timm_blocks: list[Any] | None = None
     timm_padding: str = "even"
     timm_stem: int = 0
+    timm_first: bool = True
     model_type: str = "efficientnet"
 
 
@@ -114,7 +121,8 @@ def _of_timm(c: Config) -> MobileSpec:
         stage, layer, kind, inputs, outputs, wide, kernel, stride, squeezed = one
         blocks.append(Block(
             kind, inputs, outputs, wide, kernel, stride, squeezed,
-            stride == 1 and inputs == outputs, c.timm_padding, timm.paths_of(stage, layer, kind),
+            stride == 1 and inputs == outputs and (stage > 0 or c.timm_first),
+            c.timm_padding, timm.paths_of(stage, layer, kind),
         ))  # fmt: skip
     return MobileSpec(c.num_channels, c.timm_stem, c.hidden_dim, c.timm_padding, c.hidden_act,
                       c.batch_norm_eps, blocks, timm.TOP)  # fmt: skip
@@ -138,9 +146,14 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     name = str(config["architecture"])
-    ours = name.startswith("tf_")
-    act = "relu6" if "lite" in name else "silu"
-    return _config(tensors, act, "same" if ours else "even", 1e-3 if ours else 1e-5)
+    if "_blur" in name:
+        raise FormatError(f"timm's {name} is not supported: it smooths before its strides")
+    # Those in TensorFlow's form: the ported ones, and those that were cut down from them.
+    ours = name.startswith("tf_") or re.fullmatch(r"efficientnet_b\d_pruned", name) is not None
+    edge = _EDGE.search(name) is not None
+    act = "relu6" if "lite" in name else "relu" if edge else "silu"
+    made = _config(tensors, act, "same" if ours else "even", 1e-3 if ours else 1e-5)
+    return made | {"timm_first": not edge}
 
 
 def _config(tensors: Mapping[str, Tensor], act: str, padding: str, eps: float) -> dict[str, Any]:

@@ -213,14 +213,13 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             heads, places = tensors[f"{base}.attention_biases"].shape
             depth = sum(stage == i for stage, _ in blocks)
             stages.append([each * heads, (rows - each) // 2, depth, heads, math.isqrt(places)])
-        kernels = [tensors[f"stages.0.blocks.0.mixer.m.attn.dws.{i}.conv.weight"].shape[-1]
-                   for i in range(stages[0][3])]  # fmt: skip
+        most = max(range(len(stages)), key=lambda i: stages[i][3])
+        kernels = [tensors[f"stages.{most}.blocks.0.mixer.m.attn.dws.{i}.conv.weight"].shape[-1]
+                   for i in range(stages[most][3])]  # fmt: skip
     except (KeyError, ValueError, IndexError):
         raise FormatError("the checkpoint is no EfficientViT of timm") from None
-    most = max(stage[3] for stage in stages)
     head = tensors.get("head.linear.weight")
     return {
         "model_type": "efficientvit", "num_channels": stem, "stages": stages,
-        "kernels": kernels + [kernels[-1]] * (most - len(kernels)),
-        "num_labels": 0 if head is None else head.shape[0],
+        "kernels": kernels, "num_labels": 0 if head is None else head.shape[0],
     }  # fmt: skip

@@ -24,6 +24,7 @@ TENSORS = ("features.1.block.0.0.weight",)
 # Strides of the stages' first blocks, and the first stage with a hard swish.
 _LARGE, _SMALL = ((1, 2, 2, 2, 1, 2, 1), 3), ((2, 2, 2, 1, 2, 1), 2)
 _FOURTH = (2, 2, 2, 2, 1)
+_TENSORFLOW = ("tf_", "torchvision", "mobilenetv3_rw")  # the larger term in their norms
 _COUNTS = {15: (1, 2, 3, 4, 2, 3), 11: (1, 2, 3, 2, 3)}  # torchvision's blocks by stage
 _TV = re.compile(r"features\.(\d{1,2})\.block\.(\d)\.(\w+)\.(\w+)")
 _BLOCK = re.compile(r"blocks\.(\d)\.(\d{1,2})\.([\w.]+)\.(\w+)")
@@ -31,7 +32,11 @@ _BLOCK = re.compile(r"blocks\.(\d)\.(\d{1,2})\.([\w.]+)\.(\w+)")
 
 @dataclass
 class Config:
-    """The keys of a config.json; blocks: what `timm_config` says of each block."""
+    """The keys of a config.json; blocks: what `timm_config` says of each block.
+
+    early: as timm's mobilenetv3_rw, of before the paper's code: no sum in the first stage, and a
+    squeeze has the activation of its block.
+    """
 
     stem: int
     head: int
@@ -40,6 +45,7 @@ class Config:
     padding: str = "even"
     eps: float = 1e-5
     head_bias: bool = True
+    early: bool = False
     num_channels: int = 3
     num_labels: int = 1000
     model_type: str = "mobilenet_v3"
@@ -66,10 +72,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNet:
         else:
             inputs, last, wide, kernel, stride, squeezed, act = sizes
             choose("the activation of a block", act, tuple(ACTIVATIONS))
+            skips = stride == 1 and inputs == last and not (c.early and stage == 0)
             blocks.append(Block(
                 kind, inputs, last, wide, kernel, stride, squeezed,
-                stride == 1 and inputs == last and kind != "single", c.padding,
+                skips and kind != "single", c.padding,
                 timm.paths_of(stage, layer, kind), act, True,
+                "" if c.early else "relu",
             ))  # fmt: skip
     top = {"stem": "conv_stem", "stem_norm": "bn1", "head": "conv_head"}
     if any(n.startswith("norm_head.") for n in names):
@@ -157,8 +165,9 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "model_type": f"mobilenet_v{4 if fourth else 3}", "stem": stem[0], "head": head[0],
         "blocks": blocks, "num_channels": stem[1], "head_bias": "conv_head.bias" in found,
         "hidden_act": act, "padding": "same" if name.startswith("tf_") else "even",
-        "eps": 1e-3 if name.startswith(("tf_", "torchvision")) else 1e-5,
+        "eps": 1e-3 if name.startswith(_TENSORFLOW) else 1e-5,
         "num_labels": 0 if classes is None else classes.shape[0],
+        "early": name == "mobilenetv3_rw",
     }  # fmt: skip
 
 

@@ -1,4 +1,8 @@
-"""ResNet (He et al., 2015), with version 1.5's stride in the 3x3 convolution: 18 to 152 layers."""
+"""ResNet (He et al., 2015), with version 1.5's stride in the 3x3 convolution: 18 to 152 layers.
+
+Also wide ones (Zagoruyko and Komodakis, 2016), ResNeXt (Xie et al., 2016), and the stems of three
+convolutions and pooled shortcuts of ResNet-D (He et al., 2018).
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,23 @@ from rushlight.models.layers.vision.resnet import ResNet
 MODEL_TYPES = ("resnet",)
 TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("layer1.0.bn1.weight",)
-TIMM = ("resnet",)
+TIMM = ("resnet", "resnext", "wide_resnet")
 BASE_PREFIX = "resnet."
 _LAYER = re.compile(r"layer([1-4])\.(\d{1,3})\.(conv|bn|downsample\.)(\d)\.(\w+)")
+_STEM = {"conv1.0": "0.convolution", "conv1.1": "0.normalization", "conv1.3": "1.convolution",
+         "conv1.4": "1.normalization", "conv1.6": "2.convolution",
+         "bn1": "2.normalization"}  # fmt: skip
+_SMOOTH = re.compile(r"resnet(aa|blur)")
 
 
 @dataclass
 class Config:
-    """The keys of config.json."""
+    """The keys of config.json, and what transformers' ResNet has not.
+
+    inner_sizes: channels within the bottlenecks of each stage. groups: of their 3x3 convolutions.
+    deep_stem: channels of a stem's first two convolutions of three. pooled_shortcut: shortcuts have
+    the stride in a mean pooling.
+    """
 
     num_channels: int = 3
     embedding_size: int = 64
@@ -35,6 +48,10 @@ class Config:
     hidden_act: str = "relu"
     downsample_in_first_stage: bool = False
     downsample_in_bottleneck: bool = False
+    inner_sizes: list[int] | None = None
+    groups: int = 1
+    deep_stem: list[int] | None = None
+    pooled_shortcut: bool = False
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
     stage_names: list[Any] | None = None
@@ -52,19 +69,29 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNet:
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
-    return {_renamed(n): t for n, t in tensors.items()} if TENSORS[0] in tensors else dict(tensors)
+    if TENSORS[0] not in tensors:
+        return dict(tensors)
+    stem = _STEM if "conv1.0.weight" in tensors else {"conv1": "convolution",
+                                                      "bn1": "normalization"}  # fmt: skip
+    first = 1 if "layer2.0.downsample.1.weight" in tensors and _pooled(tensors) else 0
+    return {_renamed(n, stem, first): t for n, t in tensors.items()}
 
 
-def _renamed(name: str) -> str:
+def _pooled(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the first part of a shortcut, which has no tensors, is a pooling."""
+    return "layer2.0.downsample.0.weight" not in tensors
+
+
+def _renamed(name: str, stem: Mapping[str, str], first: int) -> str:
     if match := _LAYER.fullmatch(name):
         stage, layer, part, number, kind = match.groups()
         base = f"resnet.encoder.stages.{int(stage) - 1}.layers.{layer}."
         if part == "downsample.":
-            return f"{base}shortcut.{('convolution', 'normalization')[int(number)]}.{kind}"
+            path = {first: "convolution", first + 1: "normalization"}.get(int(number), number)
+            return f"{base}shortcut.{path}.{kind}"
         what = "convolution" if part == "conv" else "normalization"
         return f"{base}layer.{int(number) - 1}.{what}.{kind}"
-    stem = {"conv1": "convolution", "bn1": "normalization"}
-    part, _, kind = name.partition(".")
+    part, _, kind = name.rpartition(".")
     if part in stem:
         return f"resnet.embedder.embedder.{stem[part]}.{kind}"
     return f"classifier.1.{kind}" if part == "fc" else name
@@ -74,25 +101,32 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm, read from its tensors."""
     depths = [len({n.split(".")[1] for n in tensors if n.startswith(f"layer{i}.")})
               for i in range(1, 5)]  # fmt: skip
-    deep = "layer1.0.conv3.weight" in tensors
+    deep, stem = "layer1.0.conv3.weight" in tensors, "conv1.0.weight" in tensors
     last = "conv3" if deep else "conv2"
     try:
-        widths = [tensors[f"layer{i}.0.{last}.weight"].shape[0] for i in range(1, 5)]
-        first = tensors["conv1.weight"].shape
-        inner = tensors["layer1.0.conv2.weight"].shape
+        widths, inner = ([tensors[f"layer{i}.0.{part}.weight"].shape[0] for i in range(1, 5)]
+                         for part in (last, "conv1"))  # fmt: skip
+        first = tensors["conv1.0.weight" if stem else "conv1.weight"].shape
+        stems = [tensors[f"conv1.{i}.weight"].shape[0] for i in (0, 3)] if stem else None
+        into = tensors["conv1.6.weight"].shape[0] if stem else first[0]
+        groups = inner[0] // tensors["layer1.0.conv2.weight"].shape[1] if deep else 1
         classes = tensors["fc.weight"].shape[0] if "fc.weight" in tensors else 0
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, ZeroDivisionError):
         raise FormatError("the checkpoint is no ResNet of torchvision or timm") from None
-    if len(first) != 4 or first[2] != 7 or inner[0] != inner[1] or inner[0] * 4**deep != widths[0]:
+    if len(first) != 4 or first[2] != (3 if stem else 7) or (not deep and inner != widths):
         raise FormatError("the checkpoint is a kind of ResNet that is not supported")
     return {
-        "model_type": "resnet", "num_channels": first[1], "embedding_size": first[0],
+        "model_type": "resnet", "num_channels": first[1], "embedding_size": into,
         "hidden_sizes": widths, "depths": depths, "layer_type": "bottleneck" if deep else "basic",
-        "num_labels": classes,
+        "inner_sizes": inner if deep else None, "groups": groups, "deep_stem": stems,
+        "pooled_shortcut": _pooled(tensors), "num_labels": classes,
         "architectures": ["ResNetForImageClassification" if classes else "ResNetModel"],
     }  # fmt: skip
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
+    name = str(config["architecture"])
+    if _SMOOTH.match(name):
+        raise FormatError(f"timm's {name} is not supported: it smooths before its strides")
     return config_of(tensors)

@@ -25,7 +25,8 @@ class Block:
     kind: "inverted" (Sandler et al., 2018), "plain" (without the widening), "fused" (widening and
     convolution are one, Gupta and Akin, 2020) or "single" (one convolution). paths: of its
     convolutions and norms (widen, deep, narrow) and of the squeeze (reduce, expand). act: its own;
-    hard: whether the squeeze ends in a hard sigmoid after a ReLU (Howard et al., 2019).
+    hard: whether the squeeze ends in a hard sigmoid (Howard et al., 2019). between: the squeeze's
+    inner activation, if it is not the block's.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Block:
     paths: Mapping[str, str]
     act: str = ""
     hard: bool = False
+    between: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,9 @@ class MobileNet(ImageModel):
         y = self._run(_padded(y, b.padding, b.kernel, b.stride), "deep", b.paths, act)
         if b.squeezed:
             mean = y.mean((2, 3), keepdim=True)
-            small = self.get_submodule(b.paths["reduce"])(mean)
-            large = self.get_submodule(b.paths["expand"])(small.relu() if b.hard else act(small))
+            between = activation(b.between) if b.between else act
+            small = between(self.get_submodule(b.paths["reduce"])(mean))
+            large = self.get_submodule(b.paths["expand"])(small)
             y = y * (hardsigmoid(large) if b.hard else large.sigmoid())
         if b.kind != "single":
             y = self._run(y, "narrow", b.paths, None)

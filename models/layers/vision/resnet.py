@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.pooling import max_pool2d
+from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import ConvNorm, activation
@@ -14,27 +14,34 @@ from rushlight.models.layers.vision.model import ImageModel
 
 
 class Layer(nn.Module):
-    """Two convolutions of 3, or three of 1, 3 and 1 with a quarter of the width; and a shortcut."""
+    """Two convolutions of 3, or three of 1, 3 and 1 with `inner` channels; and a shortcut."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, c: Any) -> None:
+    def __init__(self, inputs: int, inner: int, outputs: int, stride: int, c: Any) -> None:
         deep = c.layer_type == "bottleneck"
-        inner = outputs // 4 if deep else outputs
+        groups = getattr(c, "groups", 1)
         early = deep and c.downsample_in_bottleneck  # the stride is in the first convolution
         if deep:
             parts = [
                 ConvNorm(inputs, inner, 1, stride if early else 1),
-                ConvNorm(inner, inner, 3, 1 if early else stride),
+                ConvNorm(inner, inner, 3, 1 if early else stride, groups=groups),
                 ConvNorm(inner, outputs, 1, act=""),
             ]
         else:
             parts = [ConvNorm(inputs, inner, 3, stride), ConvNorm(inner, inner, act="")]
         self.layer = nn.Sequential(*parts)
         plain = inputs == outputs and stride == 1
-        self.shortcut = nn.Identity() if plain else ConvNorm(inputs, outputs, 1, stride, act="")
+        pooled = getattr(c, "pooled_shortcut", False)
+        self.pool = stride if pooled else 1
+        self.shortcut = nn.Identity() if plain else ConvNorm(
+            inputs, outputs, 1, 1 if pooled else stride, act=""
+        )  # fmt: skip
         self.act = activation(c.hidden_act)  # of the sum; inside it is relu
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.act(self.layer(x) + self.shortcut(x))
+        short = x
+        if self.pool > 1:
+            short = avg_pool2d(x, 2, self.pool, ceil_mode=True, count_include_pad=False)
+        found: Tensor = self.act(self.layer(x) + self.shortcut(short))
         return found
 
 
@@ -49,13 +56,21 @@ class ResNet(ImageModel):
                 f"config.json: depths {c.depths} and hidden_sizes {c.hidden_sizes} differ in length"
             )
         self.config, self.labels = c, labels
-        stem = ConvNorm(c.num_channels, c.embedding_size, 7, 2, act=c.hidden_act)
+        inner = getattr(c, "inner_sizes", None) or [
+            n // 4 if c.layer_type == "bottleneck" else n for n in c.hidden_sizes
+        ]
+        groups = getattr(c, "groups", 1)
+        whole = all(type(n) is int and n > 0 for n in (*inner, groups))
+        if len(inner) != len(c.depths) or not whole or any(n % groups for n in inner):
+            raise FormatError(f"config.json: inner_sizes {inner} do not fit groups {groups}")
+        stem = _stem(c, getattr(c, "deep_stem", None))
         put(self, "resnet.embedder.embedder", stem)
         before, first = c.embedding_size, 2 if c.downsample_in_first_stage else 1
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
             layers = []
             for j in range(depth):
-                layers.append(Layer(before, width, (2 if i else first) if j == 0 else 1, c))
+                stride = (2 if i else first) if j == 0 else 1
+                layers.append(Layer(before, inner[i], width, stride, c))
                 before = width
             put(self, f"resnet.encoder.stages.{i}.layers", nn.Sequential(*layers))
         if labels:
@@ -64,6 +79,17 @@ class ResNet(ImageModel):
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, channels, height, width) after the last stage."""
         return stages(self.resnet, self.checked(pixels, self.config.num_channels))[-1]
+
+
+def _stem(c: Any, deep: list[int] | None) -> nn.Module:
+    """One convolution of 7, or three of 3 with `deep` channels between them."""
+    if not deep:
+        return ConvNorm(c.num_channels, c.embedding_size, 7, 2, act=c.hidden_act)
+    widths = [c.num_channels, *deep, c.embedding_size]
+    return nn.Sequential(*(
+        ConvNorm(a, b, 3, 1 if i else 2, act=c.hidden_act)
+        for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))
+    ))  # fmt: skip
 
 
 def stages(net: nn.Module, pixels: Tensor) -> list[Tensor]:
