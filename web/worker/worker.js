@@ -7,7 +7,6 @@ import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
 import { adapting } from "./adapting.js";
 import { inspecting } from "./inspecting.js";
-import { modules } from "./modules.js";
 import { programming } from "./programming.js";
 import { list } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
@@ -323,8 +322,6 @@ const api = {
   ...adapting({ perform, ready, store: () => store, plain, pauseFor, bring }),
 
   ...programming({ perform, ready, afterJob }),
-
-  ...modules({ perform, ready, afterJob }),
 
   ...inspecting({ perform, plain, ready, store: () => store, idle: () => idle }),
 

@@ -2,10 +2,11 @@
 
 import { openRushlight } from "../rushlight/client.js";
 import * as device from "../shared/device.js";
-import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import { byId, duration, pick, save, work } from "../shared/page.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import * as curves from "./curves.js";
 import * as data from "./data.js";
+import * as figures from "./figures.js";
 import { claim, forget, keep, kept, trouble } from "./kept.js";
 import { makePad } from "./pad.js";
 import { guesses, show } from "./views.js";
@@ -26,8 +27,6 @@ let meta = null;
 let running = false;
 let moved = false; // the rate, while the worker had no training
 let round = 0; // the number of runs that have ended
-/** Steps and seconds of the last report, for the speed. @type {number[][]} */
-let marks = [];
 /** @type {Promise<unknown>} the last writing to the storage */
 let writing = Promise.resolve();
 
@@ -138,7 +137,7 @@ async function train(weights) {
       meta.settings.epochs = Math.max(wanted(), meta.settings.epochs + 1);
       epochs.value = String(meta.settings.epochs);
     } else if (meta) meta.settings.epochs = wanted();
-    marks = [];
+    figures.begin();
     phase("Training", null);
     const python = /** @type {NonNullable<typeof lab>} */ (lab);
     const ended = await python.call("lab.run", [wanted()], { onProgress: told });
@@ -157,6 +156,10 @@ async function train(weights) {
 /** Makes the network in the worker: a new one, or the one that is kept.
  *  @param {Uint8Array} [weights] */
 async function begin(weights) {
+  if (device.chosen() === "webgpu" && !("Suspending" in WebAssembly)) {
+    // A checkpoint reads the GPU in the middle of Python.
+    throw new Error("Training on WebGPU needs JSPI (WebAssembly.Suspending); use the CPU.");
+  }
   const python = await opened();
   const before = meta;
   /** @type {any} */
@@ -216,51 +219,24 @@ function told(event) {
   const { kind, seconds, steps, ...point } = event;
   curves.add(point);
   meta.about.epoch = event.epoch;
-  marks.push([event.step, seconds]);
-  if (marks.length > 8) marks.shift();
-  const [[a, from], [b, to]] = [marks[0], marks[marks.length - 1]];
-  const speed = to > from ? (b - a) / (to - from) : NaN;
+  const speed = figures.speedAt(event.step, seconds);
   const left = speed ? ` ${duration((steps - event.step) / speed)} left` : "";
   phase("Training", event.step / steps, `step ${event.step} of ${steps}${left}`);
-  figures(event, speed, seconds);
+  figures.show(event, meta.settings, speed, seconds);
   dataset.step = String(event.step);
-}
-
-/** @param {any} event @param {number} speed @param {number} seconds */
-function figures(event, speed, seconds) {
-  const all = curves.points;
-  const share = (/** @type {number | undefined} */ v) =>
-    v === undefined ? "–" : `${(100 * v).toFixed(1)} %`;
-  const last = (/** @type {"loss" | "accuracy" | "val_loss" | "val_accuracy"} */ name) =>
-    all.findLast((point) => point[name] !== undefined)?.[name];
-  const batch = meta?.settings.batch ?? 0;
-  const rows = {
-    Step: `${event.step}, epoch ${Math.min(event.epoch + 1, meta?.settings.epochs ?? 1)}`,
-    Loss: last("loss")?.toFixed(4) ?? "–",
-    Accuracy: share(last("accuracy")),
-    "Held-out loss": last("val_loss")?.toFixed(4) ?? "–",
-    "Held-out accuracy": share(last("val_accuracy")),
-    "Steps per second": speed ? speed.toPrecision(3) : "–",
-    "Examples per second": speed ? Math.round(speed * batch).toLocaleString("en") : "–",
-    "Time learning": duration(seconds),
-  };
-  const parts = Object.entries(rows).map(([name, value]) =>
-    make("div", {}, make("dt", {}, name), make("dd", {}, value)),
-  );
-  byId("figures").replaceChildren(...parts);
 }
 
 /** @param {any} error */
 function failed(error) {
   byId("status").hidden = true;
-  const known = error?.name === "DeviceLostError";
+  const { name, message, hint } = error;
+  const lost = name === "DeviceLostError";
   training = null; // the next run begins with what is kept
   const at = meta?.step ? `The training is kept up to step ${meta.step}.` : "";
-  const words = known
-    ? { name: error.name, message: "The GPU was lost.", hint: `${at} Go on from there, or on the CPU.` }
-    : { name: error.name, message: error.message, hint: [error.hint, at].filter(Boolean).join(" ") };
-  showError(words, () => void train());
-  if (known) byId("retry").textContent = "Go on";
+  const then = lost ? "Go on from there, or on the CPU." : hint;
+  const words = [at, then].filter(Boolean).join(" ");
+  showError({ name, message: lost ? "The GPU was lost." : message, hint: words }, () => void train());
+  if (lost) byId("retry").textContent = "Go on";
 }
 
 function showTrouble() {
@@ -331,7 +307,7 @@ async function openWeights(file) {
 
 async function saveData() {
   if (meta?.source === "fashion") {
-    throw new Error("Fashion-MNIST is in Debian's package dataset-fashion-mnist, which the script reads.");
+    throw new Error("The script reads the package dataset-fashion-mnist of Debian.");
   }
   const text = data.file(await kept("data"));
   if (text) save(text[0], "text/plain", new Blob([text[1]]));
@@ -353,7 +329,8 @@ async function recall() {
   curves.set(found.points);
   if (found.look) show(found.about, found.look);
   const last = found.points.at(-1);
-  if (last) figures({ step: found.step, epoch: found.about.epoch }, NaN, found.spent);
+  const at = { step: found.step, epoch: found.about.epoch };
+  if (last) figures.show(at, found.settings, NaN, found.spent);
   showRunning(false);
   byId("kept").hidden = false;
   byId("kept-words").textContent =
