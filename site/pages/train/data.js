@@ -11,6 +11,8 @@ import { drawn } from "./views.js";
 
 const SIDE = 28; // pixels of a drawing
 const LARGER = 32; // and of a picture
+/** What an epoch of each kind is worth: how many to begin with. */
+const EPOCHS = { fashion: "3", drawings: "20", folders: "10", text: "20" };
 const MOST_PICTURES = 20_000;
 const MOST_TEXT = 5_000_000;
 
@@ -182,12 +184,12 @@ async function readFolder(files) {
 
 // --- beginning -----------------------------------------------------------------------------------
 
-/** Prepares the choices. @param {() => void} switched  called when another is made */
-export async function start(switched) {
+/** Prepares the choices. */
+export async function start() {
   for (const input of document.querySelectorAll('input[name="source"]')) {
     input.addEventListener("change", () => {
       showChoice();
-      switched();
+      pick("epochs", HTMLInputElement).value = EPOCHS[source()];
     });
   }
   byId("draw-clear").addEventListener("click", () => pad.clear());

@@ -147,6 +147,7 @@ async function train(weights) {
     byId("status").hidden = true;
     byId("said").textContent = ended.over ? "The training is complete." : "Paused.";
   } catch (error) {
+    training = null; // the next run begins with what is kept
     failed(error);
   } finally {
     showRunning(false);
@@ -187,6 +188,7 @@ async function begin(weights) {
     about: training, words: "", look: before?.look ?? null,
   }; // prettier-ignore
   curves.set(points);
+  byId("taking").hidden = false;
   if (source !== "fashion" && !before) await keep({ data: found.given });
   meta.words = await describe(numbers);
   byId("about").textContent = meta.words;
@@ -220,7 +222,7 @@ function told(event) {
   curves.add(point);
   meta.about.epoch = event.epoch;
   const speed = figures.speedAt(event.step, seconds);
-  const left = speed ? ` ${duration((steps - event.step) / speed)} left` : "";
+  const left = speed ? `, ${duration((steps - event.step) / speed)} left` : "";
   phase("Training", event.step / steps, `step ${event.step} of ${steps}${left}`);
   figures.show(event, meta.settings, speed, seconds);
   dataset.step = String(event.step);
@@ -231,11 +233,12 @@ function failed(error) {
   byId("status").hidden = true;
   const { name, message, hint } = error;
   const lost = name === "DeviceLostError";
-  training = null; // the next run begins with what is kept
+  if (lost) training = null;
   const at = meta?.step ? `The training is kept up to step ${meta.step}.` : "";
   const then = lost ? "Go on from there, or on the CPU." : hint;
   const words = [at, then].filter(Boolean).join(" ");
-  showError({ name, message: lost ? "The GPU was lost." : message, hint: words }, () => void train());
+  const said = lost ? "The GPU was lost." : message;
+  showError({ name, message: said, hint: words }, () => void train());
   if (lost) byId("retry").textContent = "Go on";
 }
 
@@ -255,7 +258,7 @@ async function startOver() {
   showRunning(false);
 }
 
-// --- what was learned ------------------------------------------------------------------------------
+// --- what was learned ----------------------------------------------------------------------------
 
 /** Calls the worker on the network, which is brought back first if need be.
  *  @param {string} name @param {unknown[]} [args] */
@@ -381,7 +384,7 @@ pick("open-weights", HTMLInputElement).addEventListener("change", (event) => {
 async function prepare() {
   showRate();
   await device.start(() => rushlight().adapter(), () => (training = null));
-  await data.start(() => {});
+  await data.start();
   await recall();
   dataset.state = "ready";
 }
