@@ -34,7 +34,7 @@ from rushlight.core.io.weights.gguf import gguf_in, read_gguf
 from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
-from rushlight.site.builder import datasets, pages, wheel
+from rushlight.site.builder import pages, wheel
 from rushlight.site.builder.pages import SiteError
 from rushlight.web import read_text
 
@@ -260,6 +260,8 @@ def _pages(dest: Path, progress: Progress | None) -> list[str]:
             shutil.copyfile(path, dest / "shared" / name)
             if name.endswith(".js"):
                 _relink(dest / "shared" / name)
+        from rushlight.site.builder import datasets  # an installed wheel has no pages, nor this
+
         pages.write(dest, listed)
         for page in listed:
             for name in page.datasets:
@@ -368,4 +370,4 @@ def _finish(site: Path, shown: list[str]) -> str:
 def _left_to_weights(inner: Path) -> bool:
     """Whether sw.js does not keep a file: weights.js keeps models and data, pages need no types."""
     model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
-    return model_file or inner.name.endswith((datasets.ENDING, ".d.ts", ".LICENSE", "NOTICE.txt"))
+    return model_file or inner.name.endswith(("-ubyte.gz", ".d.ts", ".LICENSE", "NOTICE.txt"))

@@ -11,7 +11,6 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 
-ENDING = "-ubyte.gz"
 # Where Debian's package dataset-fashion-mnist has its files.
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 # Rows of each file: with them, all together have less than 6 MB.
@@ -31,7 +30,7 @@ def write(name: str, dest: Path, source: Path | None = None) -> None:
     files: list[dict[str, Any]] = []
     for part, rows in ROWS.items():
         for kind in ("images-idx3", "labels-idx1"):
-            file = place / f"{part}-{kind}{ENDING}"
+            file = place / f"{part}-{kind}-ubyte.gz"
             if not file.is_file():
                 continue
             content = _cut(file, rows)

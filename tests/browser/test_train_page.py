@@ -180,7 +180,7 @@ def choose(page: Any, **chosen: str) -> None:
 def saved(page: Any, button: str, place: Path) -> Path:
     with page.expect_download() as download:
         page.click(button)
-    target = place / download.value.suggested_filename
+    target = place / str(download.value.suggested_filename)
     download.value.save_as(target)
     return target
 
