@@ -374,8 +374,10 @@ def pictures(studio: Any) -> None:
     studio.keep(page, "train-desktop", whole=True)
     page = studio.open("train/?device=cpu", phone=True, color_scheme="dark")
     choose(page, source="text")
-    page.fill("#epochs", "6")
-    page.evaluate("document.getElementById('rate').value = '-2.4'")
+    page.fill("#epochs", "5")
+    page.focus("#rate")
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
     ended(page, "#go")
     studio.rest(page)
     studio.keep(page, "train-phone-dark", whole=True)
