@@ -1,12 +1,13 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
-MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en u2netp
+MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en \
+    u2netp mobilenet-v2 dinov2-small
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo test lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
+.PHONY: help demo examples test lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -16,6 +17,11 @@ demo: env kernels ## build the site with its models and serve it on loopback (PO
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@exec $(BIN)/rushlight site serve --port $(PORT)
+
+examples: env kernels ## run examples/classic to the numbers they state (minutes each)
+	@$(BIN)/pip install -q gymnasium
+	@for one in examples/fashion.py examples/classic/*.py; do \
+	    echo "== $$one"; $(BIN)/python $$one || exit 1; done
 
 test: lint pytest ## check everything, as CI does
 

@@ -1,22 +1,24 @@
 """One layer of each kind of block beside llama's, by active parameter, on both devices.
 
-    python benchmarks/block_kinds.py [--times 5]
+    python benchmarks/block_kinds.py [--times 5] [--devices cpu,webgpu]
 
-Layers 768 wide with random float32 weights. A prompt of 512 tokens, then one token after it, in a
-cache; the least of --times runs in turns. Nanoseconds are per token and per 1000 parameters, and
-`beside llama` divides these by llama's.
+Models of one layer 768 wide with random float32 weights generate as every model does, in captured
+steps: the time to the first token of a prompt of 512, then that of each later one; the least of
+--times runs in turns. Nanoseconds are per token and per 1000 parameters of the layer, and `beside
+llama` divides these by llama's.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from typing import Any
 
 import numpy as np
 from measure import markdown, run
 
-WIDTH, PROMPT = 768, 512
+WIDTH, PROMPT, NEW = 768, 512, 17
 
 
 def kinds() -> dict[str, dict[str, Any]]:
@@ -61,34 +63,35 @@ def layer(config: dict[str, Any], device: str) -> tuple[Any, int]:
     made = family_of(config["model_type"], "model_type").build(config, ["lm_head.weight"])
     draws = np.random.default_rng(0)
     tensors = {
-        name: rl.tensor(draws.normal(size=p.shape).astype(np.float32) * 0.02, device=device)
+        name: rl.tensor(draws.normal(size=p.shape).astype(np.float32) * 0.02)
         for name, p in made.named_parameters()
     }
-    made.load_state_dict(tensors, assign=True)
     inside = (t.numel() for name, t in tensors.items() if "0" in name.split("."))
-    return made.eval(), sum(inside)
+    files = {"config.json": json.dumps(config).encode()}
+    return rl.models.assemble(files, tensors, device=device), sum(inside)
 
 
 def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     """The least times of a prompt and of a token for each kind on each device."""
-    import rushlight as rl
-
     rows: dict[str, dict[str, Any]] = {}
-    ids = np.random.default_rng(1).integers(0, 64, (1, PROMPT))
-    for device in ("cpu", "webgpu"):
+    draws = np.random.default_rng(1)
+    for device in chosen.devices.split(","):
         made = {name: layer(config, device) for name, config in kinds().items()}
-        for _ in range(chosen.times):
+        for turn in range(-1, chosen.times):
+            # Each prompt is another one, as a common beginning would be reused.
+            ids = draws.integers(0, 64, PROMPT).tolist()
             for name, (model, count) in made.items():
                 row = rows.setdefault(f"{device} {name}", {
                     "device": device, "kind": name, "parameters": count})  # fmt: skip
-                with rl.no_grad():
-                    cache = model.new_cache(1)
-                    for part, given in (("prompt", ids), ("token", ids[:, :1])):
-                        begin = time.perf_counter()
-                        x = rl.tensor(given, device=device)
-                        model(x, cache, logits_to_keep=1).numpy()
-                        took = (time.perf_counter() - begin) * 1e3
-                        row[part] = min(row.get(part, took), took)
+                begin = time.perf_counter()
+                steps = model.tokens(ids, max_new_tokens=NEW, temperature=0, linear="exact")
+                next(steps)
+                first = time.perf_counter()
+                after = sum(1 for _ in steps)
+                ended = time.perf_counter()
+                took = {"prompt": (first - begin) * 1e3, "token": (ended - first) * 1e3 / after}
+                if turn >= 0:
+                    row |= {part: min(row.get(part, ms), ms) for part, ms in took.items()}
     return {"results": list(rows.values())}
 
 
@@ -111,6 +114,7 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--times": {"type": int, "default": 5, "help": "runs of each, in turns"}
+        "--times": {"type": int, "default": 5, "help": "runs of each, in turns"},
+        "--devices": {"default": "cpu,webgpu", "help": "where"},
     }
     run("block_kinds", __doc__, {"native": measure}, table, options)

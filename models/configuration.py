@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
@@ -45,7 +45,14 @@ def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[s
     begins = [start for start in known if name.startswith(start)]
     found = max(begins, key=len) if begins else name
     family = family_of(found, "config.json: timm's architecture", "TIMM")
-    made: dict[str, Any] = family.timm_config(config, tensors)
+    try:
+        made: dict[str, Any] = family.timm_config(config, tensors)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"config.json: timm's {brief(name)} has no such values: {error}"
+        ) from error
     return made
 
 

@@ -75,3 +75,23 @@ def test_make_runs_every_benchmark_that_needs_nothing_else() -> None:
     named = set(re.findall(r"\b[a-z][a-z_0-9]+\b", rules))
     # Another checkout must be given to this one.
     assert {_script(name) for name in TABLES} - named == {"commits"}
+
+
+def test_what_lives_does_not_grow_with_captured_steps(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soak = _module("soak", monkeypatch)
+    samples = list(soak.soak(device, 20, 4))  # after 5, 10, 15 and 20 steps
+    for kind in ("tensors", "storages", "nodes"):
+        assert samples[3][kind] == samples[1][kind] > 0 or kind == "nodes", kind
+    # The samples themselves are objects.
+    assert samples[3]["objects"] - samples[1]["objects"] <= 20
+    if device == "webgpu":
+        run, port = soak.training(device), rl.device(device).backend.port  # type: ignore[attr-defined]
+        held = []
+        for number in range(1, 21):
+            run()
+            if number in (10, 20):
+                rl.device(device).synchronize()
+                held.append(port.created["buffers"] - port.destroyed["buffers"])
+        assert held[0] == held[1]

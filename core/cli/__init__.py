@@ -94,6 +94,7 @@ def _app() -> Typer:
         see,
         site,
         tasks,
+        train,
         tune,
     )
 
@@ -105,7 +106,7 @@ def _app() -> Typer:
     every: tuple[Callable[..., None], ...] = (
         *tasks.commands(), see.see, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
-        evaluate.imatrix, finetune.finetune, tune.tune, profile.profile,
+        evaluate.imatrix, train.train, finetune.finetune, tune.tune, profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

@@ -50,6 +50,7 @@ def check_arguments(
 
     It is called after an error, so that a right call costs nothing.
     """
+    fn = getattr(fn, "listed", fn)
     if not isinstance(fn, FunctionType):
         return
     given = {**dict(zip(fn.__code__.co_varnames, args, strict=False)), **options}
@@ -64,7 +65,7 @@ def check_arguments(
 
 def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with torch's second names of its arguments and with `out=`."""
-    code = fn.__code__
+    code = getattr(fn, "listed", fn).__code__
     count = code.co_argcount
     names = code.co_varnames[: count + code.co_kwonlyargcount]
     more, rest = bool(code.co_flags & 4), bool(code.co_flags & 8)

@@ -155,10 +155,11 @@ from rushlight.core.functional.pieces import (
 from rushlight.core.functional.queries import (
     apply_ as _op_apply_, cuda as _op_cuda, data_ptr as _op_data_ptr, detach_ as _op_detach_,
     element_size as _op_element_size, fill_diagonal_ as _op_fill_diagonal_, get_device as
-    _op_get_device, is_conj as _op_is_conj, is_floating_point as _op_is_floating_point, is_pinned as
-    _op_is_pinned, is_same_size as _op_is_same_size, is_signed as _op_is_signed, map_ as _op_map_,
-    ndimension as _op_ndimension, nelement as _op_nelement, pin_memory as _op_pin_memory,
-    share_memory_ as _op_share_memory_, to_dense as _op_to_dense, type as _op_type
+    _op_get_device, is_conj as _op_is_conj, is_floating_point as _op_is_floating_point, is_inference
+    as _op_is_inference, is_pinned as _op_is_pinned, is_same_size as _op_is_same_size, is_signed as
+    _op_is_signed, map_ as _op_map_, ndimension as _op_ndimension, nelement as _op_nelement,
+    pin_memory as _op_pin_memory, share_memory_ as _op_share_memory_, to_dense as _op_to_dense, type
+    as _op_type
 )
 from rushlight.core.functional.reductions import (
     logsumexp as _op_logsumexp, mean as _op_mean, norm as _op_norm, prod as _op_prod, std as
@@ -345,8 +346,8 @@ from rushlight.core.functional.pieces import (
     chunk, repeat, repeat_interleave, roll, split, stack, unbind
 )
 from rushlight.core.functional.queries import (
-    detach, detach_, get_device, is_conj, is_floating_point, is_same_size, is_signed, is_tensor,
-    numel
+    detach, detach_, get_device, is_conj, is_floating_point, is_inference, is_same_size, is_signed,
+    is_tensor, numel
 )
 from rushlight.core.functional.random import (
     dropout, rand_like, randn_like, randperm
@@ -570,7 +571,6 @@ greater = gt
 greater_equal = ge
 inverse = inv
 is_distributed = is_conj
-is_inference = is_conj
 is_neg = is_conj
 less = lt
 less_equal = le
@@ -870,7 +870,7 @@ class Declared(Meta):
     is_conj = _op_is_conj
     is_distributed = _op_is_conj
     is_floating_point = _op_is_floating_point
-    is_inference = _op_is_conj
+    is_inference = _op_is_inference
     is_neg = _op_is_conj
     is_nonzero = _op_is_nonzero
     is_pinned = _op_is_pinned

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.functional.sparse import embedding_rows
 from rushlight.core.ops import indexing
 from rushlight.core.ops.declare import network
-from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.tensor.autograd import needs_gradient, no_grad
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -20,12 +21,15 @@ def embedding(
     """The rows of `weight` (rows, width) at the indices `input`: (...) -> (..., width).
 
     Row `padding_idx` gets no gradient. max_norm: rows that are used and longer are scaled to it in
-    place. scale_grad_by_freq divides a row's gradient by its number of uses. Gradients are dense,
-    `sparse` or not. IndexError for an index without a row.
+    place. scale_grad_by_freq divides a row's gradient by its number of uses. sparse: the gradient
+    of `weight`, a leaf, is a `RowSparse`, which SGD, Adagrad and SparseAdam take. IndexError for an
+    index without a row.
     """
     row = padding_row("embedding", padding_idx, weight)
     if max_norm is not None:
         limit_rows(input, weight, max_norm, norm_type)
+    if sparse and needs_gradient(weight):
+        return embedding_rows("embedding", weight, input, row, scale_grad_by_freq)
     out = indexing.embedding(weight, input)
     if not out.requires_grad:
         return out

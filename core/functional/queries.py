@@ -46,7 +46,14 @@ def is_same_size(x: Tensor, other: Tensor) -> bool:
     return x.shape == other.shape
 
 
-@also("is_neg", "is_inference", "is_distributed")
+@public
+@method()
+def is_inference(x: Tensor) -> bool:
+    """Whether its memory was made in `inference_mode`."""
+    return x.storage.inference
+
+
+@also("is_neg", "is_distributed")
 @public
 @method()
 def is_conj(x: Tensor) -> bool:

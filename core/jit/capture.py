@@ -62,6 +62,7 @@ class TraceHooks:
         self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.switched: list[weakref.ref[Tensor]] = []
         self.actions: list[Action] = []
+        self.casts: dict[Any, Any] = {}  # of parameters, by autocast
         self.why: str | None = None
         self._index: dict[int, Slot] = {}
         self._known: dict[int, weakref.ref[Tensor]] = {}

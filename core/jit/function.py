@@ -28,6 +28,8 @@ from rushlight.core.jit.pytree import OutputSpec, Signature, mapped, origin
 from rushlight.core.jit.tracing import Tracer
 from rushlight.core.nn.module import Module
 from rushlight.core.tensor import autograd
+from rushlight.core.tensor.grad_mode import autocast_state
+from rushlight.core.tensor.saving import is_anomaly_enabled
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 
@@ -344,10 +346,13 @@ def jit(
     grads = GradSlots()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if (capture.active and capture.capturing()) or (levels.active and levels.innermost()):
+        traced = capture.active and capture.capturing()
+        if traced or (levels.active and levels.innermost()) or is_anomaly_enabled():
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
-        signature = Signature(grad, get_linear_mode(), capture.module_state, args, kwargs)
+        signature = Signature(
+            grad, get_linear_mode(), capture.module_state, autocast_state(), args, kwargs
+        )
         known = grads.sign(signature)
         tensors = signature.tensors
         where = tensors[0].storage.device if tensors else None

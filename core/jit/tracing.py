@@ -22,7 +22,7 @@ class _Bound(Storage):
     __slots__ = ("base",)
 
     def __init__(self, base: Storage) -> None:
-        for name in ("device", "buffer", "nbytes", "moves", "_address"):
+        for name in ("device", "buffer", "nbytes", "moves", "inference", "_address"):
             setattr(self, name, getattr(base, name))
         self.base = base
 
@@ -114,7 +114,7 @@ class Tracer:
             if leaf is not None:
                 leaf._grad = end
         # `lost` looks for tensors that are still referenced, so the tracer drops its references.
-        self.known, self.hooks.grads = [], {}
+        self.known, self.hooks.grads, self.hooks.casts = [], {}, {}
         self.pairs.clear()
         self.owned.clear()
         return found

@@ -13,7 +13,7 @@ from rushlight.core.tensor.tensor import Tensor
 
 
 class _Rows(Module):
-    """A table; `sparse` is noted and changes nothing: gradients are dense."""
+    """A table; sparse: its gradients hold the rows that were used."""
 
     weight: Parameter
 

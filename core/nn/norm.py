@@ -312,6 +312,7 @@ class CrossMapLRN2d(LocalResponseNorm):
 
     The neighbours are torch's: channel 0 counts for all channels from the window's end on, and
     the window of an even size is one narrower. `LocalResponseNorm` has none of this.
+    The gradient is the derivative of that; torch's own backward computes another number.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from rushlight.core.basis.layout import Layout, broadcast_shapes
 from rushlight.core.basis.limits import finfo
 from rushlight.core.jit import capture
 from rushlight.core.tensor import op as _op
+from rushlight.core.tensor.grad_mode import no_inference
 from rushlight.core.tensor.op import Meta, Op
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
     kept, key = device.constants, (repr(value), dtype)
     found: Tensor | None = kept.get(key)
     if found is None:
-        with capture.tracing(None):  # the tensor outlives the captured call
+        # The tensor outlives the captured call, and inference mode.
+        with capture.tracing(None), no_inference():
             found = FULL(device=device, shape=(), value=value, dtype=dtype)
         if len(kept) >= _CONSTANTS:
             kept.pop(next(iter(kept)), None)

@@ -2,6 +2,7 @@
 
 The declaration is the only list of a public name. `core/functional/declared.py` makes the public
 functions and the methods of Tensor from all declarations; tools/stubs.py writes their types.
+Within `rl.autocast` a declared function follows its lists (core/ops/autocast.py).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from rushlight.core.ops.autocast import listed
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
@@ -29,6 +32,7 @@ def _enter(table: dict[str, Function], name: str, fn: Function) -> None:
 
 def public(fn: F) -> F:
     """Declare `fn` as rl.NAME, under its own name; its module's `import *` exports it too."""
+    fn = listed(fn)
     _enter(PUBLIC, fn.__name__, fn)
     vars(sys.modules[fn.__module__]).setdefault("__all__", []).append(fn.__name__)
     return fn
@@ -36,12 +40,14 @@ def public(fn: F) -> F:
 
 def network(fn: F) -> F:
     """Declare `fn` as rl.nn.functional.NAME."""
+    fn = listed(fn)
     _enter(NETWORK, fn.__name__, fn)
     return fn
 
 
 def _entering(table: dict[str, Function], names: tuple[str, ...]) -> Callable[[F], F]:
     def enter(fn: F) -> F:
+        fn = listed(fn)
         for name in names or (fn.__name__,):
             _enter(table, name, fn)
         return fn
@@ -73,6 +79,7 @@ def also(*names: str, methods: bool = True) -> Callable[[F], F]:
     """Declare `fn` under more names: rl.NAME, and the method unless `methods` is false."""
 
     def enter(fn: F) -> F:
+        fn = listed(fn)
         for name in names:
             _enter(PUBLIC, name, fn)
             if methods:

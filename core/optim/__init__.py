@@ -1,7 +1,7 @@
 """Optimizers that update parameters in place, and schedules of their rates."""
 
 from rushlight.core.optim import lr_scheduler, swa_utils
-from rushlight.core.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
+from rushlight.core.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam
 from rushlight.core.optim.adaptive import Adadelta, Adagrad, RMSprop
 from rushlight.core.optim.lbfgs import LBFGS
 from rushlight.core.optim.matrices import Adafactor, Muon
@@ -11,5 +11,6 @@ from rushlight.core.optim.signs import Lion, Rprop
 
 __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Lion", "Muon",
-    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler", "swa_utils",
+    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler",
+    "swa_utils",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Adam and its kin: AdamW, Adamax, NAdam, RAdam."""
+"""Adam and its kin: AdamW, Adamax, NAdam, RAdam, SparseAdam."""
 
 from __future__ import annotations
 
@@ -187,3 +187,37 @@ class RAdam(_Means):
         factor, rest, down = rates[3:]
         mean, square = self.means(grad, state, rates)
         param.add_(mean / (square.sqrt() * factor).add_(rest) * down)
+
+
+class SparseAdam(_Means):
+    """Adam for row-sparse gradients, of `embedding(sparse=True)`: other rows keep their means.
+
+    RuntimeError for dense gradients, as in torch.
+    """
+
+    sparse = True
+
+    def __init__(
+        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
+
+    def _apply(self, grads: Any) -> None:
+        if any(g is not None and not g.is_sparse for g in grads):
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam "
+                               "instead")  # fmt: skip
+        super()._apply(grads)
+
+    def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
+        """eps, minus the rate."""
+        beta1, beta2 = group["betas"]
+        return group["eps"], -group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """One step of some rows."""
+        eps, down = rates[3:]
+        mean, square = self.means(grad, state, rates)
+        param.add_(mean / square.sqrt().add_(eps) * down)

@@ -16,6 +16,8 @@ class Adagrad(Rule):
     The rate is lr / (1 + lr_decay * (step - 1)); the sum begins with initial_accumulator_value.
     """
 
+    sparse = True
+
     def __init__(
         self, params: Params, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
         initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *,

@@ -33,7 +33,7 @@ class CapturedStep:
         # Parameters of one group with the same numbers in their state share a row of numbers.
         self.rows: dict[Any, list[weakref.ref[Tensor]]] = {}
         for p, _, state, number in due:
-            key = (number, len(state), tuple(_numbers(state).items()))
+            key = (number, len(state), tuple(numbers(state).items()))
             self.rows.setdefault(key, []).append(weakref.ref(p))
         where = {(p.device, compute_dtype(p.dtype)) for p, *_ in due}
         values = self._count(optimizer)
@@ -65,10 +65,10 @@ class CapturedStep:
                 return False
         known: dict[Any, dict[str, Any]] = optimizer._state
         for members in self.state:
-            first = _numbers(known.get(members[0][0](), {}))
+            first = numbers(known.get(members[0][0](), {}))
             for ref, tensors in members:
                 state = known.get(ref())
-                if state is None or _numbers(state) != first:
+                if state is None or numbers(state) != first:
                     return False
                 for key, held in tensors:
                     if state.get(key) is not held():
@@ -86,8 +86,8 @@ class CapturedStep:
 
     def undo(self) -> None:
         """Undo the count."""
-        for state, numbers in self.counts:
-            state.update(numbers)
+        for state, before in self.counts:
+            state.update(before)
         self.counts = []
 
     def _count(self, optimizer: Optimizer) -> list[tuple[float, ...]]:
@@ -95,11 +95,11 @@ class CapturedStep:
         self.counts = []
         for (number, *_), members in self.rows.items():
             states = [optimizer._state[p] for r in members if (p := r()) is not None]
-            self.counts += [(s, _numbers(s)) for s in states]
+            self.counts += [(s, numbers(s)) for s in states]
             rates = optimizer.rates(states[0], plain(optimizer._groups[number]))
             assert rates is not None
             values.append(rates)
-            counted = _numbers(states[0])
+            counted = numbers(states[0])
             for state in states[1:]:
                 state.update(counted)
         return values
@@ -118,7 +118,8 @@ def plain(group: Mapping[str, Any]) -> dict[str, Any]:
         return {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items()}
 
 
-def _numbers(state: Mapping[str, Any]) -> dict[str, Any]:
+def numbers(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a state."""
     return {k: v for k, v in state.items() if not isinstance(v, Tensor)}
 
 

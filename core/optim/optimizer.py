@@ -35,6 +35,9 @@ class Optimizer:
     made. ValueError for no parameters, a parameter passed twice, or one that is not a leaf.
     """
 
+    sparse = False  # whether row-sparse gradients are taken (functional/sparse.py)
+    _skip: Tensor | None = None  # GradScaler's: where it is true, a step changes nothing
+
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._groups: list[dict[str, Any]] = []
@@ -177,6 +180,13 @@ class Optimizer:
             with autograd.enable_grad():
                 loss = closure()
         grads = [p.grad for g in self._groups for p in g["params"]]
+        if any(g is not None and g.is_sparse for g in grads):
+            capture.refuse("how many rows a sparse gradient has depends on values")
+            if not self.sparse:
+                raise RuntimeError(
+                    f"{type(self).__name__} does not support sparse gradients, please consider "
+                    "SparseAdam, SGD or Adagrad instead, or sparse=False in the embedding"
+                )
         with autograd.set_grad_enabled(bool(self.defaults.get("differentiable"))):
             if capture.active and capture.capturing():
                 self._apply(grads)
@@ -199,7 +209,12 @@ class Optimizer:
             for p in group["params"]:
                 i += 1
                 grad = grads[i]
-                if grad is None or p.numel() > _SMALL or p.device is not grad.device:
+                if (
+                    grad is None
+                    or grad.is_sparse
+                    or p.numel() > _SMALL
+                    or p.device is not grad.device
+                ):
                     continue
                 state = self._state[p]
                 if all(key in state for key in self.start(p, group)):
@@ -231,7 +246,11 @@ class Optimizer:
                     with capture.tracing(None):  # a captured step uses it again in each run
                         state[key] = make(p.detach())
             grad = grad if autograd.is_grad_enabled() else grad.detach()
+            held = [p, *(v for v in state.values() if isinstance(v, Tensor))]
+            kept = [] if self._skip is None else [t.clone() for t in held]
             self.update(p, grad, state, {**group, "rates": rates})
+            for t, before in zip(held, kept, strict=False):
+                t.copy_(before.where(self._skip, t))
         if captured:
             captured.keep([d[:4] for d in due])
 

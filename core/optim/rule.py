@@ -64,6 +64,9 @@ class Rule(Optimizer):
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step of one parameter."""
+        if grad.is_sparse:
+            self._rows(param, grad, state, group)
+            return
         decay, keep, *rates = group["rates"]
         kept: dict[str, Any] = state
         out = param
@@ -85,6 +88,23 @@ class Rule(Optimizer):
             out.copy_(param)
             for key, value in kept.items():
                 state[key].copy_(value)
+
+    def _rows(self, param: Tensor, grad: Any, state: dict[str, Any], group: Any) -> None:
+        """One step of the rows that have a gradient; of all where others move too."""
+        if group.get("weight_decay"):
+            raise RuntimeError(f"{type(self).__name__}: weight_decay option is not compatible with "
+                               "sparse gradients")  # fmt: skip
+        if group.get("momentum"):
+            self.update(param, grad.to_dense(), state, group)
+            return
+        grad = grad.coalesce()
+        part = {k: v[grad.rows] if isinstance(v, Tensor) else v for k, v in state.items()}
+        mine = param.detach()[grad.rows]
+        self.update(mine, grad.values(), part, group)
+        param[grad.rows] = mine
+        for key, value in part.items():
+            if isinstance(value, Tensor):
+                state[key][grad.rows] = value
 
 
 def zeros(param: Tensor) -> Tensor:

@@ -18,6 +18,8 @@ class SGD(Rule):
     v = grad, without dampening.
     """
 
+    sparse = True
+
     def __init__(
         self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
         weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,

@@ -10,10 +10,11 @@ from typing import Any
 
 from rushlight.core.basis.dtype import set_default_dtype
 from rushlight.core.functional.queries import legacy_dtype
-from rushlight.core.settings import backends, cuda, mps, random
+from rushlight.core.settings import amp, backends, cuda, mps, random
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "backends", "cuda", "get_deterministic_debug_mode",
+    "amp", "are_deterministic_algorithms_enabled", "backends", "cuda",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled", "mps", "random",
     "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision",

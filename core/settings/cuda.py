@@ -1,9 +1,13 @@
 """CUDA, which no device here uses: programs that ask for it go on with another."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from rushlight.core.backends import instantiated, manual_seed
+from rushlight.core.settings import amp as _amp
 
 __all__ = [
-    "device_count", "empty_cache", "is_available", "is_bf16_supported", "is_initialized",
+    "amp", "device_count", "empty_cache", "is_available", "is_bf16_supported", "is_initialized",
     "manual_seed", "manual_seed_all", "max_memory_allocated", "memory_allocated",
     "reset_peak_memory_stats", "synchronize",
 ]  # fmt: skip
@@ -53,3 +57,16 @@ def max_memory_allocated(device: object = None) -> int:
 
 def reset_peak_memory_stats(device: object = None) -> None:
     """Nothing to do."""
+
+
+def _autocast(enabled: bool = True, dtype: Any = "float16", cache_enabled: bool = True) -> Any:
+    """`rl.autocast("cuda")`, torch's older name."""
+    return _amp.autocast("cuda", dtype, enabled, cache_enabled)
+
+
+def _scaler(*args: Any, **options: Any) -> Any:
+    """`rl.amp.GradScaler("cuda")`, torch's older name."""
+    return _amp.GradScaler("cuda", *args, **options)
+
+
+amp = SimpleNamespace(autocast=_autocast, GradScaler=_scaler)

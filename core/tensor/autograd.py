@@ -18,6 +18,7 @@ from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     needs_gradient,
     no_grad,
     set_grad_enabled,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GradMode", "Node", "edge_of", "enable_grad", "end", "ended", "freed", "inference_mode",
-    "is_grad_enabled", "needs_gradient", "no_grad", "set_grad_enabled", "version_of",
+    "is_grad_enabled", "is_inference_mode_enabled", "needs_gradient", "no_grad",
+    "set_grad_enabled", "version_of",
 ]  # fmt: skip
 
 _order = itertools.count()
@@ -51,11 +53,13 @@ _dying = _Dying()
 class Node:
     """One recorded op: edges for the gradients of its inputs, and the values its rules need.
 
-    hooks: what backward does with the gradient of the op's result (hooks.py), or None.
+    hooks: what backward does with the gradient of the op's result (hooks.py), or None. nan and
+    trace are set while anomalies are detected (saving.py).
     """
 
     __slots__ = (
-        "context", "edges", "hooks", "op", "order", "saved", "trace", "versions", "__weakref__",
+        "context", "edges", "hooks", "nan", "op", "order", "saved", "trace", "versions",
+        "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +74,7 @@ class Node:
         self.edges = edges
         self.order = next(_order)
         self.hooks: Hooks | None = None
+        self.nan: bool
         self.saved: dict[int | str, Any] | None
         self.versions: dict[int | str, tuple[Storage, int]]
         if saving.active:
@@ -151,6 +156,11 @@ class AccumulateGrad:
 
 def version_of(tensor: Tensor) -> tuple[Storage, int]:
     """Storage and version of `tensor`; its values are unchanged while both are equal."""
+    if tensor.storage.inference:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward; clone() a tensor of inference_mode "
+            "outside of it to use it where grads are recorded"
+        )
     return tensor.storage, tensor.storage.version
 
 

@@ -1,27 +1,63 @@
-"""Grad mode: whether ops of a thread are recorded for backward."""
+"""The modes of a thread: whether ops are recorded for backward; the dtypes of autocast."""
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rushlight.core.jit import capture
+from rushlight.core.tensor.storage import inference
 
 if TYPE_CHECKING:
+    from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
-    enabled = True
+    """enabled: ops are recorded. dtypes: autocast's, by kind of device (core/ops/autocast.py)."""
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.dtypes: dict[str, DType] = {}
 
 
-_mode = _Mode()
+mode = _mode = _Mode()
+
+
+@contextmanager
+def autocast_of(dtypes: dict[str, DType]) -> Iterator[None]:
+    """In the autocast of another place."""
+    before, mode.dtypes = mode.dtypes, dtypes
+    try:
+        yield
+    finally:
+        mode.dtypes = before
+
+
+def without_autocast() -> AbstractContextManager[None]:
+    """For gradient rules, and within a function that autocast knows."""
+    return autocast_of({})
+
+
+@contextmanager
+def no_inference() -> Iterator[None]:
+    """What is made inside is kept: autograd may take it."""
+    before, inference.on = inference.on, False
+    try:
+        yield
+    finally:
+        inference.on = before
+
+
+def autocast_state() -> Any:
+    """What a captured function depends on: hashable, None outside of autocast."""
+    return tuple(sorted((k, v.name) for k, v in mode.dtypes.items())) or None
 
 
 def is_grad_enabled() -> bool:
@@ -72,7 +108,7 @@ class GradMode(ContextDecorator):
             advance, value = made.send, None
             while True:  # the mode is that of the function only while its code runs
                 try:
-                    with GradMode(self.enabled):
+                    with self._recreate_cm():
                         found = advance(value)
                 except StopIteration as end:
                     return end.value
@@ -112,10 +148,40 @@ def enable_grad(function: Any = None) -> Any:
     return GradMode(True) if function is None else GradMode(True)(function)
 
 
+class InferenceMode(GradMode):
+    """Switches recording off, and makes inference tensors; or neither."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(not mode)
+        self._made: list[bool] = []
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._made.append(inference.on)
+        inference.on = not self.enabled
+
+    def __exit__(self, *error: object) -> None:
+        inference.on = self._made.pop()
+        super().__exit__(*error)
+
+    def _recreate_cm(self) -> InferenceMode:
+        return InferenceMode(not self.enabled)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread makes inference tensors."""
+    return inference.on
+
+
 @overload
 def inference_mode(mode: bool = True) -> GradMode: ...
 @overload
 def inference_mode(mode: F) -> F: ...
 def inference_mode(mode: Any = True) -> Any:
-    """`no_grad` under the name for inference; inference_mode(False) records."""
-    return GradMode(not mode) if isinstance(mode, bool) else GradMode(False)(mode)
+    """Context manager and decorator: nothing is recorded, and new memory is for inference only.
+
+    Outside, RuntimeError where autograd would save a tensor of such memory, or it is to require a
+    gradient; clone() it first. Writing to it is allowed, unlike in torch: a model's cache that was
+    made inside may be used again. inference_mode(False) records, and makes usual tensors.
+    """
+    return InferenceMode(mode) if isinstance(mode, bool) else InferenceMode(True)(mode)

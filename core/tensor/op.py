@@ -12,7 +12,7 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd
+from rushlight.core.tensor import autograd, saving
 from rushlight.core.tensor.storage import Storage
 
 if TYPE_CHECKING:
@@ -272,6 +272,8 @@ class Op:
         edges = [autograd.edge_of(t) for t in inputs]
         out.node = autograd.Node(self, self._context(out, inputs, attrs, needs), edges, saved)
         out.needs_grad = True
+        if saving.active:
+            out.node.nan = saving.gave_nan(out)
 
     def _context(
         self,

@@ -109,7 +109,8 @@ class set_detect_anomaly:  # noqa: N801  torch's name
     """Switch anomaly detection on or off for this thread; as a context manager, until its end.
 
     Backward names the line of forward where an op was recorded whose gradient rule raises, or
-    with `check_nan` gives NaN (RuntimeError). It reads every gradient, so it is slow.
+    with `check_nan` gives NaN (RuntimeError); of a loss that is NaN it names the first op that gave
+    one. It reads every result and gradient, so it is slow, and captured functions run as they are.
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -138,6 +139,17 @@ class detect_anomaly(set_detect_anomaly):  # noqa: N801  torch's name
 
     def __enter__(self) -> None:
         super().__init__(True, self.check_nan)
+
+
+def gave_nan(out: Tensor) -> bool:
+    """Whether an op's result holds NaN, if anomalies are detected."""
+    if not is_anomaly_check_nan_enabled() or out.dtype.kind != "f":
+        return False
+    before, _local.anomaly = _local.anomaly, False  # of what is computed here
+    try:
+        return bool(out.detach().isnan().any())
+    finally:
+        _local.anomaly = before
 
 
 def where() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 from rushlight.core.backends import Device
@@ -12,12 +13,22 @@ from rushlight.core.jit import capture
 _Byte = ctypes.c_char
 
 
+class _Inference(threading.local):
+    """on: this thread makes tensors for inference only (grad_mode.py)."""
+
+    on = False
+
+
+inference = _Inference()
+
+
 class Storage:
     """A buffer on a device, shared by every view of it.
 
     version counts in-place writes: a gradient rule that saved a value compares it.
     history counts in-place writes that autograd recorded: views taken before are out of date.
     moves counts how often a tensor left this storage for another: executables compare it.
+    inference: it was made in `inference_mode`, and autograd takes no tensor of it.
     """
 
     __slots__ = (
@@ -25,6 +36,7 @@ class Storage:
         "buffer",
         "device",
         "history",
+        "inference",
         "moves",
         "nbytes",
         "version",
@@ -38,6 +50,7 @@ class Storage:
         self.version = 0
         self.history = 0
         self.moves = 0
+        self.inference = inference.on
         self._address: int | None = None
         if capture.active:
             capture.storage_made(self)

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.tensor import hooks, saving
 from rushlight.core.tensor.autograd import Node, edge_of, freed
-from rushlight.core.tensor.grad_mode import GradMode, is_grad_enabled
+from rushlight.core.tensor.grad_mode import GradMode, is_grad_enabled, without_autocast
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+class _Running(threading.local):
+    """partial: the running pass is for some tensors only."""
+
+    partial = False
+
+    @contextmanager
+    def going(self, partial: bool) -> Iterator[None]:
+        before, self.partial = self.partial, partial
+        try:
+            yield
+        finally:
+            self.partial = before
+
+
+_running = _Running()
+
+
+def is_partial() -> bool:
+    """Whether this thread's pass does not reach every leaf."""
+    return _running.partial
 
 
 class _Sweep:
@@ -45,7 +69,7 @@ class _Sweep:
         elif self.wanted is None:
             accumulate(edge, grad)
         elif key in self.wanted:
-            self.found[key] = self.found[key] + grad if key in self.found else grad
+            self.found[key] = _sum(self.found[key], grad) if key in self.found else grad
 
     def count(self, roots: Iterable[Node | Tensor | None]) -> None:
         """Find the leaves with hooks, which run when the gradients of all their uses are there."""
@@ -62,7 +86,7 @@ class _Sweep:
     def _to_hooked(self, key: int, grad: Tensor | None) -> None:
         entry = self.hooked[key]
         leaf, have, left = entry
-        have = grad if have is None else have if grad is None else have + grad
+        have = grad if have is None else have if grad is None else _sum(have, grad)
         entry[1:] = have, left - 1
         if left > 1 or have is None:
             return
@@ -137,6 +161,22 @@ class _Sweep:
             self.send(edge, part)
 
 
+def _check_loss(root: Node | Tensor | None) -> None:
+    """RuntimeError for a result that is NaN, with the first op that gave one."""
+    if not getattr(root, "nan", False):
+        return
+    seen: dict[int, Node] = {}
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if getattr(node, "nan", False) and id(node) not in seen:
+            seen[id(node)] = node
+            stack.extend(node.edges)
+    first = min(seen.values(), key=lambda node: node.order)
+    raise RuntimeError(f"backward: the loss is nan; {first.op.name} gave the first nan, and was "
+                       f"recorded here:\n{getattr(first, 'trace', '')}")  # fmt: skip
+
+
 def _check_nan(node: Node, parts: Sequence[Any]) -> None:
     for i, part in enumerate(parts):
         if hasattr(part, "isnan") and bool(part.isnan().any()):
@@ -155,12 +195,17 @@ def accumulate(leaf: Tensor, grad: Tensor) -> None:
             hook(leaf)
 
 
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """The sum of two gradients, of which one may be row-sparse."""
+    return b + a if b.is_sparse and not a.is_sparse else a + b
+
+
 def _add(leaf: Tensor, grad: Tensor) -> None:
     if leaf.grad is None:
         # A copy, since the same gradient may belong to another leaf or be a view of one.
         leaf.grad = grad.clone() if is_grad_enabled() else grad.detach().clone()
-    elif is_grad_enabled():
-        leaf.grad = leaf.grad + grad
+    elif is_grad_enabled() or grad.is_sparse or leaf.grad.is_sparse:
+        leaf.grad = _sum(leaf.grad, grad)
     else:
         leaf.grad.add_(grad)
 
@@ -265,8 +310,11 @@ def _sweep(
     sweep = _Sweep(wanted)
     if len(seeds) != len(tensors):
         raise RuntimeError(f"backward: {len(seeds)} gradients for {len(tensors)} tensors")
-    with GradMode(create_graph):
+    with GradMode(create_graph), without_autocast(), _running.going(wanted is not None):
         given = [_seed(t, seed) for t, seed in zip(tensors, seeds, strict=True)]
+        if saving.is_anomaly_check_nan_enabled():
+            for tensor in tensors:
+                _check_loss(edge_of(tensor))
         if hooks.leaves:
             sweep.count(map(edge_of, tensors))
         for tensor, seed in zip(tensors, given, strict=True):

@@ -35,7 +35,7 @@ from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
 from rushlight.core.tensor.quantizing import quantized
-from rushlight.core.tensor.storage import Storage
+from rushlight.core.tensor.storage import Storage, inference
 
 
 class Tensor(History):
@@ -131,7 +131,7 @@ class Tensor(History):
         if capture.active:
             capture.grad_used(self)
         if value is not None:
-            if not isinstance(value, Tensor):
+            if not isinstance(value, Tensor) and not getattr(value, "is_sparse", False):
                 raise TypeError(f"grad: {type(value).__name__} is neither a Tensor nor None")
             if (value.shape, value.device) != (self.shape, self.device):
                 raise ShapeError(f"grad: {value.shape} on {value.device} does not fit the tensor, "
@@ -142,6 +142,9 @@ class Tensor(History):
         """Set whether `backward` fills in `.grad` of this leaf; returns the tensor."""
         if requires_grad and self.dtype.kind not in "fc":
             raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
+        if requires_grad and self.storage.inference and not inference.on:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside Inference"
+                               "Mode is not allowed; clone() it first")  # fmt: skip
         if self.grad_fn is not None:
             if not requires_grad:
                 self.requires_grad = False  # raises

@@ -103,3 +103,39 @@ def restore(numbers: Mapping[str, Any], own: Any) -> None:
         generator.key, generator.offset = key, offset
     if own is not None and numbers["loader"] is not None:
         own.key, own.offset = numbers["loader"]
+
+
+def state_of(trainer: Any) -> dict[str, Any]:
+    """What a checkpoint keeps of a Trainer."""
+    scheduler, ema = trainer.scheduler, trainer.ema
+    return {
+        "version": 1, "step": trainer.step, "epoch": trainer.epoch, "position": trainer.position,
+        "model": trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict(),
+        "ema": None if ema is None else ema.state_dict(),
+        "scheduler": None if scheduler is None else scheduler.state_dict(),
+        "scaler": trainer.precision.scaler.state_dict(), "metrics": trainer.callback_metrics,
+        "numbers": numbers_of(trainer._loader), "drawn": trainer._drawn,
+        "callbacks": [[type(c).__name__, c.state_dict()] for c in trainer.callbacks],
+    }  # fmt: skip
+
+
+def go_on(trainer: Any, state: Mapping[str, Any], own: Any) -> None:
+    """Let a Trainer go on from `state_of` another; own: the generator of its batches."""
+    trainer.model.load_state_dict(state["model"])
+    trainer.optimizer.load_state_dict(state["optimizer"])
+    for name in ("ema", "scheduler"):
+        part = getattr(trainer, name)
+        if part is not None and state[name] is not None:
+            part.load_state_dict(state[name])
+    if state.get("scaler"):
+        trainer.precision.scaler.load_state_dict(state["scaler"])
+    trainer.step, trainer.epoch = state["step"], state["epoch"]
+    trainer.position, trainer._drawn = state["position"], state["drawn"]
+    trainer.callback_metrics = dict(state["metrics"])
+    waiting = list(state["callbacks"])
+    for callback in trainer.callbacks:
+        kept = next((one for one in waiting if one[0] == type(callback).__name__), None)
+        if kept is not None:
+            waiting.remove(kept)
+            callback.load_state_dict(kept[1])
+    restore(state["numbers"], own)

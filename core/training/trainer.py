@@ -22,9 +22,10 @@ from rushlight.core.optim.lr_scheduler import ReduceLROnPlateau
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.core.training.callbacks import Callback, ProgressBar
-from rushlight.core.training.checkpoint import numbers_of, read, restore, write
+from rushlight.core.training.checkpoint import go_on, numbers_of, read, restore, state_of, write
 from rushlight.core.training.metrics import Metric
 from rushlight.core.training.module import LightningModule, Plain, optimizer_of
+from rushlight.core.training.precision import Precision
 
 # A generator of these asks for the numbers of a tensor, and gets them as a list.
 Reads = Generator[Tensor, Any, Any]
@@ -43,7 +44,9 @@ class Trainer:
     gradients. ema: the decay of an exponential average of the weights, `trainer.ema`, which is
     validated in place of the model. compile: steps are captured (`rl.jit`). report_every: steps
     between two readings of the loss; a loss that is not finite raises FloatingPointError then, with
-    its step. progress: a bar on the terminal.
+    its step. progress: a bar on the terminal. precision: "32-true", or "bf16-mixed" or "16-mixed",
+    with which steps run within `rl.autocast`; "16-mixed" scales the loss (`rl.amp.GradScaler`)
+    and leaves out steps whose gradients are infinite.
 
     `step` and `epoch` count what is done, `steps` is the goal, `callback_metrics` has the values
     that were read last; a callback sets `should_stop`. ValueError for options out of range.
@@ -55,7 +58,7 @@ class Trainer:
         metrics: Mapping[str, Metric] | None = None, callbacks: Sequence[Callback] = (),
         accumulate: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
         ema: float | None = None, compile: bool = True, report_every: int = 10,
-        progress: bool = True,
+        progress: bool = True, precision: str | int = "32-true",
     ) -> None:  # fmt: skip
         for name, value in (("accumulate", accumulate), ("report_every", report_every)):
             if not isinstance(value, int) or value < 1:
@@ -82,7 +85,7 @@ class Trainer:
         if ema is not None:
             how = swa_utils.get_ema_multi_avg_fn(ema)
             self.ema = swa_utils.AveragedModel(model, multi_avg_fn=how)
-        self.report_every = report_every
+        self.report_every, self.precision = report_every, Precision(precision)
         self.callbacks = [*callbacks, *([ProgressBar()] if progress else [])]
         self.step = self.epoch = self.position = 0
         self.steps: int | None = None
@@ -199,7 +202,7 @@ class Trainer:
             loss = self._take(batch, count - 1)
             self.position = count
             if count % self.accumulate == 0:
-                self._update()
+                yield from self._update()
             self._call("on_train_batch_end", loss, batch, count - 1)
             if len(self._losses) >= self.report_every * self.accumulate:
                 yield from self._report()
@@ -211,7 +214,7 @@ class Trainer:
         if stopped:  # a later fit goes on in the middle of the epoch
             return
         if count % self.accumulate:
-            self._update()  # of the batches that are left
+            yield from self._update()  # of the batches that are left
         self.epoch, self.position, self._drawn = self.epoch + 1, 0, None
         if validation is not None:
             yield from self._validation(validation)
@@ -242,13 +245,15 @@ class Trainer:
     def _gradients(self, batch: Any, number: int) -> Any:
         """Backward of one batch: its loss, and what the step logged."""
         self._noted = {}
-        found = self.module.training_step(batch, number)
+        with self.precision.forward(self.model):
+            found = self.module.training_step(batch, number)
         loss = found["loss"] if isinstance(found, Mapping) else found
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             shape = loss.shape if isinstance(loss, Tensor) else type(loss).__name__
             raise ValueError(f"Trainer: the loss of a step is {shape}; it must be a tensor with "
                              "one element")  # fmt: skip
-        (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+        part = loss / self.accumulate if self.accumulate > 1 else loss
+        self.precision.scaler.scale(part).backward()
         noted = {k: v.detach() if isinstance(v, Tensor) else zeros(()) + float(v)
                  for k, v in self._noted.items()}  # fmt: skip
         return loss.detach().reshape(()), noted
@@ -265,13 +270,19 @@ class Trainer:
         kept: Tensor = loss
         return kept
 
-    def _update(self) -> None:
+    def _update(self) -> Reads:
+        scaler, infinite = self.precision.scaler, 0.0
+        scaler.unscale_(self.optimizer)
         params = [p for g in self.optimizer.param_groups for p in g["params"]]
         if self.clip_value is not None:
             clip_grad_value_(params, self.clip_value)
         if self.clip_norm is not None:
             clip_grad_norm_(params, self.clip_norm)
-        self.optimizer.step()
+        if scaler.is_enabled():
+            infinite = yield scaler.found_inf(self.optimizer)
+            scaler.update()
+        if not infinite:
+            self.optimizer.step()
         self.step += 1
         if self.ema is not None:
             self.ema.update_parameters(self.model)
@@ -324,7 +335,7 @@ class Trainer:
         for metric in self.metrics.values():
             metric.reset()
         try:
-            with autograd.no_grad():
+            with autograd.no_grad(), self.precision.forward(self.model):
                 for number, batch in enumerate(batches):
                     self._noted, count = {}, count + 1
                     found = module.validation_step(self._placed(batch), number)
@@ -368,33 +379,9 @@ class Trainer:
         The file replaces an older one when it is complete. OSError if it cannot be written; the
         older one stays. Random numbers are those of rl; Python's and NumPy's are not kept.
         """
-        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
-        write(Path(path), {
-            "version": 1, "step": self.step, "epoch": self.epoch, "position": self.position,
-            "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-            "ema": None if self.ema is None else self.ema.state_dict(),
-            "scheduler": scheduler, "metrics": self.callback_metrics,
-            "numbers": numbers_of(self._loader), "drawn": self._drawn,
-            "callbacks": [[type(c).__name__, c.state_dict()] for c in self.callbacks],
-        })  # fmt: skip
+        write(Path(path), state_of(self))
 
     def load_checkpoint(self, path: str | os.PathLike[str], train: Any = None) -> None:
         """Go on from a file of `save_checkpoint`. FormatError for another file, LoadError where
         names or shapes do not fit."""
-        state = read(Path(path))
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.ema is not None and state["ema"] is not None:
-            self.ema.load_state_dict(state["ema"])
-        if self.scheduler is not None and state["scheduler"] is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
-        self.step, self.epoch = state["step"], state["epoch"]
-        self.position, self._drawn = state["position"], state["drawn"]
-        self.callback_metrics = dict(state["metrics"])
-        waiting = list(state["callbacks"])
-        for callback in self.callbacks:
-            kept = next((one for one in waiting if one[0] == type(callback).__name__), None)
-            if kept is not None:
-                waiting.remove(kept)
-                callback.load_state_dict(kept[1])
-        restore(state["numbers"], getattr(train, "generator", None))
+        go_on(self, read(Path(path)), getattr(train, "generator", None))

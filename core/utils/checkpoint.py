@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from rushlight.core.autograd.function import Function
 from rushlight.core.backends import generator_states, restore_generators
 from rushlight.core.jit import capture
-from rushlight.core.tensor.grad_mode import enable_grad, is_grad_enabled
+from rushlight.core.tensor import sweep
+from rushlight.core.tensor.grad_mode import autocast_of, enable_grad, is_grad_enabled, mode
 from rushlight.core.tensor.saving import saved_tensors_hooks
 from rushlight.core.tensor.tensor import Tensor
 
@@ -37,6 +40,7 @@ class _Frame:
         self.run, self.early_stop = run, early_stop
         self.holders: list[weakref.ref[_Holder]] = []
         self.states = generator_states() if preserve else []
+        self.dtypes = mode.dtypes
 
     def pack(self, x: Tensor) -> _Holder:
         holder = _Holder()
@@ -71,13 +75,52 @@ class _Frame:
         now = generator_states()
         restore_generators(self.states)
         try:
-            with enable_grad(), saved_tensors_hooks(pack, lambda x: x):
+            with enable_grad(), autocast_of(self.dtypes), saved_tensors_hooks(pack, lambda x: x):
                 self.run()
         except _Done:
             pass
         finally:
             if self.states:
                 restore_generators(now)
+
+
+class _Again(Function):
+    """A call without a graph; backward runs it with one, and goes through that at once."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        """What `run` gives."""
+        ctx.run, ctx.args, ctx.dtypes = run, args, mode.dtypes
+        ctx.states = generator_states() if preserve else []
+        ctx.save_for_backward(*(a if isinstance(a, Tensor) else None for a in args))
+        return run(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradients of the arguments; those of others are added to their .grad."""
+        if sweep.is_partial():
+            raise RuntimeError(
+                "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
+                "`inputs` parameter to .backward(); set use_reentrant=False"
+            )
+        given = [a if s is None else s.detach().requires_grad_(a.requires_grad)
+                 for a, s in zip(ctx.args, ctx.saved_tensors, strict=True)]  # fmt: skip
+        now = generator_states()
+        restore_generators(ctx.states)
+        try:
+            with enable_grad(), autocast_of(ctx.dtypes):
+                out = ctx.run(*given)
+        finally:
+            if ctx.states:
+                restore_generators(now)
+        outs = out if isinstance(out, tuple) else (out,)
+        due = [(o, g) for o, g in zip(outs, grads, strict=True)
+               if isinstance(o, Tensor) and o.requires_grad]  # fmt: skip
+        if not due:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not "
+                               "necessary")  # fmt: skip
+        sweep.backward([o for o, _ in due], [g for _, g in due])
+        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in given)
 
 
 def checkpoint(
@@ -92,11 +135,22 @@ def checkpoint(
 
     preserve_rng_state: the second run draws the same random numbers. context_fn: gives the context
     managers of the first and of the second run. early_stop: the second run ends where all saved
-    values are there. use_reentrant: both values run the same code, torch's variant for False.
-    CheckpointError where the second run saves other tensors than the first.
+    values are there. CheckpointError where the second run saves other tensors than the first.
+
+    use_reentrant: False, which None means here, or True for torch's older way: it keeps no graph
+    where no argument needs a gradient (a warning), takes no keyword arguments, and backward fills
+    .grad only (RuntimeError within `rl.autograd.grad`).
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check {determinism_check!r}; supported: default, none")
+    if use_reentrant:
+        if kwargs:
+            raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}; "
+                             "use_reentrant=False takes them")  # fmt: skip
+        if is_grad_enabled() and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None",
+                          stacklevel=2)  # fmt: skip
+        return _Again.apply(function, preserve_rng_state, *args)
     first, second = context_fn()
     if not is_grad_enabled():
         with first:

@@ -5,14 +5,8 @@ Hugging Face's library as they are. `transforms` change batches of images at ran
 """
 
 from rushlight.models.datasets import transforms
-from rushlight.models.datasets.images import (
-    CIFAR10,
-    CIFAR100,
-    MNIST,
-    FashionMNIST,
-    ImageFolder,
-    read_idx,
-)
+from rushlight.models.datasets.cifar import CIFAR10, CIFAR100
+from rushlight.models.datasets.images import MNIST, FashionMNIST, ImageFolder, read_idx
 from rushlight.models.datasets.tables import Rows, Table, arrays, read_csv, read_jsonl, read_table
 from rushlight.models.datasets.text import text_blocks
 

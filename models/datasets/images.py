@@ -1,4 +1,4 @@
-"""Datasets of images with classes: MNIST's idx files, CIFAR's, and folders."""
+"""Datasets of images with classes: MNIST's idx files, and folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rushlight.core.basis.dtype import int64
 from rushlight.core.basis.errors import FormatError
@@ -66,7 +65,7 @@ def read_idx(path: Place) -> Tensor:
     return tensor(array.astype(array.dtype.newbyteorder("=")))
 
 
-class _Classified(Dataset[Any]):
+class Classified(Dataset[Any]):
     """Images (n, channels, height, width) uint8 with classes; samples are float32 in [0, 1].
 
     transform and target_transform are called with an image and a class.
@@ -104,7 +103,7 @@ class _Classified(Dataset[Any]):
                 for image, target in pairs]  # fmt: skip
 
 
-class MNIST(_Classified):
+class MNIST(Classified):
     """Images of digits from a folder with the idx files of MNIST's names, plain or .gz.
 
     Samples: (float32 (1, height, width) in [0, 1], class int64). train: the 60,000, else the
@@ -142,46 +141,6 @@ def _found(root: Path, name: str) -> Path:
             if (place / one).is_file():
                 return place / one
     raise FileNotFoundError(f"{root} has neither {name} nor {name}.gz")
-
-
-class CIFAR10(_Classified):
-    """Small photographs of ten kinds, from the binary version's folder (cifar-10-batches-bin).
-
-    Samples: (float32 (3, 32, 32) in [0, 1], class int64). FormatError for a damaged file.
-    """
-
-    classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
-               "truck"]  # fmt: skip
-    _folder, _labels = "cifar-10-batches-bin", 1
-    _files = (tuple(f"data_batch_{n}.bin" for n in range(1, 6)), ("test_batch.bin",))
-
-    def __init__(
-        self, root: Place, train: bool = True, transform: Change | None = None,
-        target_transform: Change | None = None,
-    ) -> None:  # fmt: skip
-        place = Path(root)
-        place = place / self._folder if (place / self._folder).is_dir() else place
-        row, parts = self._labels + 3072, []
-        for name in self._files[0 if train else 1]:
-            if not (place / name).is_file():
-                raise FileNotFoundError(f"{place} has no {name}; the binary version of CIFAR is "
-                                        "read, not that for Python")  # fmt: skip
-            content = np.fromfile(place / name, np.uint8, count=_LARGEST)
-            if not content.size or content.size % row:
-                raise FormatError(f"{place / name} has {content.size} bytes, no multiple of {row}")
-            parts.append(content.reshape(-1, row))
-        rows: npt.NDArray[Any] = np.concatenate(parts)
-        images = tensor(rows[:, self._labels :].reshape(-1, 3, 32, 32).copy())
-        labels = tensor(rows[:, self._labels - 1].astype(np.int64))
-        super().__init__(images, labels, transform, target_transform)
-
-
-class CIFAR100(CIFAR10):
-    """Small photographs of a hundred kinds: see `CIFAR10`. The folder is cifar-100-binary."""
-
-    classes = [str(n) for n in range(100)]
-    _folder, _labels = "cifar-100-binary", 2
-    _files = (("train.bin",), ("test.bin",))
 
 
 class ImageFolder(Dataset[Any]):

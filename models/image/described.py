@@ -35,11 +35,13 @@ KINDS: dict[str, Processor] = {
     "Segformer": Processor(size=(512, 512), mean=IMAGENET[0], std=IMAGENET[1]),
     "DPT": Processor(size=(384, 384), filter="bicubic", mean=HALF[0], std=HALF[1]),
     "OwlViT": Processor(size=(768, 768), filter="bicubic", mean=CLIP[0], std=CLIP[1]),
+    "Owlv2": Processor(size=(960, 960), mean=CLIP[0], std=CLIP[1], squared=True),
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
     "Yolo": Processor(longest=640, letterbox=32),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
+    "Sam2": Processor(size=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
 }  # fmt: skip
 # The shorter side, not both, where their file gives one number.
 _SHORTEST = (
@@ -109,7 +111,7 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
     if "do_flip_channel_order" in v:
         p = replace(p, flip=bool(v["do_flip_channel_order"]))
     if v.get("do_pad") is False:
-        p = replace(p, pad=None)
+        p = replace(p, pad=None, squared=False)
     elif isinstance(v.get("pad_size"), dict):
         p = replace(p, pad=said.pair(v["pad_size"], "pad_size"))
     return p
@@ -118,7 +120,7 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
 def _special(p: Processor) -> tuple[bool, ...]:
     """The steps that only some kinds of processors have."""
     return (p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None,
-            p.letterbox > 0)  # fmt: skip
+            p.letterbox > 0, p.squared)  # fmt: skip
 
 
 def as_file(p: Processor) -> dict[str, Any]:

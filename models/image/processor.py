@@ -13,7 +13,7 @@ from rushlight.core.backends import Device
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.files import Pixels
-from rushlight.models.image.resize import fitted, resize
+from rushlight.models.image.resize import fitted, resize, smoothed
 
 Floats = npt.NDArray[np.float32]
 _GREY = 114 / 255  # of YOLO's letterbox
@@ -48,6 +48,7 @@ class Processor:
     floats: bool = False  # resized after it is scaled
     twice: bool = False  # the deviation is divided out once more
     letterbox: int = 0
+    squared: bool = False  # filled up to a square with black, then resized as scikit-image does
     rounded: bool = False  # the middle's offset is rounded, not cut, as in torchvision
 
     def __call__(self, images: Sequence[Pixels], device: Device | str = "cpu") -> Tensor:
@@ -65,17 +66,20 @@ class Processor:
     def one(self, image: Pixels) -> Floats:
         """Normalized pixels (3, height, width) of one image."""
         x: npt.NDArray[Any] = image
-        if self.floats:
+        if self.floats or self.squared:
             x = x.astype(np.float32) * np.float32(self.scale)
         target = self.target(*image.shape[:2])
-        if self.crop_share is not None and self.shortest is not None:
+        if self.squared and self.size is not None:
+            below, right = (max(x.shape[:2]) - n for n in x.shape[:2])
+            x = smoothed(np.pad(x, ((0, below), (0, right), (0, 0))), self.size)
+        elif self.crop_share is not None and self.shortest is not None:
             x = self._shared(x, self.shortest, self.crop_share)
         elif target is not None and target != image.shape[:2]:
             x = resize(x, target, self.filter)
         if self.crop is not None:
             x = cropped(x, self.crop, self.rounded)
         values = x.astype(np.float32)
-        if not self.floats:
+        if not self.floats and not self.squared:
             values = values * np.float32(self.scale)
         values -= np.float32(self.offset)
         if self.mean is not None and self.std is not None:
@@ -95,6 +99,8 @@ class Processor:
 
     def place(self, height: int, width: int) -> tuple[float, float, float, float]:
         """Where an image of this size lies in its pixels: left, top, width and height as shares."""
+        if self.squared:
+            return 0.0, 0.0, width / max(height, width), height / max(height, width)
         if not self.letterbox:
             return 0.0, 0.0, 1.0, 1.0
         inner = self.target(height, width) or (height, width)

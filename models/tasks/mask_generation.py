@@ -101,17 +101,16 @@ def _rows(value: Any, width: int, name: str) -> Array:
     return found
 
 
-def _seen(model: Any, image: Pixels) -> Tensor:
-    """The map of an image, which the model keeps for the next prompts of it."""
+def _seen(model: Any, image: Pixels) -> Any:
+    """The maps of an image, which the model keeps for the next prompts of it."""
     said = hashlib.blake2b(image.tobytes(), digest_size=16).digest()
     key = said, image.shape, model.device, model.dtype
     kept = getattr(model, "kept_image", None)
     if kept is None or kept[0] != key:
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
-            model.kept_image = key, model.encode_image(given)
-    found: Tensor = model.kept_image[1]
-    return found
+            model.kept_image = key, model.maps(given)
+    return model.kept_image[1]
 
 
 def _asked(model: Any, image: Pixels, one: Mapping[str, Array]) -> dict[str, Tensor]:
@@ -139,7 +138,7 @@ def _inner(model: Any, image: Pixels) -> tuple[int, int]:
 
 
 def _answer(
-    model: Any, seen: Tensor, image: Pixels, one: Mapping[str, Array], every: bool
+    model: Any, seen: Any, image: Pixels, one: Mapping[str, Array], every: bool
 ) -> Generator[Any, Any, list[dict[str, Any]]]:
     with no_grad():
         masks, scores = model.masks(seen, **_asked(model, image, one))
@@ -160,8 +159,10 @@ def _grown(model: Any, image: Pixels, logits: Tensor) -> Generator[Any, Any, Arr
     """The mask (height, width) uint8 of logits (1, 1, h, w), in the image's own pixels."""
     tall, wide = _inner(model, image)
     with no_grad():
-        large = interpolate(logits.float(), size=model.image_size, mode="bilinear")
-        large = interpolate(large[:, :, :tall, :wide], size=image.shape[:2], mode="bilinear")
+        large = logits.float()
+        if model.processor.longest is not None:  # what the image is filled up with is cut off
+            large = interpolate(large, size=model.image_size, mode="bilinear")[:, :, :tall, :wide]
+        large = interpolate(large, size=image.shape[:2], mode="bilinear")
     values = np.asarray((yield large[0, 0].readback()))
     return np.where(values > 0, 255, 0).astype(np.uint8)
 
@@ -175,7 +176,7 @@ def _around(mask: Array) -> dict[str, float]:
 
 
 def _everything(
-    model: Any, seen: Tensor, image: Pixels, options: Mapping[str, Any]
+    model: Any, seen: Any, image: Pixels, options: Mapping[str, Any]
 ) -> Generator[Any, Any, list[dict[str, Any]]]:
     """The masks of a grid of points that are sure, stable and apart, the best first."""
     side = options["grid"]

@@ -31,7 +31,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             logits, boxes = model.ground(given, texts)
             both = scored(logits[0].float().sigmoid(), boxes[0])
         values = np.asarray((yield both.readback()))
-        found.append(objects(values, image.shape, labels, options))
+        place = model.processor.place(*image.shape[:2])
+        found.append(objects(values, image.shape, labels, options, place=place))
         yield Progress("detect", len(found), len(pixels))
     return found if isinstance(images, list | tuple) else found[0]
 

@@ -297,9 +297,10 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     ):
         needed = ["config.json"]
     pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))  # of Marian's own files
-    if not gguf and not found and (pieces or any(folder.glob("*.bin"))):
+    alone = not (folder / "config.json").is_file() and any(folder.glob("*.pth"))
+    if not gguf and not found and (pieces or alone or any(folder.glob("*.bin"))):
         weights = [weights_in(folder)]
-        needed = [] if pieces else needed
+        needed = [] if pieces or alone else needed  # a tensor tells the family
     missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(

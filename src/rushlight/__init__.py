@@ -85,6 +85,12 @@ from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
+from rushlight.core.ops.autocast import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_enabled,
+)
 from rushlight.core.ops.common import promoted as result_type
 from rushlight.core.settings import *  # noqa: F403
 from rushlight.core.settings import __all__ as _settings
@@ -97,6 +103,7 @@ from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
@@ -118,7 +125,7 @@ for _module in (
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
-for _module in (adapters, backends, cuda, datasets, mps, random, tuning):  # noqa: F405
+for _module in (adapters, amp, backends, cuda, datasets, mps, random, tuning):  # noqa: F405
     _sys.modules[f"rushlight.{_module.__name__.rpartition('.')[2]}"] = _module
 for _name in ("cudnn", "mkl", "mkldnn", "openmp"):  # `import rushlight.backends.cudnn as cudnn`
     _sys.modules[f"rushlight.backends.{_name}"] = getattr(backends, _name)  # noqa: F405
@@ -129,18 +136,20 @@ newaxis = None
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
     "LightningModule", "LoadError", "Size", "Tensor", "Trainer", "adapters", "array_api",
-    "as_tensor", "asarray", "audio", "autograd", "bfloat16", "bool", "can_cast", "cdouble",
-    "cfloat", "compile", "complex128", "complex64", "datasets", "debug", "device", "device_async",
-    "devices", "distributions", "double", "dtype", "e", "enable_grad", "errors", "fft", "finfo",
-    "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack",
-    "from_numpy", "frombuffer", "func", "get_default_device", "get_default_dtype",
-    "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "image", "inf",
-    "inference_mode", "int", "int16", "int32", "int64", "int8", "is_grad_enabled", "jit",
-    "linalg", "linear_mode", "load", "long", "models", "nan", "nn", "no_grad", "optim", "pi",
-    "pipeline", "profile", "promote_types", "quantize", "result_type", "save", "save_gguf",
-    "set_default_device", "set_default_dtype", "set_executable_memory", "set_grad_enabled",
-    "set_linear_mode", "set_num_threads", "set_printoptions", "short", "special", "tensor",
-    "training", "tune", "tune_async", "tuning", "uint32", "uint8", "utils", "vmap",
+    "as_tensor", "asarray", "audio", "autocast", "autograd", "bfloat16", "bool", "can_cast",
+    "cdouble", "cfloat", "clear_autocast_cache", "compile", "complex128", "complex64", "datasets",
+    "debug", "device", "device_async", "devices", "distributions", "double", "dtype", "e",
+    "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
+    "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
+    "get_autocast_dtype", "get_default_device", "get_default_dtype", "get_linear_mode",
+    "get_num_threads", "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int",
+    "int16", "int32", "int64", "int8", "is_autocast_enabled", "is_grad_enabled",
+    "is_inference_mode_enabled", "jit", "linalg", "linear_mode", "load", "long", "models", "nan",
+    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
+    "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
+    "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
+    "set_printoptions", "short", "special", "tensor", "training", "tune", "tune_async", "tuning",
+    "uint32", "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip

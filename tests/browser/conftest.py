@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -533,6 +535,51 @@ def pages(browser: Any) -> Iterator[Pages]:
     opened = Pages(browser)
     yield opened
     assert opened.close() == []
+
+
+@pytest.fixture(scope="session")
+def tiny_vision() -> ModuleType:
+    """The module of tiny image models."""
+    spec = importlib.util.spec_from_file_location("tiny_vision", HERE / "tiny_vision.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def filmed(
+    launch: Callable[[list[str]], Any], flags: list[str], tmp_path: Path
+) -> Iterator[Callable[[Any], Pages]]:
+    """Opens pages in a browser whose camera shows a picture (height, width, 3) of even sides."""
+    opened: list[tuple[Any, Pages]] = []
+
+    def start(picture: Any) -> Pages:
+        film = tmp_path / "film.y4m"
+        film.write_bytes(_film(picture))
+        camera = ["--use-fake-device-for-media-stream", f"--use-file-for-fake-video-capture={film}"]
+        browser = launch([*flags, *camera])
+        opened.append((browser, Pages(browser)))
+        return opened[-1][1]
+
+    yield start
+    for browser, found in opened:
+        complaints = found.close()
+        browser.close()
+        assert complaints == []
+
+
+def _film(picture: Any) -> bytes:
+    """Two frames of YUV4MPEG2 that show a picture (ITU-R BT.601, halved chroma)."""
+    height, width = picture.shape[:2]
+    rgb = picture.astype(np.float64) @ np.array(
+        [[65.481, -37.797, 112.0], [128.553, -74.203, -93.786], [24.966, 112.0, -18.214]]
+    ) / 255 + [16, 128, 128]  # fmt: skip
+    luma, *chroma = np.moveaxis(rgb, 2, 0)
+    halves = [c.reshape(height // 2, 2, width // 2, 2).mean((1, 3)) for c in chroma]
+    frame = b"".join(p.round().astype(np.uint8).tobytes() for p in (luma, *halves))
+    head = f"YUV4MPEG2 W{width} H{height} F20:1 Ip A1:1 C420jpeg\n".encode()
+    return head + 2 * (b"FRAME\n" + frame)
 
 
 _NAMELESS = """() => [...document.querySelectorAll("button, input, select, textarea, a")]

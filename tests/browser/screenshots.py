@@ -2,8 +2,8 @@
 
     python tests/browser/screenshots.py [FOLDER]
 
-Writes PNG files into FOLDER (docs/screenshots), with MiniLM, SmolLM2, Bergamot, Whisper and U2-Net
-in the tab. The pages are those of the site's own list. `pictures` in a page's test,
+Writes PNG files into FOLDER (docs/screenshots), with MiniLM, SmolLM2, Bergamot, Whisper, U2-Net
+and MobileNet in the tab. The pages are those of the site's own list. `pictures` in a page's test,
 test_NAME_page.py, brings the page to its states and keeps them; of a page without it there are
 two, as it opens: on a desktop, and dark on a phone.
 """
@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from PIL import Image
@@ -35,8 +36,17 @@ DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 MODELS = (
     "all-minilm-l6-v2", "smollm2-135m-instruct", "bergamot-en-pt", "bergamot-pt-en",
-    "whisper-tiny.en", "u2netp",
+    "whisper-tiny.en", "u2netp", "mobilenet-v2",
 )  # fmt: skip
+
+
+def load(path: Path) -> ModuleType:
+    """A module of the tests by its file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Studio:
@@ -52,6 +62,10 @@ class Studio:
         page: Page = self.browser.new_context(**{**chosen, **options}).new_page()
         page.goto(f"{self.url}{place}")
         return page
+
+    def module(self, name: str) -> ModuleType:
+        """A helper of the browser's tests."""
+        return load(HERE / f"{name}.py")
 
     def rest(self, page: Page, *, show: str | None = None) -> None:
         """Take pointer and focus away, and scroll to the top or to an element."""
@@ -77,10 +91,7 @@ class Studio:
 def pictures_of(name: str, place: str) -> Callable[[Studio], None]:
     """What takes the pictures of a page: a function of its test, or the plain one."""
     for path in HERE.rglob(f"test_{name}_page.py"):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = load(path)
         if hasattr(module, "pictures"):
             found: Callable[[Studio], None] = module.pictures
             return found

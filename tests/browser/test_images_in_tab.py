@@ -1,4 +1,7 @@
-"""Images in a page: ImageData to classes and to a mask, with the weights of the command line."""
+"""Images in a page: ImageData to classes and to a mask, with the weights of the command line.
+
+Those of the classes are torchvision's file as it is, which says itself what it holds.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from rushlight.core.io.hub.names import resolve
 from rushlight.site.builder.build import build
 
 CLASSES, CUT = "mobilenet-v2", "u2netp"
-RUN = """async ([width, height, classes, cut]) => {
+RUN = """async ([width, height, classes, cut, file]) => {
   const { createRushlight } = await import("/rushlight/client.js");
   const rl = await createRushlight();
   const image = new ImageData(width, height);
@@ -27,12 +30,18 @@ RUN = """async ([width, height, classes, cut]) => {
   let error = "";
   try { await see(3); } catch (caught) { error = caught.message; }
   await see.model.dispose();
+  const address = `/models/${classes}/${file}`;
+  const held = new File([await (await fetch(address)).blob()], file);
+  const alone = [await rl.describe(address), await rl.describe([held])];
+  const again = await rl.pipeline("image-classification", [held], { topK: 2 });
+  const local = await again(image);
+  await again.model.dispose();
   const pipe = await rl.pipeline("background-removal", `/models/${cut}/`);
   const found = await pipe(image);
   await pipe.model.dispose();
   return {
-    one, both, error, width: found.width, height: found.height, mask: [...found.mask],
-    pixels: [...image.data],
+    one, both, error, alone, local, name: again.model.name, width: found.width,
+    height: found.height, mask: [...found.mask], pixels: [...image.data],
   };
 }"""
 
@@ -40,20 +49,22 @@ RUN = """async ([width, height, classes, cut]) => {
 def test_a_picture_is_classified_and_cut_out_in_a_page(
     pages: Any, serve: Any, tmp_path: Path
 ) -> None:
-    # A page takes folders with config.json, which torchvision's file lacks: saving makes one.
-    saved = tmp_path / CLASSES
-    rl.models.load(CLASSES).save_pretrained(saved)
-    build(tmp_path / "site", [(CLASSES, saved), (CUT, resolve(CUT))])
+    folder = resolve(CLASSES)
+    (file,) = (path for path in folder.iterdir() if path.suffix == ".pth")
+    build(tmp_path / "site", [(CLASSES, folder), (CUT, resolve(CUT))])
     place = serve(tmp_path / "site")
     page = pages.open(f"{place.url}rushlight/NOTICE.txt")
-    told = page.evaluate(RUN, [60, 40, CLASSES, CUT])
+    told = page.evaluate(RUN, [60, 40, CLASSES, CUT, file.name])
     image = np.array(told["pixels"], np.uint8).reshape(40, 60, 4)
     native = rl.pipeline("image-classification", CLASSES)(image, top_k=2)
     assert [row["label"] for row in told["one"]] == [row["label"] for row in native]
-    for found in (told["one"], *told["both"]):
+    for found in (told["one"], *told["both"], told["local"]):
         np.testing.assert_allclose(
             [row["score"] for row in found], [row["score"] for row in native], rtol=1e-3
         )
+    size = file.stat().st_size
+    assert [(row["name"], row["bytes"]) for row in told["alone"]] == [(file.stem, size)] * 2
+    assert told["name"] == file.stem
     assert "an image or a list of images" in told["error"]
     mask = rl.pipeline("background-removal", CUT)(image)["mask"]
     assert (told["width"], told["height"]) == (60, 40) == mask.shape[::-1]

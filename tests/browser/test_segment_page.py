@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 from pathlib import Path
@@ -14,18 +13,16 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.hub.names import resolve
-from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.site.builder.build import build
 
 CUT = "u2netp"
-MODELS = Path(__file__).parents[1] / "models"
 PIXELS = """(id) => {
   const canvas = document.getElementById(id);
   const seen = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return [seen.width, seen.height, [...seen.data]];
 }"""
 SAMPLE = """async () => {
-  const { sample } = await import("./picture.js");
+  const { sample } = await import("../shared/opening/picture.js");
   const seen = sample();
   return [seen.width, seen.height, [...seen.data]];
 }"""
@@ -119,22 +116,10 @@ def test_a_picture_is_cut_out(pages: Any, serve: Any, cutters: Path, tmp_path: P
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def _sam(folder: Path) -> Any:
-    """A tiny Segment Anything of the table of image families, saved in a folder."""
-    spec = importlib.util.spec_from_file_location("vision_rows", MODELS / "vision.py")
-    assert spec is not None and spec.loader is not None
-    vision = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(vision)
-    told = open_tables(MODELS / "data" / "vision" / "sam.safetensors")[0][1].metadata
-    names = vision.names_of(told["names"])
-    tensors = {n: rl.tensor(vision.values_of(n, tuple(shape))) for n, shape in names.items()}
-    model = rl.models.assemble({"config.json": told["config"].encode()}, tensors)
-    model.save_pretrained(folder)
-    return model
-
-
-def test_points_make_masks(pages: Any, serve: Any, cutters: Path, tmp_path: Path) -> None:
-    model = _sam(tmp_path / "sam")
+def test_points_make_masks(
+    pages: Any, serve: Any, cutters: Path, tiny_vision: Any, tmp_path: Path
+) -> None:
+    model = tiny_vision.save("sam", tmp_path / "sam")
     place = serve(cutters)
     page = pages.open(f"{place.url}segment/?device=cpu")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")

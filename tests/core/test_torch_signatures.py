@@ -22,8 +22,7 @@ REFUSED = {
                       "conv_tbc": "undocumented", "native_channel_shuffle": "undocumented"},
     "nn.utils": {"convert_conv": "there is one memory format"},
     "nn.utils.rnn": {"copy_method_params": "of torch's own module"},
-    "optim": {"SparseAdam": "there are no sparse gradients",
-              "swap_in_optimizer_params_and_state": "undocumented"},
+    "optim": {"swap_in_optimizer_params_and_state": "undocumented"},
 }  # fmt: skip
 FIRST = ("input", "self", "x")  # one argument under three names: see core/functional/calling.py
 

@@ -112,8 +112,9 @@ def _picture() -> Array:
     return np.random.default_rng(2).integers(0, 256, (30, 44, 3), np.uint8)
 
 
-def test_masks_of_prompts(vision: ModuleType, seen: ModuleType, device: str) -> None:
-    model = seen.tiny("sam", vision, device)
+@pytest.mark.parametrize("name", ["sam", "sam2"])
+def test_masks_of_prompts(name: str, vision: ModuleType, seen: ModuleType, device: str) -> None:
+    model = seen.tiny(name, vision, device)
     pipe = rl.pipeline("mask-generation", model)
     image = _picture()
     (one,) = pipe(image, points=[[20, 10]])
@@ -134,7 +135,7 @@ def test_masks_of_prompts(vision: ModuleType, seen: ModuleType, device: str) -> 
     given = model.processor([image], device)
     tall, wide = model.processor.target(30, 44)
     with rl.no_grad():
-        embedded = model.encode_image(given)
+        embedded = model.maps(given)
         masks, scores = model.masks(
             embedded, rl.tensor([[[20.0 * wide / 44, 10.0 * tall / 30]]], device=device),
             rl.tensor([[1]], device=device),
@@ -186,9 +187,12 @@ def test_classes_of_pixels(vision: ModuleType, seen: ModuleType, device: str) ->
         rl.pipeline("image-segmentation", model)(_picture(), least=2.0)
 
 
-def test_objects_that_texts_name(vision: ModuleType, seen: ModuleType, device: str) -> None:
+@pytest.mark.parametrize("name", ["owlvit", "owlv2"])
+def test_objects_that_texts_name(
+    name: str, vision: ModuleType, seen: ModuleType, device: str
+) -> None:
     tokenizer = {"tokenizer.json": json.dumps(seen.TOKENIZER).encode()}
-    model = seen.tiny("owlvit", vision, device, **tokenizer)
+    model = seen.tiny(name, vision, device, **tokenizer)
     pipe = rl.pipeline("zero-shot-object-detection", model)
     image = _picture()
     found = pipe(image, candidate_labels=["cat", "a dog"], threshold=0.0)
@@ -196,6 +200,9 @@ def test_objects_that_texts_name(vision: ModuleType, seen: ModuleType, device: s
     assert [row["score"] for row in found] == sorted((r["score"] for r in found), reverse=True)
     box = found[0]["box"]
     assert 0 <= box["xmin"] <= box["xmax"] <= 44 and 0 <= box["ymin"] <= box["ymax"] <= 30
+    # OWLv2 sees a square, of which the image is the upper part.
+    share = model.processor.place(30, 44)[2:]
+    assert share == ((1.0, 30 / 44) if name == "owlv2" else (1.0, 1.0))
     # A label's score does not depend on the others.
     alone = pipe(image, candidate_labels=["cat"], threshold=0.0)
     best = max(row["score"] for row in alone)

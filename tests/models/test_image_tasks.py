@@ -193,6 +193,21 @@ def test_the_command_says_what_it_sees(
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("name", "width"), [("hiera", 32), ("deit3-timm", 48)])
+def test_a_picture_of_another_size_is_classified(
+    name: str, width: int, vision: ModuleType, device: str
+) -> None:
+    model = tiny(name, vision, device)
+    image = np.random.default_rng(2).integers(0, 255, (50, 30, 3)).astype(np.uint8)
+    found = rl.pipeline("image-classification", model)(image, top_k=5)
+    with rl.no_grad():
+        wanted = model(model.processor([image], device)).softmax(-1).cpu().numpy()[0]
+    shown = {row["label"]: row["score"] for row in found}
+    assert shown == pytest.approx(dict(zip(model.labels, wanted.tolist(), strict=True)), rel=1e-3)
+    vector = rl.pipeline("image-feature-extraction", model)(image)
+    assert np.asarray(vector).shape == (width,)
+
+
 def test_objects_are_in_the_images_pixels(vision: ModuleType) -> None:
     model = tiny("yolos-small", vision)
     pipe = rl.pipeline("object-detection", model, threshold=0.0)

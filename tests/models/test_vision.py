@@ -70,14 +70,16 @@ def test_logits_and_features_agree(name: str) -> None:
     if getattr(m.config, "task", "classify") != "classify":
         _places_agree(m, golden, pixels)
         return
-    if name.startswith("sam"):
+    if name.startswith(("sam", "mobile_sam")):
         _masks_agree(m, golden, pixels)
         return
-    if name.startswith("owlvit"):
+    if name.startswith("owl"):
         with rl.no_grad():
             logits, boxes = m.ground(rl.tensor(pixels), m.encode_text(rl.tensor(table.ids_of())))
         close(logits.numpy(), golden["out"].numpy())
         close(boxes.numpy(), golden["boxes"].numpy())
+        if "objectness" in golden:
+            close(run(m, "objectness", pixels), golden["objectness"].numpy())
         return
     if "texts" in golden:
         ids = rl.tensor(table.ids_of())
@@ -123,7 +125,7 @@ def _masks_agree(m: Any, golden: Any, pixels: npt.NDArray[np.float32]) -> None:
     points = {n: given[n] for n in ("points", "labels")}
     boxes = {"boxes": given["boxes"]}
     with rl.no_grad():
-        seen = m.encode_image(rl.tensor(pixels[:1]))
+        seen = m.maps(rl.tensor(pixels[:1]))
         for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
             masks, scores = m.masks(seen, **prompt)
             close(masks.numpy(), golden[f"masks:{name}"].numpy())
@@ -152,6 +154,28 @@ def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
         assert again.processor == m.processor and again.labels == m.labels
         pixels = table.pixels_of(table.ROWS[name][3])
         np.testing.assert_array_equal(run(again, "forward", pixels), run(m, "forward", pixels))
+
+
+@pytest.mark.parametrize(("name", "changes", "words"), [
+    ("vit-timm", {"architecture": "vit_base_patch16_rope_224"}, "a kind of ViT that is not"),
+    ("vit-timm", {"global_pool": "map"}, "global_pool 'map' is not supp.*: token, avg"),
+    ("vit-mean-timm", {"global_pool": "token"}, "global_pool 'token' is not supported; supp.* avg"),
+    ("vit-timm", {"model_args": {"act_layer": "silu"}}, "act_layer 'silu' is not supported"),
+    ("vit-timm", {"pretrained_cfg": 3}, "timm's 'vit_tiny_patch16_224' has no such values"),
+    ("hiera-timm", {"global_pool": "max"}, "global_pool 'max' is not supported; supported: avg"),
+    ("hiera", {"depths": [2, 1]}, "depths .* do not agree"),
+    ("hiera", {"image_size": [60, 32]}, "image_size .* do not fit each other"),
+    ("hiera", {"masked_unit_size": [4, 7]}, "layer 0 of stage 0 does not fit: 128 places in units"),
+    ("hiera", {"architectures": ["HieraForPreTraining"]}, "HieraForPreTraining.* is not supported"),
+])  # fmt: skip
+def test_what_a_family_does_not_read_is_named(
+    name: str, changes: dict[str, Any], words: str
+) -> None:
+    found = open_tables(DATA / f"{name}.safetensors")[0][1].metadata
+    config, names = json.loads(found["config"]) | changes, table.names_of(found["names"])
+    tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}
+    with pytest.raises((rl.FormatError, rl.LoadError), match=words):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors, device="meta")
 
 
 def test_goldens_are_small_and_all_there() -> None:

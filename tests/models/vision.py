@@ -152,6 +152,31 @@ _SAM: dict[str, Any] = {
         "iou_head_hidden_dim": 16,
     },
 }
+_SAM2: dict[str, Any] = {
+    "vision_config": {
+        "backbone_config": {
+            "model_type": "sam2_hiera_det_model",
+            "hidden_size": 8,
+            "image_size": [64, 64],
+            "blocks_per_stage": [1, 2, 2, 1],
+            "embed_dim_per_stage": [8, 12, 16, 24],
+            "num_attention_heads_per_stage": [1, 2, 4, 3],
+            "window_size_per_stage": [8, 4, 3, 2],
+            "global_attention_blocks": [4],
+        },
+        "backbone_channel_list": [24, 16, 12, 8],
+        "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+        "fpn_hidden_size": 16,
+    },
+    "prompt_encoder_config": {"hidden_size": 16, "image_size": 64, "patch_size": 16},
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "mlp_dim": 20,
+        "iou_head_hidden_dim": 12,
+        "dynamic_multimask_stability_thresh": 0.025,  # between those of the prompts
+    },
+}
 _SEGFORMER: dict[str, Any] = {
     "num_encoder_blocks": 3,
     "depths": [1, 2, 1],
@@ -162,6 +187,15 @@ _SEGFORMER: dict[str, Any] = {
     "num_attention_heads": [1, 2, 4],
     "mlp_ratios": [2, 3, 2],
     "decoder_hidden_size": 10,
+}
+_HIERA: dict[str, Any] = {
+    "embed_dim": 8,
+    "depths": [1, 2, 1],
+    "num_heads": [1, 2, 4],
+    "image_size": [64, 32],
+    "num_query_pool": 2,
+    "masked_unit_size": [4, 4],
+    "masked_unit_attention": [True, True, False],
 }
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
@@ -265,6 +299,16 @@ ROWS: dict[str, Row] = {
     "vit-timm": ("timm", "vit_tiny_patch16_224", {
         "num_classes": 4, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4,
     }, (32, 32)),
+    "vit-mean-timm": ("timm", "vit_little_patch16_reg4_gap_256", {
+        "num_classes": 4, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "reg_tokens": 3}, (32, 64)),
+    "vit-normed-mean-timm": ("timm", "vit_so400m_patch16_siglip_gap_256", {
+        "num_classes": 3, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4}, (32, 32)),
+    "vit-registers-timm": ("timm", "vit_so150m_patch16_reg4_gap_256", {
+        "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "reg_tokens": 3}, (48, 48)),
+    "deit3-timm": ("timm", "deit3_small_patch16_224", {
+        "num_classes": 4, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
     "vit-torchvision": ("torchvision", "VisionTransformer", {
         "image_size": 24, "patch_size": 8, "num_layers": 2, "num_heads": 1, "hidden_dim": 64,
         "mlp_dim": 50, "num_classes": 6,
@@ -399,8 +443,16 @@ ROWS: dict[str, Row] = {
         "text_config": _TEXT | {"hidden_size": 16, "hidden_act": "gelu"},
         "vision_config": _SEEN | {"patch_size": 8, "layer_norm_eps": 1e-3},
         "projection_dim": 16}, (16, 16)),
+    "owlv2": ("transformers", "Owlv2ForObjectDetection", {
+        "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
+    "owlv2-odd": ("transformers", "Owlv2ForObjectDetection", {
+        "text_config": _TEXT | {"hidden_size": 20, "hidden_act": "relu"},
+        "vision_config": _SEEN | {"image_size": 24, "patch_size": 8, "num_attention_heads": 2},
+        "projection_dim": 20}, (24, 24)),
     "rt_detr": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {"num_labels": 4},
                 (64, 96)),
+    "rt_detr-learned": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
+        "num_labels": 2, "learn_initial_query": True}, (64, 64)),
     "rt_detr-deep": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
         "num_labels": 3, "normalize_before": True, "hidden_expansion": 0.5,
         "num_feature_levels": 4, "decoder_n_points": 2,
@@ -437,6 +489,44 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "hiera": ("transformers", "HieraForImageClassification", _HIERA | _LABELS, (64, 32)),
+    "hiera-odd": ("transformers", "HieraModel", _HIERA | {
+        "depths": [2, 2, 1], "num_heads": [2, 3, 3], "embed_dim": 12, "image_size": [48, 72],
+        "embed_dim_multiplier": 1.5, "num_query_pool": 1, "query_stride": [2, 3],
+        "masked_unit_size": [4, 9], "masked_unit_attention": [False, True, False],
+        "patch_size": [3, 5], "patch_stride": [3, 2], "patch_padding": [0, 2],
+        "mlp_ratio": 1.5, "hidden_act": "relu", "layer_norm_eps": 1e-3, "num_channels": 2},
+        (48, 72)),
+    "hiera-timm": ("timm", "hiera_tiny_224", {
+        "num_classes": 4, "img_size": 64, "embed_dim": 8, "stages": [1, 2, 1], "q_pool": 2,
+        "mask_unit_size": [4, 4], "mask_unit_attn": [True, True, False], "num_heads": 2},
+        (64, 64)),
+    "hiera-abswin-timm": ("timm", "hiera_small_abswin_256", {
+        "num_classes": 3, "img_size": 64, "embed_dim": 8, "stages": [1, 1, 2, 1],
+        "global_pos_size": [20, 18], "mask_unit_attn": [False, True, True, False], "num_heads": 1},
+        (64, 64)),
+    "mobile_sam": ("mobile_sam", "SamModel", _SAM | {
+        "vision_config": {"image_size": 64, "patch_size": 16, "output_channels": 16,
+                          "num_pos_feats": 8},
+        "prompt_encoder_config": _SAM["prompt_encoder_config"] | {
+            "image_size": 64, "patch_size": 16}}, (64, 64)),
+    "sam2": ("transformers", "Sam2Model", _SAM2, (64, 64)),
+    "sam2-odd": ("transformers", "Sam2Model", {
+        "vision_config": _SAM2["vision_config"] | {
+            "fpn_top_down_levels": [0, 1], "fpn_kernel_size": 3, "fpn_padding": 1,
+            "backbone_channel_list": [20, 16, 8],
+            "backbone_config": _SAM2["vision_config"]["backbone_config"] | {
+                "blocks_per_stage": [2, 1, 2], "embed_dim_per_stage": [8, 16, 20],
+                "num_attention_heads_per_stage": [2, 2, 5], "window_size_per_stage": [4, 6, 3],
+                "global_attention_blocks": [0, 4], "num_query_pool_stages": 2,
+                "patch_kernel_size": 5, "patch_padding": 2, "mlp_ratio": 1.5,
+                "hidden_act": "relu", "layer_norm_eps": 1e-3,
+                "window_positional_embedding_background_size": [5, 6]}},
+        "prompt_encoder_config": _SAM2["prompt_encoder_config"] | {
+            "num_point_embeddings": 5, "mask_input_channels": 8, "hidden_act": "relu"},
+        "mask_decoder_config": _SAM2["mask_decoder_config"] | {
+            "num_hidden_layers": 3, "attention_downsample_rate": 1, "num_multimask_outputs": 2,
+            "iou_head_depth": 4, "dynamic_multimask_via_stability": False}}, (64, 64)),
     "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
     "yolov8-pose": ("ultralytics", "yolov8-pose", {
         "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),

@@ -71,7 +71,57 @@ def _of_transformers(kind: str, settings: dict[str, Any], table: Any) -> Any:
         )
         assert not any(report.values()), report
         stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    if getattr(
+        model.config, "learn_initial_query", False
+    ):  # asks the module for a method of tensors
+        queries = model.model.weight_embedding
+        queries.tile = queries.weight.tile
     return model.eval(), stored, names, given
+
+
+def _tiny_encoder(neck: Any) -> Any:
+    """timm's TinyViT, whose last stage keeps the size, and the neck of transformers' SamModel."""
+    import timm
+
+    encoder = torch.nn.Module()
+    encoder.body, encoder.neck = timm.create_model("tiny_vit_5m_224", num_classes=0), neck
+    encoder.body.stages[3].downsample.conv2.conv.stride = (1, 1)
+    encoder.forward = lambda pixels, **_: (
+        neck(encoder.body.forward_features(pixels).permute(0, 2, 3, 1)),
+    )
+    return encoder
+
+
+def _of_mobile_sam(settings: dict[str, Any], table: Any) -> Any:
+    """SamModel with MobileSAM's encoder, and the values of its names."""
+    import transformers
+
+    authors = _module(MODELS / "authors.py")
+    model = transformers.SamModel(transformers.SamConfig(**settings))
+    model.vision_encoder.neck.conv1 = torch.nn.Conv2d(
+        320, settings["vision_config"]["output_channels"], 1, bias=False
+    )
+    model.vision_encoder = _tiny_encoder(model.vision_encoder.neck)
+    state = {}
+    for name, t in model.state_dict().items():
+        unread = name.startswith(("vision_encoder.body.head.", "prompt_encoder.shared_embedding."))
+        if not unread and not name.endswith("num_batches_tracked"):
+            state[name] = t
+    names, values = {}, {}
+    for name, t in state.items():
+        begin = "vision_encoder.body."
+        rules = authors.TINY if name.startswith(begin) else authors.SAM
+        plain = {n.removeprefix(begin): n for n in state if n.startswith(begin) == (rules is
+                 authors.TINY)}  # fmt: skip
+        (own,) = authors.renamed({name.removeprefix(begin): 0}, rules, plain)
+        names[own] = list(t.shape)
+        values[name] = torch.from_numpy(table.values_of(own, tuple(t.shape)))
+    names["image_encoder.norm_head.weight"] = [320]  # the published file has what is not used
+    missing = model.load_state_dict(values, strict=False)
+    assert not missing.unexpected_keys, missing
+    model.prompt_encoder.shared_embedding = model.shared_image_embedding
+    config = {"model_type": "mobile_sam", "architectures": ["SamModel"], **settings}
+    return model.eval(), config, names, {}
 
 
 def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -163,7 +213,8 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
     seen = model.get_image_embeddings(pixels[:1])
     points = {"input_points": given["points"][None], "input_labels": given["labels"][None]}
     boxes = {"input_boxes": given["boxes"][None]}
-    made = {"out": model.get_image_embeddings(pixels)}
+    whole = model.get_image_embeddings(pixels)
+    made = {"out": whole[-1] if isinstance(whole, list) else whole}
     for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
         found = [model(image_embeddings=seen, multimask_output=many, **prompt)
                  for many in (False, True)]  # fmt: skip
@@ -177,11 +228,13 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
 
 
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
-    if type(model).__name__ == "SamModel":
+    if type(model).__name__ in ("SamModel", "Sam2Model"):
         return _masks(model, pixels)
-    if hasattr(model, "owlvit"):  # every picture has its own texts
+    if hasattr(model, "owlvit") or hasattr(model, "owlv2"):  # every picture has its own texts
         found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
-        return {"out": found.logits, "boxes": found.pred_boxes}
+        made = {"out": found.logits, "boxes": found.pred_boxes}
+        said = getattr(found, "objectness_logits", None)
+        return made if said is None else made | {"objectness": said}
     if source == "ultralytics":
         return _of_yolo(model, pixels)
     if source == "open_clip":
@@ -225,6 +278,8 @@ def main(rows: list[str]) -> None:
         source, kind, settings, size = table.ROWS[row]
         if source == "transformers":
             model, config, names, given = _of_transformers(kind, settings, table)
+        elif source == "mobile_sam":
+            model, config, names, given = _of_mobile_sam(settings, table)
         else:
             if source == "torchvision":
                 models = importlib.import_module("torchvision.models")

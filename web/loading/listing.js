@@ -48,6 +48,9 @@ const BIN_INDEX = "pytorch_model.bin.index.json";
 // PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
 const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
+// Files of torchvision, Ultralytics and others that may tell what they hold, with no config.json.
+const TELLING = /\.pth?$/i;
+const ENDING = /(-00001-of-\d{5})?\.(gguf|pth?)$/i;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
 /** What is listed: the name of its configuration, the files that it needs of all there are, and
@@ -88,7 +91,8 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
 export async function list(store, source, signal, what = MODEL) {
   if (source.kind === "local") return listLocal(source.files, what);
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal, what);
-  if (isGguf(new URL(source.url).pathname)) return listGguf(store, source.url, signal);
+  const { pathname } = new URL(source.url);
+  if (isGguf(pathname) || TELLING.test(pathname)) return listFile(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const address = new URL("manifest.json", folder).href;
   const text = await store.document(address, signal);
@@ -151,19 +155,20 @@ function parseListing(text, where) {
   }
 }
 
-/** One GGUF file, or all parts of a split one, by its URL. @param {WeightStore} store
- *  @param {string} address @param {AbortSignal} [signal] @returns {Promise<Listing>} */
-async function listGguf(store, address, signal) {
+/** One file that is a model by itself, or all parts of a split GGUF file, by its URL.
+ *  @param {WeightStore} store @param {string} address @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listFile(store, address, signal) {
   // The address may be the hub's page about a file, not the file.
   const url = address.replace(/^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
   const files = [];
-  for (const part of splitParts(url)) files.push(await ggufAt(store, part, signal));
-  return { name: files[0].path.replace(/(-00001-of-\d{5})?\.gguf$/i, ""), origin: "folder", files };
+  for (const part of splitParts(url)) files.push(await fileAt(store, part, signal));
+  return { name: files[0].path.replace(ENDING, ""), origin: "folder", files };
 }
 
 /** @param {WeightStore} store @param {string} url @param {AbortSignal} [signal]
  *  @returns {Promise<FileSpec>} */
-async function ggufAt(store, url, signal) {
+async function fileAt(store, url, signal) {
   const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
   /** @type {Response | undefined} */
   let response;
@@ -204,9 +209,12 @@ function pick(files, where) {
   const bins = others.filter((file) => /^pytorch_model(-\d+-of-\d+)?\.bin$/.test(file.path));
   const pickled = bins.length ? bins : others.length === 1 ? others : [];
   const weights = single ? [single] : index ? shards : pickled;
+  const alone = weights.length === 1 && TELLING.test(weights[0].path);
+  const told = byPath.has("config.json");
+  const prepared = PREPARED.some((path) => byPath.has(path)) || (alone && !told);
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
-    ["config.json", byPath.has("config.json") || vocabularies.some((path) => MARIAN.test(path))],
-    ["tokenizer.json", whole || vocabularies.length > 0 || PREPARED.some((p) => byPath.has(p))],
+    ["config.json", told || alone || vocabularies.some((path) => MARIAN.test(path))],
+    ["tokenizer.json", whole || vocabularies.length > 0 || prepared],
     [WEIGHTS, weights.length > 0],
   ])) {
     if (found) continue;
@@ -240,7 +248,9 @@ function pickAdapter(files, where) {
 function listLocal(chosen, what) {
   const paths = chosen.map((file) => file.path);
   const config = paths.filter((path) => what.config.test(path));
-  if (!config.length) config.push(...paths.filter((path) => MARIAN.test(nameOf(path))));
+  for (const other of [MARIAN, TELLING]) {
+    if (!config.length) config.push(...paths.filter((path) => other.test(nameOf(path))));
+  }
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
   const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
   const folder = top.slice(0, top.length - nameOf(top).length);
@@ -248,8 +258,9 @@ function listLocal(chosen, what) {
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
   const picked = what.pick(files, "the chosen files");
-  const end = /.*\/|(-00001-of-\d{5})?\.gguf$/gi;
-  const only = isGguf(picked[0].path) ? picked[0].path.replace(end, "") : "";
+  const [{ path }] = picked;
+  const alone = isGguf(path) || (picked.length === 1 && TELLING.test(path));
+  const only = alone ? nameOf(path).replace(ENDING, "") : "";
   const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
   return { name, origin: "local", files: picked };
 }

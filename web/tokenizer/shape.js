@@ -151,7 +151,7 @@ function checkModel(model) {
   }
   expect(model, "vocab", "model", [isObject, "an object of tokens"]);
   if (model.type === "BPE") {
-    for (const key of ["dropout", "continuing_subword_prefix", "end_of_word_suffix"]) {
+    for (const key of ["dropout", "continuing_subword_prefix"]) {
       if (model[key]) refuse(`BPE model with ${key}`, model[key]);
     }
     checkMerges(model.merges);

@@ -143,14 +143,20 @@ function checkMerges({ tokens_to_ids: vocab, merges }) {
 }
 
 /**
- * Byte pair encoding (Sennrich et al., 2016) over GPT-2's byte characters.
+ * Byte pair encoding (Sennrich et al., 2016) over GPT-2's byte characters. The last byte of a word
+ * may have a suffix, as CLIP's vocabulary has it.
  * @param {Words} words @param {Json} config @param {Model} model
  * @returns {(word: string) => Pieces}
  */
 export function bytePairs(words, config, model) {
   checkMerges(model);
   const vocab = model.tokens_to_ids;
+  const suffix = config.end_of_word_suffix ?? "";
   const absent = words.BYTE_CHARS.filter((char) => !vocab.has(char));
+  const ends = words.BYTE_CHARS.map((char) => char + suffix).filter((end) => !vocab.has(end));
+  if (suffix && (absent.length || ends.length)) {
+    words.refuse("BPE model with end_of_word_suffix without the bytes", [...absent, ...ends]);
+  }
   if (absent.length && vocab.has(config.unk_token)) {
     words.refuse("BPE model with an unk_token for the bytes", absent);
   }
@@ -160,7 +166,9 @@ export function bytePairs(words, config, model) {
     if (lacking.size) word = Array.from(word, (char) => (lacking.has(char) ? "" : char)).join("");
     const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
     const ids = pieces.map((piece) => /** @type {number} */ (vocab.get(piece)));
-    return { ids, lengths: pieces.map((piece) => piece.length) };
+    const lengths = pieces.map((piece) => piece.length);
+    if (suffix && pieces[0] !== word) lengths[lengths.length - 1] -= suffix.length;
+    return { ids, lengths };
   };
 }
 
@@ -171,6 +179,9 @@ export function bytePairs(words, config, model) {
  * @returns {(word: string) => Pieces}
  */
 export function characterPairs(words, config, model) {
+  if (config.end_of_word_suffix) {
+    words.refuse("BPE of characters with end_of_word_suffix", config.end_of_word_suffix);
+  }
   checkMerges(model);
   const vocab = model.tokens_to_ids;
   const unknown = vocab.get(config.unk_token);

@@ -11,6 +11,7 @@ from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import ones_like
 from rushlight.core.functional.pieces import stack
+from rushlight.core.ops.autocast import is_autocast_enabled
 from rushlight.core.ops.common import TensorLike
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
@@ -27,7 +28,7 @@ def _check(name: str, dims: int, **tensors: Tensor) -> None:
 
 
 def _product(name: str, a: Tensor, b: Tensor) -> Tensor:
-    if a.dtype is not b.dtype:
+    if a.dtype is not b.dtype and not is_autocast_enabled(a.device.type):
         raise TypeMismatch(
             f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()"
         )

@@ -11,6 +11,7 @@ from rushlight.core.functional.lookup import limit_rows, padding_row, scaled_by_
 from rushlight.core.functional.network.pooling import avg_pool2d
 from rushlight.core.functional.normalization import batch_norm
 from rushlight.core.functional.random import dropout
+from rushlight.core.functional.sparse import embedding_rows
 from rushlight.core.ops import indexing
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
@@ -18,6 +19,7 @@ from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.random import rand
+from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -164,7 +166,13 @@ def embedding_bag(
         bag = (starts.unsqueeze(0) <= places.unsqueeze(1)).sum(1) - 1
     if max_norm is not None:
         limit_rows(flat, weight, max_norm, norm_type)
-    rows = indexing.embedding(weight, flat)
+    if mode == "max" and (sparse or scale_grad_by_freq):
+        what = "sparse weights" if sparse else "scaling the gradient by the frequency"
+        raise ValueError(f"embedding_bag: max mode does not support {what}")
+    if sparse and needs_gradient(weight):
+        rows = embedding_rows("embedding_bag", weight, flat, padding, scale_grad_by_freq)
+    else:
+        rows = indexing.embedding(weight, flat)
     if scale_grad_by_freq and rows.requires_grad:
         rows = scaled_by_use(rows, flat, weight)
     if per_sample_weights is not None:

@@ -1,4 +1,4 @@
-"""OWL-ViT (Minderer et al., 2022): objects that a text names, found by CLIP's patches."""
+"""OWL-ViT (Minderer et al., 2022) and OWLv2 (Minderer et al., 2023): objects that texts name."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.vit import pair
 from rushlight.models.loading import find_tokenizer
 
-MODEL_TYPES = ("owlvit",)
+MODEL_TYPES = ("owlvit", "owlv2")
 TASKS = ("zero-shot-object-detection",)
-ARCHITECTURES = ("OwlViTForObjectDetection",)
+ARCHITECTURES = {"owlvit": "OwlViTForObjectDetection", "owlv2": "Owlv2ForObjectDetection"}
 _NEAR = 1e-4  # of the logarithms of places
 
 
@@ -53,6 +53,7 @@ class Vision(towers.ClipVision):
 class OwlViT(ImageModel):
     """OWL-ViT in transformers' names: every patch gives a box, and a score for each text.
 
+    OWLv2's patches also say how likely they are an object at all, which `objectness(pixels)` gives.
     `ground(pixels, texts)` gives both; `forward(ids, pixels)` the scores alone.
     """
 
@@ -60,14 +61,17 @@ class OwlViT(ImageModel):
     def __init__(self, c: Config, image: ImageTower, text: TextTower) -> None:
         self.config, self.image, self.text = c, image, text
         self.image_size, self.biased = image.image, True
-        self.processor = replace(KINDS["OwlViT"], size=image.image)
-        self.owlvit = ClipModel(c, image, text)
+        second = c.model_type == "owlv2"
+        self.processor = replace(KINDS["Owlv2" if second else "OwlViT"], size=image.image)
+        self.towers_at = c.model_type
+        put(self, self.towers_at, ClipModel(c, image, text))
         width, out = image.layer.width, text.layer.width
         self.layer_norm = nn.LayerNorm(width, image.layer.eps)
         for name, n in (("dense0", out), ("logit_shift", 1), ("logit_scale", 1)):
             put(self, f"class_head.{name}", nn.Linear(width, n))
-        for i, n in enumerate((width, width, 4)):
-            put(self, f"box_head.dense{i}", nn.Linear(width, n))
+        for head, last in (("box_head", 4), *([("objectness_head", 1)] if second else [])):
+            for i, n in enumerate((width, width, last)):
+                put(self, f"{head}.dense{i}", nn.Linear(width, n))
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, and what the checkpoint asks of images."""
@@ -76,12 +80,17 @@ class OwlViT(ImageModel):
 
     def encode_text(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """(batch, features) of token ids (batch, length), not normalized."""
-        return self.owlvit.encode_text(ids, attention_mask)
+        found: Tensor = self._towers.encode_text(ids, attention_mask)
+        return found
+
+    @property
+    def _towers(self) -> Any:
+        return self.get_submodule(self.towers_at)
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """What the heads read (batch, patches, width): patches times the class token, normed."""
-        x = self.owlvit.hidden(pixels)
-        x = self.owlvit.get_submodule("vision_model.post_layernorm")(x)
+        x = self._towers.hidden(pixels)
+        x = self._towers.get_submodule("vision_model.post_layernorm")(x)
         found: Tensor = self.layer_norm(x[:, 1:] * x[:, :1])
         return found
 
@@ -96,10 +105,12 @@ class OwlViT(ImageModel):
         scale = heads.logit_scale(x)
         scale = scale.clamp(min=0) + scale.clamp(max=0).exp()  # elu + 1
         logits = (seen @ asked.T.to(seen.dtype) + heads.logit_shift(x)) * scale
-        box: Any = self.box_head
-        gelu = ACTIVATIONS["gelu"]
-        boxes = box.dense2(gelu(box.dense1(gelu(box.dense0(x)))))
+        boxes = _fed(self.box_head, x)
         return logits, (boxes + self._places(boxes)).sigmoid()
+
+    def objectness(self, pixels: Tensor) -> Tensor:
+        """Logits (batch, patches) of there being an object; of OWLv2."""
+        return _fed(self.get_submodule("objectness_head"), self.hidden(pixels))[..., 0]
 
     def _places(self, like: Tensor) -> Tensor:
         """The logits of the boxes that patches begin with (patches, 4)."""
@@ -116,13 +127,22 @@ class OwlViT(ImageModel):
         return self.ground(pixels, self.encode_text(ids))[0]
 
 
+def _fed(head: Any, x: Tensor) -> Tensor:
+    gelu = ACTIVATIONS["gelu"]
+    found: Tensor = head.dense2(gelu(head.dense1(gelu(head.dense0(x)))))
+    return found
+
+
 def _unit(x: Tensor) -> Tensor:
     return x / (x.square().sum(-1, keepdim=True).sqrt() + 1e-6)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> OwlViT:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    c = read_config(Config, config, ARCHITECTURES)
+    kind = str(config.get("model_type", "owlvit"))
+    c = read_config(Config, config, (ARCHITECTURES[kind],))
+    if kind == "owlv2" and isinstance(config.get("vision_config"), dict):
+        config = config | {"vision_config": {"patch_size": 16} | config["vision_config"]}
     seen, said = towers.tower(config, "vision_config", Vision), towers.tower(
         config, "text_config", Text
     )  # fmt: skip

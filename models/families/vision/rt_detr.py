@@ -125,6 +125,8 @@ class RTDetr(Detector):
             put(self, f"model.decoder_input_proj.{i}", nn.Sequential(conv, norm))
         if c.num_denoising > 0:  # of training
             put(self, "model.denoising_class_embed", nn.Embedding(count + 1, width))
+        if c.learn_initial_query:
+            put(self, "model.weight_embedding", nn.Embedding(c.num_queries, width))
         put(self, "model.enc_output", nn.Sequential(
             nn.Linear(width, width), nn.LayerNorm(width, c.layer_norm_eps)
         ))  # fmt: skip
@@ -178,7 +180,10 @@ class RTDetr(Detector):
         best = scores.topk(self.config.num_queries, 1)[1].unsqueeze(-1)
         boxes = net.enc_bbox_head(made) + anchors
         boxes = boxes.gather(1, best.expand(-1, -1, 4)).sigmoid()
-        x = made.gather(1, best.expand(-1, -1, made.shape[2]))
+        if self.config.learn_initial_query:
+            x = net.weight_embedding.weight.unsqueeze(0).expand(len(made), -1, -1)
+        else:
+            x = made.gather(1, best.expand(-1, -1, made.shape[2]))
         first, second = net.decoder.query_pos_head.layers.children()
         logits = scores
         parts = ("layers", "class_embed", "bbox_embed")
@@ -221,7 +226,6 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
                  "decoder_activation_function"):  # fmt: skip
         choose(name, getattr(c, name), tuple(ACTIVATIONS))
     choose("use_focal_loss", c.use_focal_loss, (True,))
-    choose("learn_initial_query", c.learn_initial_query, (False,))
     told = c.backbone_config
     choose("backbone_config.model_type", told.get("model_type"), ("rt_detr_resnet",))
     seen = read_config(Backbone, told | {"architectures": None})

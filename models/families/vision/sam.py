@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.core import nn
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
@@ -29,8 +30,7 @@ TASKS = ("mask-generation",)
 # Of the authors' files, and of MobileSAM's (Zhang et al., 2023).
 TENSORS = ("image_encoder.blocks.0.norm1.weight", "image_encoder.patch_embed.seq.0.c.weight")
 _BLOCK = re.compile(r"image_encoder\.blocks\.(\d{1,3})\.(.+)")
-_FEED = re.compile(r"(mask_decoder\.(?:output_hypernetworks_mlps\.\d|iou_prediction_head))"
-                   r"\.layers\.(\d)\.(\w+)")  # fmt: skip
+_FEED = re.compile(r"(.+(?:mlps\.\d|\.mlp|_head))\.layers\.(\d)\.(\w+)")
 _TOP = {
     "image_encoder.patch_embed.proj": "vision_encoder.patch_embed.projection",
     "image_encoder.neck.0": "vision_encoder.neck.conv1",
@@ -47,7 +47,7 @@ _TOP = {
     "mask_decoder.output_upscaling.3": "mask_decoder.upscale_conv2",
     "mask_decoder.transformer.norm_final_attn": "mask_decoder.transformer.layer_norm_final_attn",
 }  # fmt: skip
-_PLACES = "shared_image_embedding.positional_embedding"
+PLACES = "shared_image_embedding.positional_embedding"
 
 
 @dataclass
@@ -143,6 +143,30 @@ class Sam(ImageModel):
     def encode_image(self, pixels: Tensor) -> Tensor:
         return self.hidden(pixels)
 
+    def maps(self, pixels: Tensor) -> Any:
+        """What `masks` takes of a picture."""
+        return self.hidden(pixels)
+
+    def asked(
+        self, places: Places, points: Tensor | None, labels: Tensor | None, boxes: Tensor | None,
+        dtype: DType,
+    ) -> Tensor:  # fmt: skip
+        """The tokens (n, m, width) of n prompts."""
+        side, tokens = self.seen.image_size, []
+        if points is None and boxes is None:
+            raise ValueError("sam: a prompt is missing; give points with labels, or boxes")
+        if points is not None:
+            if labels is None or labels.shape != points.shape[:-1]:
+                raise ValueError(f"sam: points {points.shape} need labels {points.shape[:-1]}")
+            at = (points.to(dtype) + 0.5) / side
+            if boxes is None:  # as in training, where a point that is none takes the box's place
+                at = cat([at, at[:, :1] * 0], 1)
+                labels = cat([labels, labels[:, :1] * 0 - 1], 1)
+            tokens.append(self.prompt_encoder.points(places, at, labels))
+        if boxes is not None:
+            tokens.append(self.prompt_encoder.boxes(places, (boxes.to(dtype) + 0.5) / side))
+        return cat(tokens, 1)
+
     def masks(
         self, seen: Tensor, points: Tensor | None = None, labels: Tensor | None = None,
         boxes: Tensor | None = None, masks: Tensor | None = None,
@@ -154,20 +178,8 @@ class Sam(ImageModel):
         4): left, top, right, bottom. masks (n, 1, side / 4, side / 4): logits of an answer before.
         The first mask is for prompts without doubt, as boxes and several points.
         """
-        if points is None and boxes is None:
-            raise ValueError("sam: a prompt is missing; give points with labels, or boxes")
-        places, side, tokens = self.shared_image_embedding, self.seen.image_size, []
-        if points is not None:
-            if labels is None or labels.shape != points.shape[:-1]:
-                raise ValueError(f"sam: points {points.shape} need labels {points.shape[:-1]}")
-            at = (points.to(seen.dtype) + 0.5) / side
-            if boxes is None:  # as in training, where a point that is none takes the box's place
-                at = cat([at, at[:, :1] * 0], 1)
-                labels = cat([labels, labels[:, :1] * 0 - 1], 1)
-            tokens.append(self.prompt_encoder.points(places, at, labels))
-        if boxes is not None:
-            tokens.append(self.prompt_encoder.boxes(places, (boxes.to(seen.dtype) + 0.5) / side))
-        joined = cat(tokens, 1)
+        places = self.shared_image_embedding
+        joined = self.asked(places, points, labels, boxes, seen.dtype)
         count = len(joined)
         none = self.prompt_encoder.no_mask_embed.weight.reshape(1, -1, 1, 1)
         seen = seen + (none if masks is None else self.prompt_encoder.masks(masks))
@@ -199,31 +211,37 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
-    found: dict[str, Tensor] = {}
     tiny = TENSORS[1] in tensors
+    if TENSORS[0] not in tensors and not tiny:
+        again = "prompt_encoder.shared_embedding.positional_embedding"  # the image's, once more
+        return {n: t for n, t in tensors.items() if n != again}
+    found: dict[str, Tensor] = {}
     for name, t in tensors.items():
-        module, _, kind = name.rpartition(".")
-        if name == "prompt_encoder.shared_embedding.positional_embedding":
-            continue  # the image's, once more
         if name.endswith("positional_encoding_gaussian_matrix"):
-            found[_PLACES] = t
-        elif module in _TOP:
-            found[f"{_TOP[module]}.{kind}"] = t
+            found[PLACES] = t
         elif match := _BLOCK.fullmatch(name):
             rest = re.sub(r"^norm(\d)\.", r"layer_norm\1.", match[2])
             found[f"vision_encoder.layers.{match[1]}.{rest}"] = t
-        elif match := _FEED.fullmatch(name) if TENSORS[0] in tensors or tiny else None:
-            last = max(int(m[2]) for n in tensors if (m := _FEED.fullmatch(n)) and m[1] == match[1])
-            number = int(match[2])
-            part = {0: "proj_in", last: "proj_out"}.get(number, f"layers.{number - 1}")
-            found[f"{match[1]}.{part}.{match[3]}"] = t
-        elif tiny and name.startswith("image_encoder."):
+        elif tiny and name.startswith("image_encoder.") and name.rpartition(".")[0] not in _TOP:
             found |= adopt_tiny(name, t)
         else:
-            name = re.sub(r"\.norm(\d)\.", r".layer_norm\1.", name)
+            name = in_parts(name, tensors)
             name = name.replace("prompt_encoder.point_embeddings.", "prompt_encoder.point_embed.")
             found[name.replace("image_encoder.pos_embed", "vision_encoder.pos_embed")] = t
     return found
+
+
+def in_parts(name: str, names: Collection[str]) -> str:
+    """The name of an author's tensor of the prompts' encoder or the masks' decoder."""
+    module, _, kind = name.rpartition(".")
+    if module in _TOP:
+        return f"{_TOP[module]}.{kind}"
+    if match := _FEED.fullmatch(name):
+        last = max(int(m[2]) for n in names if (m := _FEED.fullmatch(n)) and m[1] == match[1])
+        number = int(match[2])
+        part = {0: "proj_in", last: "proj_out"}.get(number, f"layers.{number - 1}")
+        return f"{match[1]}.{part}.{match[3]}"
+    return re.sub(r"\.norm(\d)\.", r".layer_norm\1.", name)
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -238,6 +256,12 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         rows = [tensors[f"{base}blocks.{i}.attn.rel_pos_h"].shape for i in range(len(blocks))]
         inner = tensors[f"{base}blocks.0.mlp.lin1.weight"].shape[0]
         width, channels, tall, _ = patch
+        out = tensors[f"{base}neck.0.weight"].shape[0]
+        kinds, fed = tensors["mask_decoder.mask_tokens.weight"].shape[0], {
+            "mlp_dim": tensors["mask_decoder.transformer.layers.0.mlp.lin1.weight"].shape[0],
+            "iou_head_hidden_dim": tensors["mask_decoder.iou_prediction_head.layers.0.weight"
+                                           ].shape[0],
+        }  # fmt: skip
         whole = [i for i, shape in enumerate(rows) if shape[0] == 2 * side - 1]
         windows = [(shape[0] + 1) // 2 for i, shape in enumerate(rows) if i not in whole]
     except (KeyError, IndexError, ValueError):
@@ -246,8 +270,11 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "hidden_size": width, "num_channels": channels, "patch_size": tall, "mlp_dim": inner,
         "image_size": side * tall, "num_hidden_layers": len(blocks),
         "num_attention_heads": width // rows[0][1], "global_attn_indexes": whole,
-        "window_size": windows[0] if windows else 14,
+        "window_size": windows[0] if windows else 14, "output_channels": out,
+        "num_pos_feats": out // 2,
     }  # fmt: skip
-    prompts = {"image_size": side * tall, "patch_size": tall, "image_embedding_size": side}
+    prompts = {"image_size": side * tall, "patch_size": tall, "image_embedding_size": side,
+               "hidden_size": out}  # fmt: skip
+    masks = {"hidden_size": out, "num_multimask_outputs": kinds - 1, **fed}
     return {"model_type": "sam", "architectures": ["SamModel"], "vision_config": vision,
-            "prompt_encoder_config": prompts}  # fmt: skip
+            "prompt_encoder_config": prompts, "mask_decoder_config": masks}  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +19,19 @@ from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
 MODEL_TYPES = ("vit",)
 TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("vit_",)
+TIMM = ("vit_", "deit3_")
 TENSORS = ("encoder.layers.encoder_layer_0.ln_1.weight",)
 BASE_PREFIX = "vit."
+# timm's with other layers: norms after the parts, and rotations by a patch's place.
+_OTHERS = re.compile(r"_(rpn|rope|pe)_")
+# Those of SigLIP 2, whose config.json does not say that their GELU is the approximate one.
+_TANH = re.compile(r"vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_gap_"
+                   r"|large_patch16_siglip_gap_512)")  # fmt: skip
 
 
 @dataclass
 class Config:
-    """The keys of config.json."""
+    """The keys of config.json. class_token, global_pool, norm_at: of timm's checkpoints."""
 
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -40,6 +46,10 @@ class Config:
     encoder_stride: int = 16  # of masked pictures
     pooler_output_size: int | None = None
     pooler_act: str = "tanh"
+    class_token: bool = True
+    num_register_tokens: int = 0
+    global_pool: str = "token"
+    norm_at: str = "patches"
     model_type: str = "vit"
 
 
@@ -50,12 +60,16 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("pooler_act", c.pooler_act, tuple(ACTIVATIONS))
     layer = LayerSpec(c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
-                      c.layer_norm_eps, (c.qkv_bias,) * 3)  # fmt: skip
+                      c.layer_norm_eps, (c.qkv_bias,) * 3,
+                      scaled=any(".layer_scale1." in n for n in names))  # fmt: skip
     pooled = (c.pooler_output_size or c.hidden_size, c.pooler_act)
     pooler = pooled if any(n.removeprefix("vit.").startswith("pooler.") for n in names) else None
     spec = ViTSpec(layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-                   pair(c.patch_size, "patch_size"), channels=c.num_channels,
-                   pooler=pooler)  # fmt: skip
+                   pair(c.patch_size, "patch_size"), "vit", c.num_channels,
+                   ("cls_token",) if c.class_token else (), c.num_register_tokens, pooler=pooler,
+                   last="layernorm" if c.norm_at == "patches" else "",
+                   mean=c.global_pool == "avg",
+                   pooled="fc_norm" if c.norm_at == "mean" else "")  # fmt: skip
     return ViT(c, spec, classes_of(config, "ViT"))
 
 
@@ -63,7 +77,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     other = TOLD_TORCHVISION in tensors or "blocks.0.norm1.weight" in tensors
     heads = {"head": "classifier", "heads.head": "classifier"}
-    return renamed(tensors, "vit", heads) if other else dict(tensors)
+    return renamed(tensors, "vit", heads, top={"fc_norm": "fc_norm"}) if other else dict(tensors)
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -73,14 +87,29 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, and that of a checkpoint of torchvision."""
-    if any(n.startswith(("fc_norm.", "norm_pre.", "attn_pool.")) for n in tensors) or any(
-        ".q_norm." in n or ".ls1." in n for n in tensors
+    name, given = str(config.get("architecture")), config.get("model_args") or {}
+    if _OTHERS.search(name) or any(
+        n.startswith(("norm_pre.", "attn_pool.")) or ".q_norm." in n or ".rel_pos" in n
+        for n in tensors
     ):
         raise FormatError(
-            f"timm's {config.get('architecture')} is a kind of ViT that is not supported; "
-            "supported: a class token, norms before the parts, no layer scale"
+            f"timm's {name} is a kind of ViT that is not supported; supported: learned positions, "
+            "norms before the parts, a class token or the mean of the patches"
         )
+    first, norms = {"cls_token", "class_token"} & tensors.keys(), ("fc_norm.weight", "norm.weight")
+    pool = config.get("global_pool") or ("token" if first and norms[0] not in tensors else "avg")
+    choose("global_pool", pool, ("token", "avg") if first else ("avg",))
+    act = given.get("act_layer") or ("gelu_tanh" if _TANH.match(name) else "gelu")
+    kinds = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "quick_gelu": "quick_gelu"}
+    choose("model_args.act_layer", act, tuple(kinds))
+    told = {
+        "class_token": bool(first), "global_pool": pool, "hidden_act": kinds[act],
+        "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
+        "norm_at": "mean" if norms[0] in tensors else "patches" if norms[1] in tensors or not config
+        else "none", "qkv_bias": any(n.endswith((".qkv.bias", ".in_proj_bias")) for n in tensors),
+    }  # fmt: skip
     head = next((tensors[n] for n in ("head.weight", "heads.head.weight") if n in tensors), None)
     kind = "ViTModel" if head is None else "ViTForImageClassification"
-    made = {"model_type": "vit", "architectures": [kind], **timm_sizes(tensors, config)}
+    made = {"model_type": "vit", "architectures": [kind], **told,
+            **timm_sizes(tensors, config)}  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}

@@ -64,8 +64,13 @@ def renamed(
         module, _, kind = name.rpartition(".")
         if layer is None:
             if name in _TOP:
-                held = "pos" in name and _patches_alone(t)
-                found[_TOP[name].format(base)] = _with_first(t, tensors) if held else t
+                if "pos" in name:
+                    t, more = _apart(t, tensors)
+                    if more is not None:
+                        found[_TOP["reg_token"].format(base)] = tensors["reg_token"] + more
+                elif name == "reg_token" and _TOP[name].format(base) in found:
+                    continue
+                found[_TOP[name].format(base)] = t
             elif module in top:
                 found[f"{base}.{top[module]}.{kind}"] = t
             elif module in _MODULES:
@@ -100,9 +105,26 @@ def _patches_alone(places: Tensor) -> bool:
     return math.isqrt(places.shape[-2]) ** 2 == places.shape[-2]
 
 
-def _with_first(places: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Positions with zeros for the tokens before the patches."""
-    return cat([places.new_zeros(1, _first(tensors), places.shape[-1]), places], 1)
+def _apart(places: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+    """Positions of the tokens before the patches and of patches, and those of registers.
+
+    The tokens have zeros where the patches' are alone.
+    """
+    first = _first(tensors)
+    if _patches_alone(places):
+        return cat([places.new_zeros(1, first, places.shape[-1]), places], 1), None
+    count = _with_places(places, tensors)
+    if not count:
+        return places, None
+    rest = cat([places[:, :first], places[:, first + count :]], 1)
+    return rest, places[:, first : first + count]
+
+
+def _with_places(places: Tensor, tensors: Mapping[str, Tensor]) -> int:
+    """The number of registers if they have positions, else 0."""
+    count = tensors["reg_token"].shape[1] if "reg_token" in tensors else 0
+    rest = places.shape[-2] - _first(tensors) - count
+    return count if rest > 0 and math.isqrt(rest) ** 2 == rest else 0
 
 
 def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,18 +145,21 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
         raise FormatError(
             "the checkpoint is no vision transformer of timm or torchvision"
         ) from None
-    prefix = 0 if places is None or _patches_alone(places) else _first(tensors)
+    prefix = 0
+    if places is not None and not _patches_alone(places):
+        prefix = _first(tensors) + _with_places(places, tensors)
     size = (config.get("pretrained_cfg") or {}).get("input_size")
-    given = arguments.get("img_size") or (size[1] if isinstance(size, list) and len(size) == 3
+    given = arguments.get("img_size") or (size[1:] if isinstance(size, list) and len(size) == 3
                                           else None)  # fmt: skip
-    if places is None:
-        given = given or 224
-    elif given is None or (given // tall) * (given // wide) != rows - prefix:
-        given = round((rows - prefix) ** 0.5) * tall
+    high, broad = given if isinstance(given, list) else (given or 224, given or 224)
+    if places is not None and (high // tall) * (broad // wide) != rows - prefix:
+        side = math.isqrt(rows - prefix)
+        high, broad = side * tall, side * wide
     heads = arguments.get("num_heads") or _heads(width)
     return {
         "hidden_size": width, "num_channels": channels, "patch_size": [tall, wide],
-        "num_hidden_layers": len(layers), "intermediate_size": inner, "image_size": given,
+        "num_hidden_layers": len(layers), "intermediate_size": inner,
+        "image_size": [high, broad],
         "num_attention_heads": heads, "layer_norm_eps": 1e-6,
     }  # fmt: skip
 

@@ -193,10 +193,10 @@ class ViT(ImageModel):
         return total / len(heads) if len(heads) > 1 else total
 
 
-def pair(value: Any, key: str) -> tuple[int, int]:
+def pair(value: Any, key: str, least: int = 1) -> tuple[int, int]:
     """(height, width) of a number or a list of two; FormatError names the key of config.json."""
     given = value if isinstance(value, list) else [value, value]
-    fits = len(given) == 2 and all(type(n) is int and 1 <= n <= 1 << 16 for n in given)
+    fits = len(given) == 2 and all(type(n) is int and least <= n <= 1 << 16 for n in given)
     if not fits:
         raise FormatError(f"config.json: {key} is {value!r:.60}; it must be one or two sizes")
     return given[0], given[1]

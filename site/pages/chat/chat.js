@@ -6,7 +6,7 @@ import { byId, duration, make, pick, work } from "../shared/page.js";
 import { hideError } from "../shared/status.js";
 import { mark, watch } from "../shared/timing.js";
 import * as costs from "./costs.js";
-import { filesOf } from "./dropping.js";
+import { filesOf } from "../shared/opening/dropping.js";
 import { inParts } from "./markdown.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";

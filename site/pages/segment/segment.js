@@ -5,7 +5,9 @@ import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { hideError, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
-import { MOST, cut, drawn, pixelsOf, sample, shaded } from "./picture.js";
+import { Camera } from "../shared/opening/camera.js";
+import { openable, pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
+import { cut, shaded } from "./cut.js";
 
 /** @typedef {{ x: number, y: number, sign: number }} Point  in the picture's pixels */
 
@@ -22,8 +24,7 @@ let mask = null;
 let points = [];
 /** Where the arrow keys have moved. @type {{ x: number, y: number } | null} */
 let aim = null;
-/** @type {MediaStream | null} */
-let stream = null;
+const camera = new Camera(video, closeCamera);
 
 /** Whether the model takes points. */
 const pointed = () => job.model?.tasks.includes("mask-generation") ?? false;
@@ -68,23 +69,20 @@ function show() {
   if (mask) pen(cutout).putImageData(cut(image, mask), 0, 0);
 }
 
-/** Shows another picture. @param {ImageData} pixels @param {string} [words] */
-function take(pixels, words = "") {
+/** Shows another picture. @param {ImageData} pixels */
+function take(pixels) {
   void job.stop();
   hideError();
   [image, mask, points, aim] = [pixels, null, [], null];
   byId("speed").textContent = "";
-  byId("tells").textContent = words || `${pixels.width} × ${pixels.height} pixels`;
+  byId("tells").textContent = sizeOf(pixels);
   show();
 }
 
-/** @param {Blob | undefined} file */
-async function open(file) {
-  if (!file) return;
+/** @param {File[]} files */
+async function open([file]) {
   try {
-    const pixels = await pixelsOf(file);
-    const large = Math.max(pixels.width, pixels.height) === MOST;
-    take(pixels, large ? `Read at ${pixels.width} × ${pixels.height} pixels` : "");
+    take(await pixelsOf(file));
   } catch (error) {
     showError(error, () => byId("file").click());
   }
@@ -93,33 +91,25 @@ async function open(file) {
 // --- the camera ----------------------------------------------------------------------------------
 
 function closeCamera() {
-  for (const track of stream?.getTracks() ?? []) track.stop();
-  stream = null;
-  video.hidden = true;
+  camera.close();
   byId("camera").textContent = "Camera";
   show();
 }
 
 /** Opens the camera, and takes its picture the next time. */
-async function camera() {
-  if (stream) {
-    if (video.videoWidth) take(drawn(video, video.videoWidth, video.videoHeight));
+async function useCamera() {
+  if (camera.on) {
+    const seen = camera.frame();
+    if (seen) take(seen);
     return closeCamera();
   }
   try {
-    stream = await navigator.mediaDevices.getUserMedia({ video: true });
+    await camera.open();
   } catch (error) {
-    const refused = /** @type {Error} */ (error).name === "NotAllowedError";
-    const words = refused
-      ? "The camera was refused. Allow it in the browser's bar, or open a picture."
-      : "There is no camera here. Open a picture instead.";
-    return showError(new Error(words), camera);
+    return showError(error, useCamera);
   }
-  video.srcObject = stream;
-  video.hidden = false;
   byId("camera").textContent = "Take it";
   show();
-  await video.play();
 }
 
 // --- the model -----------------------------------------------------------------------------------
@@ -207,9 +197,8 @@ function saveCutout() {
 
 const clicks = {
   go: segment,
-  camera,
+  camera: useCamera,
   sample: () => take(sample()),
-  browse: () => byId("file").click(),
   save: saveCutout,
   undo() {
     points.pop();
@@ -229,20 +218,8 @@ picture.addEventListener("click", (event) => {
   point(x, y);
 });
 picture.addEventListener("keydown", key);
-pick("file", HTMLInputElement).addEventListener("change", (event) => {
-  void open(/** @type {HTMLInputElement} */ (event.target).files?.[0]);
-});
-for (const [name, over] of /** @type {const} */ ([
-  ["dragover", true],
-  ["dragleave", false],
-  ["drop", false],
-])) {
-  byId("drop").addEventListener(name, (event) => {
-    event.preventDefault();
-    byId("drop").classList.toggle("over", over);
-    if (name === "drop") void open(/** @type {DragEvent} */ (event).dataTransfer?.files[0]);
-  });
-}
+const parts = { drop: byId("drop"), button: byId("browse"), input: pick("file", HTMLInputElement) };
+openable(parts, open);
 
 job.start({
   busy(on) {

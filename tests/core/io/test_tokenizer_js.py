@@ -432,6 +432,11 @@ def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _suffixed_characters(file: dict[str, Any]) -> None:
+    file["model"]["end_of_word_suffix"] = "</w>"
+    file["pre_tokenizer"] = {"type": "Whitespace"}
+
+
 REFUSED = [
     ("word_piece", _set("model", "type", to="Unigram"), "vocab is .*, not a list of tokens"),
     ("word_piece", _set("model", "type", to="WordLevel"), 'model "WordLevel"'),
@@ -463,7 +468,8 @@ REFUSED = [
     ("word_piece", _set("post_processor", "type", to="Other"), 'post_processor "Other"'),
     ("word_piece", _set("post_processor", "single", to=[]), "post_processor template"),
     ("byte_level", _set("model", "dropout", to=0.1), "BPE model with dropout 0.1"),
-    ("byte_level", _set("model", "end_of_word_suffix", to="</w>"), "with end_of_word_suffix"),
+    ("byte_level", _set("model", "end_of_word_suffix", to="</w>"), "suffix without the bytes"),
+    ("byte_level", _suffixed_characters, "BPE of characters with end_of_word_suffix"),
     ("byte_level", _unknown_bytes, "with an unk_token for the bytes"),
     ("word_piece", _set("added_tokens", 1, "id", to=70), r"added token \[UNK\] has id 70"),
 ]
@@ -489,6 +495,37 @@ def test_other_splits(node: Any, part: dict[str, Any]) -> None:
     file = _tiny("word_piece")
     file["pre_tokenizer"] = part
     _compare(node, file)
+
+
+@pytest.mark.parametrize("ignore_merges", [True, False])
+def test_words_that_end_in_a_suffix(node: Any, ignore_merges: bool) -> None:
+    """The steps of CLIP's file: the last byte of a word is a token of its own."""
+    file = _tiny("byte_level")
+    vocab, merges = file["model"]["vocab"], [["r", "e</w>"], ["r", "d</w>"], ["o", "rd</w>"]]
+    ends = [f"{token}</w>" for token in vocab if len(token) == 1]
+    for token in [*ends, *("".join(merge) for merge in merges)]:
+        vocab[token] = len(vocab)
+    file["model"] |= {"end_of_word_suffix": "</w>", "continuing_subword_prefix": "",
+                      "ignore_merges": ignore_merges, "merges": merges}  # fmt: skip
+    file["added_tokens"] = [
+        {"id": len(vocab) + i, "content": end, "special": True, "single_word": False,
+         "lstrip": False, "rstrip": False, "normalized": False}
+        for i, end in enumerate(("<|startoftext|>", "<|endoftext|>"))
+    ]  # fmt: skip
+    start, end = ([one["content"], one["id"]] for one in file["added_tokens"])
+    file |= {
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+            {"type": "Lowercase"}]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            _split(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", "Removed", True),
+            BYTES | {"add_prefix_space": False}]},
+        "post_processor": {"type": "RobertaProcessing", "cls": start, "sep": end,
+                           "trim_offsets": False, "add_prefix_space": False},
+    }  # fmt: skip
+    found = _compare(node, file)
+    wanted = vocab["word" if ignore_merges and "word" in vocab else "ord</w>"]
+    assert any(wanted in one.ids for one in found)
 
 
 PATTERNS = [

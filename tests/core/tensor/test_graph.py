@@ -262,7 +262,7 @@ def test_checkpoints_nest_and_are_differentiated_twice() -> None:
         return (x * x).exp()
 
     def outer(x: rl.Tensor) -> rl.Tensor:
-        found: rl.Tensor = (checkpoint(inner, x * 2, use_reentrant=True) * x).sin()
+        found: rl.Tensor = (checkpoint(inner, x * 2, use_reentrant=False) * x).sin()
         return found
 
     def second(fn: Any) -> rl.Tensor:
@@ -360,3 +360,68 @@ def test_gradcheck_finds_wrong_gradients() -> None:
     assert not rl.autograd.gradcheck(lambda x: Wrong.apply(x, 3.0), x, raise_exception=False)
     with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
         rl.autograd.gradcheck(lambda x: x, x.detach())
+
+
+def test_a_reentrant_checkpoint_is_torchs() -> None:
+    w, x = leaf(3), leaf(3)
+
+    def block(x: rl.Tensor, y: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        return rl.nn.functional.dropout(x * w, 0.5).exp(), y * 2
+
+    found = []
+    for again in (True, False):
+        rl.manual_seed(5)
+        w.grad = x.grad = None
+        a, b = checkpoint(block, x * 2, x, use_reentrant=again)
+        (a.sum() + (b * b).sum()).backward()
+        assert w.grad is not None and x.grad is not None
+        found.append((a.tolist(), w.grad.tolist(), x.grad.tolist()))
+    assert found[0] == found[1]
+    with pytest.raises(RuntimeError, match=r"incompatible with \.grad\(\)"):
+        rl.autograd.grad(checkpoint(block, x, x, use_reentrant=True)[0].sum(), x)
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: y"):
+        checkpoint(block, x, y=x, use_reentrant=True)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        out = checkpoint(block, x.detach(), x.detach(), use_reentrant=True)
+    assert not out[0].requires_grad
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_checkpoint_runs_again_within_its_autocast(again: bool) -> None:
+    w, x, seen = leaf(3, 3), leaf(3, 3), []
+
+    def block(x: rl.Tensor) -> rl.Tensor:
+        seen.append((x @ w).dtype)
+        return x @ w
+
+    with rl.autocast("cpu"):
+        out = checkpoint(block, x, use_reentrant=again)
+    out.float().sum().backward()
+    assert seen == [rl.bfloat16, rl.bfloat16]
+
+
+def test_inference_tensors_stay_out_of_graphs(device: str) -> None:
+    w = leaf(2, device=device)
+    with rl.inference_mode():
+        x = rl.ones(2, device=device)
+        part = w.view(2)
+        x.add_(1)
+        assert rl.is_inference_mode_enabled() and not w.exp().requires_grad
+        with rl.inference_mode(False):
+            assert (w * 2).requires_grad and not rl.ones(1, device=device).is_inference()
+    assert x.is_inference() and x[:1].is_inference() and x.detach().is_inference()
+    assert not (x + 1).is_inference() and not x.clone().is_inference() and not part.is_inference()
+    assert (w + x).requires_grad  # nothing is saved
+    w.detach().add_(x)
+    with pytest.raises(RuntimeError, match="cannot be saved for backward; clone"):
+        w * x
+    assert x.mul_(2).is_inference()
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
+        x.requires_grad_()
+    (w * x.clone() * 3).sum().backward()  # constants that were made inside are usual tensors
+
+    @rl.inference_mode()
+    def made() -> rl.Tensor:
+        return rl.ones(1, device=device) * 3
+
+    assert made().is_inference() and rl.jit(made)().is_inference()

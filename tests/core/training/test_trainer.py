@@ -388,6 +388,34 @@ def test_a_loss_that_is_no_number_is_named() -> None:
     assert isinstance(ended.error, FloatingPointError)
 
 
+def test_anomaly_detection_names_the_op_of_a_nan_loss(device: str) -> None:
+    x, y = samples(8, device).tensors
+    made, _ = trained(device)
+    first = made.model[0]
+    first.register_forward_hook(lambda module, inputs, out: (out - 5).log() * 1)  # of negatives
+    with rl.autograd.detect_anomaly(), pytest.raises(RuntimeError) as caught:
+        made.fit([(x, y)])
+    assert "the loss is nan; log gave the first nan" in str(caught.value)
+    assert "test_trainer.py" in str(caught.value)
+    z = rl.tensor([-1.0, 4.0], device=device, requires_grad=True)
+    with rl.autograd.detect_anomaly():
+        z.log().where(z > 0, z).sum().backward()  # a nan that the loss does not see
+    assert z.grad is not None and z.grad.tolist() == [1.0, 0.25]
+
+
+class SimpleFile:
+    """An open file that writes by a function."""
+
+    def __init__(self, file: Any, write: Any) -> None:
+        self.file, self.write = file, write
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+
 def test_checkpoints_that_cannot_be_written_or_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,6 +434,20 @@ def test_checkpoints_that_cannot_be_written_or_read(
         with pytest.raises(OSError, match="No space left"):
             made.save_checkpoint(path)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]
+    opened = Path.open
+
+    def nearly_full(place: Path, *args: Any, **options: Any) -> Any:
+        file: Any = opened(place, *args, **options)
+        if "w" in str(args):
+            written = file.write
+            file = SimpleFile(file, lambda data: full() if len(data) < 100 else written(data))
+        return file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", nearly_full)  # after the header, in the midst of the tensors
+        with pytest.raises(OSError, match="No space left"):
+            made.save_checkpoint(path)
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]
     rl.save({"a": rl.ones(2)}, tmp_path / "other.safetensors")
     with pytest.raises(FormatError, match="is no checkpoint of rl.Trainer"):
         made.load_checkpoint(tmp_path / "other.safetensors")
@@ -415,3 +457,37 @@ def test_checkpoints_that_cannot_be_written_or_read(
         save_safetensors({}, tmp_path / "bad.safetensors", {"rushlight.training": text})
         with pytest.raises(FormatError):
             made.load_checkpoint(tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("bf16-mixed", "bfloat16"), ("16-mixed", "float16")]
+)
+def test_mixed_precision_is_a_loop_with_autocast(
+    device: str, tmp_path: Path, precision: str, dtype: str
+) -> None:
+    x, y = samples(12, device).tensors
+    batches = [(x * (by if dtype == "float16" else 1), y) for by in (1, 1e30, 2, 0.5)]
+    model = network(device)
+    optimizer = rl.optim.AdamW(model.parameters(), lr=0.05)
+    scaler = rl.amp.GradScaler(enabled=dtype == "float16")
+    for given, target in batches:
+        optimizer.zero_grad()
+        with rl.autocast(device, dtype):
+            loss = nn.functional.cross_entropy(model(given), target)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        scaler.step(optimizer)
+        scaler.update()
+    made, _ = trained(device, scheduler=None, precision=precision, clip_norm=0.1, report_every=9)
+    made._report = lambda: iter(())  # the loss of the second batch is NaN
+    made.fit(batches, steps=4)
+    for ours, theirs in zip(weights(made.model), weights(model), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    made.save_checkpoint(tmp_path / "a")
+    again, _ = trained(device, scheduler=None, precision=precision)
+    again.load_checkpoint(tmp_path / "a")
+    state = again.precision.scaler.state_dict()
+    assert state == scaler.state_dict() and state.get("scale") in (None, 2.0**15)
+    with pytest.raises(ValueError, match="precision is '8-mixed'; supported: 32-true, bf16-mixed"):
+        trained(precision="8-mixed")

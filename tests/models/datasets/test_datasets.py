@@ -79,7 +79,7 @@ def test_mnist_folders(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("kind", [datasets.CIFAR10, datasets.CIFAR100])
 def test_cifar_folders(tmp_path: Path, kind: Any) -> None:
-    folder = tmp_path / kind._folder
+    folder = tmp_path / kind._folders[0]
     folder.mkdir()
     rows = DRAWS.integers(0, 10, (4, 3072 + kind._labels)).astype(np.uint8)
     for name in kind._files[0]:
@@ -93,8 +93,61 @@ def test_cifar_folders(tmp_path: Path, kind: Any) -> None:
     (folder / kind._files[0][0]).write_bytes(b"short")
     with pytest.raises(FormatError, match="has 5 bytes, no multiple of"):
         kind(folder)
-    (folder / "data_batch_1").write_bytes(pickle.dumps({}))
-    with pytest.raises(FileNotFoundError, match="the binary version of CIFAR is read"):
+    with pytest.raises(FileNotFoundError, match="of the binary version of CIFAR or that for Pyth"):
+        kind(folder, train=False)
+
+
+def of_python_2(content: dict[str, Any]) -> bytes:
+    """A pickle of lists of small numbers and arrays of bytes (n, width), as Python 2 makes it."""
+
+    def text(value: bytes) -> bytes:
+        return b"T" + len(value).to_bytes(4, "little") + value
+
+    def array(value: Any) -> bytes:
+        n, width = (b"M" + size.to_bytes(2, "little") for size in value.shape)
+        head = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01"
+        kind = b"\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNN"
+        rest = 2 * b"J\xff\xff\xff\xff" + b"K\x00tb\x89" + text(value.tobytes()) + b"tb"
+        return head + n + width + kind + rest
+
+    made = b"\x80\x02}("
+    for key, value in content.items():
+        numbers = b"](" + b"".join(b"K" + bytes([n]) for n in value) + b"e" if (
+            isinstance(value, list)) else array(value)  # fmt: skip
+        made += text(key.encode()) + numbers
+    return made + b"u."
+
+
+@pytest.mark.parametrize("kind", [datasets.CIFAR10, datasets.CIFAR100])
+def test_cifar_for_python_is_read_and_not_run(tmp_path: Path, kind: Any) -> None:
+    folder = tmp_path / kind._folders[1]
+    folder.mkdir()
+    pixels = DRAWS.integers(0, 256, (300, 3072)).astype(np.uint8)
+    labels = DRAWS.integers(0, 10, 300).tolist()
+    content = {kind._key: labels, "data": pixels}
+    assert pickle.loads(of_python_2(content), encoding="latin1")[kind._key] == labels
+    first, test = kind._pickles[0], folder / kind._pickles[1][0]
+    for name in first:
+        (folder / name).write_bytes(of_python_2(content))
+    again = {k.encode(): v for k, v in content.items()}
+    for protocol in (2, 4, 5):  # as Python 3 writes it again
+        test.write_bytes(pickle.dumps(again, protocol))
+        given = kind(tmp_path, train=False)
+        assert given.targets.tolist() == labels
+        np.testing.assert_array_equal(given.data.numpy().reshape(300, 3072), pixels)
+    assert kind(folder).data.shape == (300 * len(first), 3, 32, 32)
+    bad: Any
+    for bad, words in (
+        ({"data": pixels}, f"{kind._key} is None"), ({**content, kind._key: [1]}, "300 numbers"),
+        ({**content, kind._key: [200] * 300}, "below"), ([1], "a list, not CIFAR's dict"),
+        ({**content, "data": pixels[:, :9]}, r"bytes \(n, 3072\)"), (print, "print, which is not"),
+        ({**content, "data": np.array([print])}, "not the dtype of a number"),
+    ):  # fmt: skip
+        test.write_bytes(pickle.dumps(bad))
+        with pytest.raises(FormatError, match=words):
+            kind(folder, train=False)
+    test.write_bytes(of_python_2(content)[:-500])
+    with pytest.raises(FormatError, match="needs"):
         kind(folder, train=False)
 
 

@@ -377,7 +377,7 @@ def table_of(file: SavedFile) -> tuple[Table, set[str]]:
 
 
 # Where trainers keep the state dict in what they save.
-_WRAPPERS = "state_dict", "model_state_dict", "model", "module"
+_WRAPPERS = "state_dict", "model_state_dict", "model_state", "model", "module"
 _HOLDERS = "ema", "model"  # of whole modules
 
 

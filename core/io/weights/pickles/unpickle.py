@@ -284,28 +284,28 @@ def _encode(text: Any, encoding: Any = "latin1") -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _NumpyType:
+class NumpyType:
     """A dtype of NumPy in a pickle."""
 
     code: str
     order: str = "<"
 
-    def with_state(self, state: Any) -> _NumpyType:
+    def with_state(self, state: Any) -> NumpyType:
         order = state[1] if type(state) is tuple and len(state) > 1 else None
         if order not in ("<", ">", "|", "="):
             raise ValueError(f"a dtype of NumPy with the state {brief(state)}")
-        return _NumpyType(self.code, str(order))
+        return NumpyType(self.code, str(order))
 
 
-def _numpy_type(code: Any, *_: Any) -> _NumpyType:
+def _numpy_type(code: Any, *_: Any) -> NumpyType:
     if type(code) is not str or not re.fullmatch("b1|[iu][1248]|f[248]", code):
         raise ValueError("not the dtype of a number")
-    return _NumpyType(code)
+    return NumpyType(code)
 
 
 def _scalar(kind: Any, raw: Any) -> Any:
     """A number of NumPy as one of Python."""
-    if type(kind) is not _NumpyType or type(raw) is not bytes or len(raw) != int(kind.code[1]):
+    if type(kind) is not NumpyType or type(raw) is not bytes or len(raw) != int(kind.code[1]):
         raise ValueError("not a number of NumPy")
     return np.frombuffer(raw, np.dtype(kind.order + kind.code))[0].item()
 

@@ -1,4 +1,7 @@
-"""Segment Anything's prompts, and the decoder that makes masks of them (Kirillov et al., 2023)."""
+"""Segment Anything's prompts, and the decoder that makes masks of them (Kirillov et al., 2023).
+
+`second` makes the parts of SAM 2 (Ravi et al., 2024).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.convnext import ChannelNorm
 from rushlight.models.layers.vision.masks.encoder import EPS
 
+_MOST = 64  # masks of a prompt, and layers of a head
 _RATE = 2  # of attention between tokens and picture, whatever the configuration says
 
 
@@ -36,8 +40,13 @@ class Places(nn.Module):
 class PromptEncoder(nn.Module):
     """Points, boxes and masks as tokens and as a map."""
 
-    def __init__(self, c: Any) -> None:
-        self.width, self.act = c.hidden_size, ACTIVATIONS[c.hidden_act]
+    def __init__(self, c: Any, second: bool = False) -> None:
+        self.width, self.act, self.second = c.hidden_size, ACTIVATIONS[c.hidden_act], second
+        if not 4 <= c.num_point_embeddings <= _MOST:
+            raise FormatError(
+                f"config.json: num_point_embeddings is {c.num_point_embeddings}; points and boxes "
+                f"have 4, and more than {_MOST} have no use"
+            )
         narrow, wide = c.mask_input_channels // 4, c.mask_input_channels
         put(self, "mask_embed.conv1", nn.Conv2d(1, narrow, 2, 2))
         put(self, "mask_embed.layer_norm1", ChannelNorm(narrow, c.layer_norm_eps))
@@ -46,7 +55,10 @@ class PromptEncoder(nn.Module):
         put(self, "mask_embed.conv3", nn.Conv2d(wide, self.width, 1))
         self.no_mask_embed = nn.Embedding(1, self.width)
         self.not_a_point_embed = nn.Embedding(1, self.width)
-        for i in range(c.num_point_embeddings):
+        if second:
+            self.shared_embedding = Places(self.width // 2)
+            self.point_embed = nn.Embedding(c.num_point_embeddings, self.width)
+        for i in range(0 if second else c.num_point_embeddings):
             put(self, f"point_embed.{i}", nn.Embedding(1, self.width))
 
     def points(self, places: Places, at: Tensor, labels: Tensor) -> Tensor:
@@ -54,8 +66,7 @@ class PromptEncoder(nn.Module):
 
         labels (.., n): 1 for the object, 0 for what is around it, -1 for no point.
         """
-        kinds = [self.not_a_point_embed, self._kind(0), self._kind(1)]
-        tables = [kind.weight[0] for kind in kinds]
+        tables = [self.not_a_point_embed.weight[0], self._kind(0), self._kind(1)]
         held = (labels != -1).to(at.dtype).unsqueeze(-1)
         found: Tensor = places(at) * held
         for label, table in zip((-1, 0, 1), tables, strict=True):
@@ -63,9 +74,16 @@ class PromptEncoder(nn.Module):
         return found
 
     def boxes(self, places: Places, at: Tensor) -> Tensor:
-        """Tokens (.., 2, width) of boxes (.., 4): the corners as shares of the picture."""
+        """Tokens (.., 2, width) of boxes (.., 4): the corners as shares of the picture.
+
+        SAM 2's are three: the last is of no point.
+        """
         corners: Tensor = places(at.reshape(*at.shape[:-1], 2, 2))
-        return corners + stack([self._kind(2).weight[0], self._kind(3).weight[0]], 0)
+        corners = corners + stack([self._kind(2), self._kind(3)], 0)
+        if not self.second:
+            return corners
+        none = self.not_a_point_embed.weight.expand(*corners.shape[:-2], 1, -1)
+        return cat([corners, none], -2)
 
     def masks(self, given: Tensor) -> Tensor:
         """The map of masks (batch, 1, height, width), logits of the decoder's size."""
@@ -75,18 +93,23 @@ class PromptEncoder(nn.Module):
         found: Tensor = net.conv3(x)
         return found
 
-    def _kind(self, number: int) -> Any:
-        return self.get_submodule(f"point_embed.{number}")
+    def _kind(self, number: int) -> Tensor:
+        if self.second:
+            return self.point_embed.weight[number]
+        table: Any = self.get_submodule(f"point_embed.{number}")
+        found: Tensor = table.weight[0]
+        return found
 
 
 class _Attention(nn.Module):
-    def __init__(self, c: Any, rate: int) -> None:
+    def __init__(self, c: Any, rate: int, second: bool) -> None:
         inner, self.heads = c.hidden_size // rate, c.num_attention_heads
+        self.out = "o_proj" if second else "out_proj"
         if self.heads < 1 or inner % self.heads:
             raise FormatError(f"config.json: {inner} channels do not fit {self.heads} heads")
         for name in ("q_proj", "k_proj", "v_proj"):
             self.register_module(name, nn.Linear(c.hidden_size, inner))
-        self.out_proj = nn.Linear(inner, c.hidden_size)
+        self.register_module(self.out, nn.Linear(inner, c.hidden_size))
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """(batch, n, width) each."""
@@ -96,22 +119,35 @@ class _Attention(nn.Module):
             for name, x in (("q_proj", query), ("k_proj", key), ("v_proj", value))
         )  # fmt: skip
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        made: Tensor = self.out_proj(seen.reshape(query.shape[0], query.shape[1], -1))
+        seen = seen.reshape(query.shape[0], query.shape[1], -1)
+        made: Tensor = self.get_submodule(self.out)(seen)
         return made
+
+
+class _Mlp(nn.Module):
+    def __init__(self, c: Any) -> None:
+        self.act = ACTIVATIONS[c.hidden_act]
+        self.lin1 = nn.Linear(c.hidden_size, c.mlp_dim)
+        self.lin2 = nn.Linear(c.mlp_dim, c.hidden_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.lin2(self.act(self.lin1(x)))
+        return found
 
 
 class _TwoWay(nn.Module):
     """Tokens attend to each other and to the picture, and the picture to the tokens."""
 
-    def __init__(self, c: Any, first: bool) -> None:
-        self.first, self.act = first, ACTIVATIONS[c.hidden_act]
-        self.self_attn = _Attention(c, 1)
-        self.cross_attn_token_to_image = _Attention(c, _RATE)
-        self.cross_attn_image_to_token = _Attention(c, _RATE)
+    def __init__(self, c: Any, first: bool, second: bool) -> None:
+        self.first, width = first, c.hidden_size
+        rate, eps = (c.attention_downsample_rate, 1e-5) if second else (_RATE, c.layer_norm_eps)
+        self.self_attn = _Attention(c, 1, second)
+        self.cross_attn_token_to_image = _Attention(c, rate, second)
+        self.cross_attn_image_to_token = _Attention(c, rate, second)
         for i in range(1, 5):
-            self.register_module(f"layer_norm{i}", nn.LayerNorm(c.hidden_size, c.layer_norm_eps))
-        put(self, "mlp.lin1", nn.Linear(c.hidden_size, c.mlp_dim))
-        put(self, "mlp.lin2", nn.Linear(c.mlp_dim, c.hidden_size))
+            self.register_module(f"layer_norm{i}", nn.LayerNorm(width, eps))
+        # SAM 2's has as many layers as the decoder.
+        self.mlp = Feed(width, c.mlp_dim, width, c.num_hidden_layers) if second else _Mlp(c)
 
     def forward(self, x: Tensor, seen: Tensor, asked: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
         held: Any = self
@@ -121,67 +157,90 @@ class _TwoWay(nn.Module):
             x = x + held.self_attn(x + asked, x + asked, x)
         x = held.layer_norm1(x)
         x = held.layer_norm2(x + held.cross_attn_token_to_image(x + asked, seen + at, seen))
-        x = held.layer_norm3(x + held.mlp.lin2(self.act(held.mlp.lin1(x))))
+        x = held.layer_norm3(x + held.mlp(x))
         made = held.cross_attn_image_to_token(seen + at, x + asked, x)
         return x, held.layer_norm4(seen + made)
 
 
-class _Feed(nn.Module):
-    """`layers` linear layers with ReLU between them."""
+class Feed(nn.Module):
+    """`layers` linear layers, at least two, with an activation between them."""
 
-    def __init__(self, inputs: int, inner: int, outputs: int, layers: int) -> None:
+    def __init__(
+        self, inputs: int, inner: int, outputs: int, layers: int, act: str = "relu"
+    ) -> None:
+        self.act = ACTIVATIONS[act]
         self.proj_in, self.proj_out = nn.Linear(inputs, inner), nn.Linear(inner, outputs)
         self.layers = nn.ModuleList([nn.Linear(inner, inner) for _ in range(layers - 2)])
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.proj_in(x).relu()
+        x = self.act(self.proj_in(x))
         for layer in self.layers:
-            x = layer(x).relu()
+            x = self.act(layer(x))
         found: Tensor = self.proj_out(x)
         return found
 
 
 class MaskDecoder(nn.Module):
-    """Masks and their scores, of a picture's map and the tokens of prompts."""
+    """Masks and their scores, of a picture's map and the tokens of prompts.
 
-    def __init__(self, c: Any) -> None:
-        width, self.count = c.hidden_size, c.num_multimask_outputs + 1
+    SAM 2's has a token and a head that say whether the object is there, and finer maps beside.
+    """
+
+    def __init__(self, c: Any, second: bool = False) -> None:
+        width, self.count, self.second = c.hidden_size, c.num_multimask_outputs + 1, second
+        if not 2 <= self.count <= _MOST or not 2 <= c.iou_head_depth <= _MOST:
+            raise FormatError(
+                f"config.json: num_multimask_outputs {c.num_multimask_outputs} or iou_head_depth "
+                f"{c.iou_head_depth} is out of range"
+            )
         self.iou_token = nn.Embedding(1, width)
         self.mask_tokens = nn.Embedding(self.count, width)
-        layers = [_TwoWay(c, i == 0) for i in range(c.num_hidden_layers)]
+        layers = [_TwoWay(c, i == 0, second) for i in range(c.num_hidden_layers)]
         put(self, "transformer.layers", nn.ModuleList(layers))
         put(self, "transformer.final_attn_token_to_image",
-            _Attention(c, c.attention_downsample_rate))  # fmt: skip
+            _Attention(c, c.attention_downsample_rate, second))  # fmt: skip
         put(self, "transformer.layer_norm_final_attn", nn.LayerNorm(width))
         self.upscale_conv1 = nn.ConvTranspose2d(width, width // 4, 2, 2)
         self.upscale_layer_norm = ChannelNorm(width // 4, EPS)
         self.upscale_conv2 = nn.ConvTranspose2d(width // 4, width // 8, 2, 2)
         self.output_hypernetworks_mlps = nn.ModuleList(
-            [_Feed(width, width, width // 8, 3) for _ in range(self.count)]
+            [Feed(width, width, width // 8, 3) for _ in range(self.count)]
         )
-        self.iou_prediction_head = _Feed(width, c.iou_head_hidden_dim, self.count,
-                                         c.iou_head_depth)  # fmt: skip
+        self.iou_prediction_head = Feed(width, c.iou_head_hidden_dim, self.count,
+                                        c.iou_head_depth)  # fmt: skip
+        if second:
+            self.obj_score_token = nn.Embedding(1, width)
+            self.pred_obj_score_head = Feed(width, width, 1, 3)
+            self.conv_s0 = nn.Conv2d(width, width // 8, 1)
+            self.conv_s1 = nn.Conv2d(width, width // 4, 1)
 
-    def forward(self, seen: Tensor, at: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, seen: Tensor, at: Tensor, tokens: Tensor, finer: tuple[Tensor, ...] = ()
+    ) -> tuple[Tensor, Tensor]:
         """Mask logits (n, masks, 4 * height, 4 * width), and scores (n, masks).
 
         seen (n, width, height, width): the map with the masks'; at: its places; tokens (n, m,
-        width) of prompts. The first mask is the one for a prompt that leaves no doubt.
+        width) of prompts; finer: SAM 2's maps of four times and of twice the height and width. The
+        first mask is the one for a prompt that leaves no doubt.
         """
         net: Any = self.get_submodule("transformer")
         size, gelu = seen.shape, ACTIVATIONS["gelu"]
-        own = cat([self.iou_token.weight, self.mask_tokens.weight], 0)
+        first = [self.obj_score_token.weight] if self.second else []
+        own = cat([*first, self.iou_token.weight, self.mask_tokens.weight], 0)
         asked = cat([own.unsqueeze(0).expand(len(tokens), -1, -1), tokens], 1)
         x, flat, at = asked, seen.flatten(2).transpose(1, 2), at.flatten(2).transpose(1, 2)
         for layer in net.layers:
             x, flat = layer(x, flat, asked, at)
         made = net.final_attn_token_to_image(x + asked, flat + at, flat)
-        x = net.layer_norm_final_attn(x + made)
+        x = net.layer_norm_final_attn(x + made)[:, len(first) :]
         fine = self.upscale_conv1(flat.transpose(1, 2).reshape(size))
-        fine = gelu(self.upscale_conv2(gelu(self.upscale_layer_norm(fine))))
+        fine = fine + finer[1] if finer else fine
+        fine = self.upscale_conv2(gelu(self.upscale_layer_norm(fine)))
+        fine = gelu(fine + finer[0] if finer else fine)
         weights = [mlp(x[:, 1 + i]) for i, mlp in enumerate(self.output_hypernetworks_mlps)]
         masks = stack(weights, 1) @ fine.flatten(2)
         scores: Tensor = self.iou_prediction_head(x[:, 0])
+        scores = scores.sigmoid() if self.second else scores
         return masks.reshape(len(x), self.count, *fine.shape[2:]), scores
 
 

@@ -1,4 +1,6 @@
-// picture.js: pictures of the segment page: opened, taken by the camera, drawn, and cut out.
+// picture.js: the pixels of pictures: of files, of what the camera or a video shows, of a sample.
+
+import { filesOf } from "./dropping.js";
 
 /** The longest side that is read; larger pictures are made smaller. */
 export const MOST = 2048;
@@ -10,7 +12,9 @@ export async function pixelsOf(file) {
   try {
     bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
   } catch {
-    throw new Error("This file is no picture that the browser can read. Open a PNG or JPEG.");
+    throw new Error(
+      "This file is no picture that the browser can read, or too large a one. Open a PNG or JPEG.",
+    );
   }
   try {
     return drawn(bitmap, bitmap.width, bitmap.height);
@@ -19,10 +23,11 @@ export async function pixelsOf(file) {
   }
 }
 
-/** The pixels of what can be drawn, at most `MOST` on a side, on white.
- *  @param {CanvasImageSource} source @param {number} width @param {number} height */
-export function drawn(source, width, height) {
-  const share = Math.min(1, MOST / Math.max(width, height));
+/** The pixels of what can be drawn, at most `most` on a side, on white.
+ *  @param {CanvasImageSource} source @param {number} width @param {number} height
+ *  @param {number} [most] */
+export function drawn(source, width, height, most = MOST) {
+  const share = Math.min(1, most / Math.max(width, height));
   const canvas = new OffscreenCanvas(
     Math.max(1, Math.round(width * share)),
     Math.max(1, Math.round(height * share)),
@@ -33,6 +38,10 @@ export function drawn(source, width, height) {
   pen.drawImage(source, 0, 0, canvas.width, canvas.height);
   return pen.getImageData(0, 0, canvas.width, canvas.height);
 }
+
+/** The size of a picture, and whether it was made smaller, in words. @param {ImageData} pixels */
+export const sizeOf = ({ width, height }) =>
+  `${Math.max(width, height) === MOST ? "Read at " : ""}${width} × ${height} pixels`;
 
 /** @param {OffscreenCanvas} canvas */
 function context(canvas) {
@@ -83,22 +92,21 @@ export function sample() {
   return pen.getImageData(0, 0, width, height);
 }
 
-/** The picture with a mask as its opacity. @param {ImageData} image @param {Uint8Array} mask */
-export function cut(image, mask) {
-  const made = new ImageData(new Uint8ClampedArray(image.data), image.width, image.height);
-  for (let i = 0; i < mask.length; i += 1) made.data[4 * i + 3] = mask[i];
-  return made;
-}
-
-/** The picture with what is masked in a color. @param {ImageData} image @param {Uint8Array} mask */
-export function shaded(image, mask) {
-  const made = new ImageData(new Uint8ClampedArray(image.data), image.width, image.height);
-  const color = [240, 138, 36];
-  for (let i = 0; i < mask.length; i += 1) {
-    const share = (mask[i] / 255) * 0.5;
-    for (let j = 0; j < 3; j += 1) {
-      made.data[4 * i + j] = made.data[4 * i + j] * (1 - share) + color[j] * share;
-    }
+/** Lets a visitor choose files, with a button that opens the input, or drop them on an element.
+ *  @param {{ drop?: HTMLElement, button: HTMLElement, input: HTMLInputElement }} parts
+ *  @param {(files: File[]) => unknown} take  called with one file or more */
+export function openable({ drop, button, input }, take) {
+  const given = (/** @type {File[]} */ files) => void (files.length && take(files));
+  button.addEventListener("click", () => input.click());
+  input.addEventListener("change", () => {
+    given([...(input.files ?? [])]);
+    input.value = ""; // the same file may be chosen again
+  });
+  for (const name of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
+    drop?.addEventListener(name, async (event) => {
+      event.preventDefault();
+      drop.classList.toggle("over", name === "dragover");
+      if (name === "drop" && event.dataTransfer) given(await filesOf(event.dataTransfer));
+    });
   }
-  return made;
 }

@@ -1,0 +1,107 @@
+"""Many small captured training steps: what lives, and what memory is held, as they go on.
+
+python benchmarks/soak.py [--device cpu|webgpu|both] [--steps 100000] [--samples 20]
+
+A step is a small network in bfloat16 autocast with dropout, clipping, AdamW and a schedule. Objects
+that live (all that Python's collector knows, tensors, storages, nodes) and the process's memory are
+sampled at equal distances; the last line of a device says how much grew since the second sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import resource
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.core.tensor.autograd import Node
+from rushlight.core.tensor.storage import Storage
+
+KINDS = ("objects", "tensors", "storages", "nodes")
+
+
+def training(device: str) -> Callable[[], rl.Tensor]:
+    """A function that takes a captured step and returns its loss."""
+    rl.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.1),
+                          nn.Linear(32, 4)).to(device)  # fmt: skip
+    optimizer = rl.optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = rl.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
+    x = rl.randn(32, 16, device=device)
+    y = rl.randint(0, 4, (32,), device=device)
+
+    @rl.jit
+    def step(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+        optimizer.zero_grad()
+        with rl.autocast(device, rl.bfloat16):
+            loss: rl.Tensor = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    def run() -> rl.Tensor:
+        loss = step(x + 0.01, y)
+        schedule.step()
+        return loss
+
+    return run
+
+
+def living() -> dict[str, int]:
+    """How many objects there are, by kind."""
+    gc.collect()
+    every = gc.get_objects()
+    counts = {"objects": len(every)}
+    for name, kind in (("tensors", rl.Tensor), ("storages", Storage), ("nodes", Node)):
+        counts[name] = sum(isinstance(one, kind) for one in every)
+    return counts
+
+
+def memory() -> int:
+    """Bytes of the process: resident, or the most so far where that is not told."""
+    told = Path("/proc/self/statm")
+    if told.is_file():
+        return int(told.read_text().split()[1]) * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def soak(device: str, steps: int, samples: int) -> Iterator[dict[str, Any]]:
+    """Take the steps; a sample after each part of them."""
+    run, began = training(device), time.perf_counter()
+    loss = run()
+    for number in range(1, steps + 1):
+        loss = run()
+        if number % max(1, steps // samples) == 0:
+            value = loss.item()
+            yield {"step": number, "loss": value, **living(), "memory": memory(),
+                   "seconds": time.perf_counter() - began}  # fmt: skip
+
+
+def main() -> None:
+    """Print the samples of each device, and what grew."""
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--device", default="both", choices=("cpu", "webgpu", "both"))
+    arguments.add_argument("--steps", type=int, default=100_000)
+    arguments.add_argument("--samples", type=int, default=20)
+    given = arguments.parse_args()
+    for device in ("cpu", "webgpu") if given.device == "both" else (given.device,):
+        found = []
+        for one in soak(device, given.steps, given.samples):
+            found.append(one)
+            counts = ", ".join(f"{one[kind]} {kind}" for kind in KINDS)
+            print(f"{device} step {one['step']}: loss {one['loss']:.4f}, {counts}, "
+                  f"{one['memory'] / 1e6:.1f} MB, {one['seconds']:.1f} s", flush=True)  # fmt: skip
+        first, last = found[min(1, len(found) - 1)], found[-1]
+        grown = ", ".join(f"{last[kind] - first[kind]:+d} {kind}" for kind in KINDS)
+        print(f"{device}: since step {first['step']} {grown}, "
+              f"{(last['memory'] - first['memory']) / 1e6:+.1f} MB")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Autocast: within it, functions choose the dtype that they compute in, as torch's do.
+
+A function that is declared (declare.py) goes through `listed`, which
+costs one look at the thread's mode. The lists are those of PyTorch's page "Automatic Mixed
+Precision", for cpu and for accelerators; composites that are on no list count as one op.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from rushlight.core.backends import HOST, KINDS, Device
+from rushlight.core.basis.dtype import DType, as_dtype, bfloat16, float16, float32
+from rushlight.core.jit import capture
+from rushlight.core.tensor import op
+from rushlight.core.tensor.grad_mode import is_grad_enabled, mode, without_autocast
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+LOW, HIGH, WIDEST, REFUSED, INSIDE = "low", "float32", "widest", "refused", "inside"
+
+
+def _rows(**lists: str) -> dict[str, str]:
+    return {name: policy for policy, names in lists.items() for name in names.split()}
+
+
+_PRODUCTS = """matmul reversed_matmul mm bmm addmm addbmm baddbmm vecdot linear conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention"""
+_LOSSES = """binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy
+    hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
+    multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss
+    triplet_margin_loss"""
+# Composites that torch runs as the functions that they consist of.
+_OPEN = """einsum tensordot bilinear chain_matmul multi_dot multi_head_attention_forward
+    linear_cross_entropy multilabel_soft_margin_loss gaussian_nll_loss
+    triplet_margin_with_distance_loss"""
+_CPU = _rows(low=_PRODUCTS, inside=_OPEN, widest="cat stack index_copy") | _rows(
+    float32=f"""
+    {_LOSSES} avg_pool3d binary_cross_entropy cdist ctc_loss grid_sample max_pool3d polar prod
+    quantile nanquantile stft trace view_as_complex cholesky_inverse cholesky_solve inv pinverse
+    svd triangular_solve cond eigh eigvalsh lu_solve matrix_rank qr solve svdvals cholesky
+    cholesky_ex inv_ex lstsq tensorinv tensorsolve fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft
+    irfft2 irfftn rfft rfft2 rfftn fractional_max_pool2d fractional_max_pool3d max_unpool2d
+    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d""")  # fmt: skip
+_ACCELERATOR = _rows(
+    inside=_OPEN, low=f"{_PRODUCTS} mv addmv addr multi_dot chain_matmul einsum",
+    widest="cat stack addcdiv addcmul atan2 bilinear cross dot vdot grid_sample index_put "
+           "scatter_add tensordot",
+    refused="binary_cross_entropy",
+) | _rows(float32=f"""
+    {_LOSSES} acos asin cosh cosine_similarity cdist cumprod cumsum dist erfinv exp expm1
+    group_norm interpolate upsample layer_norm log log10 log1p log2 log_softmax logsumexp
+    matrix_norm norm normalize pdist pow prod rdiv reciprocal renorm rms_norm rpow rsqrt sinh
+    softmax softmin softplus sum tan vector_norm""")  # fmt: skip
+LISTS = {"cpu": _CPU, "accelerator": _ACCELERATOR}
+
+
+class _Casts(threading.local):
+    """The casts of parameters, whether they are kept, and how many contexts are entered."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Any, Any] = {}
+        self.cached, self.depth = True, 0
+
+
+_casts = _Casts()
+
+
+def listed(fn: F) -> F:
+    """`fn`, which follows the lists under its own name."""
+    name = fn.__name__
+    composite = fn.__module__.startswith("rushlight.core.functional")
+    rows = [table.get(name, "one" if composite else None) for table in LISTS.values()]
+    if rows == [None, None] or rows == [INSIDE, INSIDE] or hasattr(fn, "listed"):
+        return fn
+    cpu, other = rows
+
+    @wraps(fn)
+    def call(*args: Any, **options: Any) -> Any:
+        if not mode.dtypes:
+            return fn(*args, **options)
+        where = _device(args) or _device(options.values())
+        dtype = None if where is None else mode.dtypes.get(where.type)
+        policy = cpu if where is HOST else other
+        if dtype is None or policy in (None, INSIDE):
+            return fn(*args, **options)
+        if policy == REFUSED:
+            raise RuntimeError(
+                f"{name} and its module are unsafe to autocast: a probability near 1 is 1 in half "
+                f"precision; use {name}_with_logits, or autocast(enabled=False) around it"
+            )
+        if policy != "one":
+            change = _change(policy, dtype, args, options)
+            args = tuple(_mapped(a, change) for a in args)
+            options = {key: _mapped(a, change) for key, a in options.items()}
+        with without_autocast():
+            return fn(*args, **options)
+
+    call.listed = fn  # type: ignore[attr-defined]
+    return cast(F, call)
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, op.tensor_class[0]):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _device(values: Any) -> Device | None:
+    """The device of the first floating tensor."""
+    return next((t.device for t in _tensors(values) if t.dtype.kind == "f"), None)
+
+
+def _eligible(x: Tensor) -> bool:
+    return x.dtype.kind == "f" and x.dtype.itemsize < 8
+
+
+def _change(policy: str, dtype: DType, args: Any, options: Any) -> Callable[[Tensor], Tensor]:
+    if policy == HIGH and (options.get("dtype") or any(isinstance(a, DType) for a in args)):
+        return lambda x: x  # the dtype is asked for
+    if policy == WIDEST:
+        found = {t.dtype for t in _tensors((*args, *options.values())) if _eligible(t)}
+        if len(found) < 2:
+            return lambda x: x
+    goal = dtype if policy == LOW else float32
+    return lambda x: _cast(x, goal) if _eligible(x) and x.dtype is not goal else x
+
+
+def _mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, op.tensor_class[0]):
+        return change(value)
+    if type(value) in (list, tuple):
+        return type(value)([_mapped(v, change) for v in value])
+    return value
+
+
+def _cast(x: Tensor, goal: DType) -> Tensor:
+    """`x` in another dtype; the cast of a weight is made once, until it is written to."""
+    if (
+        not (
+            _casts.depth
+            and _casts.cached
+            and goal is not float32
+            and x.needs_grad
+            and x.node is None
+        )
+        or x.is_view
+    ):
+        return x.to(goal)
+    hooks = capture.current() if capture.active else None
+    casts = _casts.kept if hooks is None else hooks.casts  # a replay casts the weight of its time
+    key = id(x), goal.name, is_grad_enabled()
+    found = casts.get(key)
+    if found is None or found[0] is not x or found[1] != x.storage.version:
+        found = casts[key] = x, x.storage.version, x.to(goal)
+    made: Tensor = found[2]
+    return made
+
+
+class autocast(ContextDecorator):  # noqa: N801  torch's name
+    """Context manager and decorator: products in a narrow dtype, what needs range in float32.
+
+    device_type: whose tensors it is about, "cpu" or "webgpu"; others are left alone. dtype: float16
+    or bfloat16; the default is bfloat16 on cpu, float16 elsewhere. Which function computes in
+    which dtype is as in torch on cpu, and on webgpu as in torch on CUDA: products and convolutions
+    in `dtype`, losses (there also softmax, norms, exp, sums) in float32, others in the dtype of
+    their inputs. In-place functions and out= stay as they are. Parameters keep their dtype, and
+    so do their gradients; backward belongs outside. cache_enabled: a parameter is cast once until
+    the outermost context ends, or it is written to. Narrow numbers are stored as such and
+    computed with in float32 where the device does not compute in them. "cuda" and "mps", which no
+    device here is, warn and change nothing, as does another dtype. RuntimeError for other names.
+    """
+
+    def __init__(
+        self, device_type: str, dtype: DType | str | None = None, enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(device_type, str):
+            raise ValueError(f"autocast: device_type is a {type(device_type).__name__}; it must be "
+                             "a name such as 'cpu'")  # fmt: skip
+        if device_type not in (*KINDS, "cuda", "mps"):
+            raise RuntimeError(f"autocast: unsupported autocast device_type {device_type!r}; "
+                               f"supported: {', '.join(KINDS)}")  # fmt: skip
+        self.device_type = self.device = device_type
+        self.fast_dtype = default_dtype(device_type) if dtype is None else as_dtype(dtype)
+        self._enabled = bool(enabled)
+        self._cache_enabled = _casts.cached if cache_enabled is None else bool(cache_enabled)
+        if enabled and device_type in ("cuda", "mps"):
+            warnings.warn(f"autocast: {device_type} is not available; nothing changes. Supported: "
+                          f"{', '.join(KINDS)}", stacklevel=2)  # fmt: skip
+            self._enabled = False
+        elif enabled and self.fast_dtype not in (float16, bfloat16):
+            warnings.warn(f"autocast: {self.fast_dtype.name} is not supported; nothing changes. "
+                          "Supported: float16, bfloat16", stacklevel=2)  # fmt: skip
+            self._enabled = False
+        self._before: list[Any] = []
+
+    def __enter__(self) -> autocast:
+        self._before.append((mode.dtypes, _casts.cached))
+        modes = {k: v for k, v in mode.dtypes.items() if k != self.device_type}
+        mode.dtypes = {**modes, self.device_type: self.fast_dtype} if self._enabled else modes
+        _casts.cached = self._cache_enabled
+        _casts.depth += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        mode.dtypes, _casts.cached = self._before.pop()
+        _casts.depth -= 1
+        if not _casts.depth:
+            clear_autocast_cache()
+
+    def _recreate_cm(self) -> autocast:
+        # Each call of a decorated function gets its own: calls may be on several threads.
+        with warnings.catch_warnings(action="ignore"):
+            return autocast(self.device_type, self.fast_dtype, self._enabled, self._cache_enabled)
+
+
+def default_dtype(device_type: str) -> DType:
+    """What autocast takes without a dtype."""
+    return bfloat16 if device_type == HOST.type else float16
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether this thread is in an autocast for this kind of device; by default for any."""
+    return device_type in mode.dtypes if device_type is not None else bool(mode.dtypes)
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """The narrow dtype of this thread's autocast; outside of one the default."""
+    return mode.dtypes.get(device_type, default_dtype(device_type))
+
+
+def clear_autocast_cache() -> None:
+    """Forget the casts of parameters."""
+    _casts.kept.clear()
+    hooks = capture.current() if capture.active else None
+    if hooks is not None:
+        hooks.casts.clear()

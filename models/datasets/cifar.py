@@ -1,0 +1,130 @@
+"""CIFAR-10 and CIFAR-100, from the binary files or from the pickles for Python."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.io.weights.pickles.unpickle import PLAIN, Maker, NumpyType, Unpickler
+from rushlight.core.tensor.convert import tensor
+from rushlight.models.datasets.images import Change, Classified, Place
+
+_LARGEST = 2**32  # bytes of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of NumPy in a pickle."""
+
+    shape: tuple[int, ...] = ()
+    kind: NumpyType | None = None
+    data: bytes = b""
+
+    def with_state(self, state: Any) -> Array:
+        """The array of (version, shape, dtype, whether columns come first, bytes)."""
+        _, shape, kind, columns, data = state
+        raw = data.encode("utf-8", "surrogateescape") if type(data) is str else data
+        sizes = type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape)
+        if not sizes or type(kind) is not NumpyType or columns or type(raw) is not bytes:
+            raise ValueError("not an array of numbers")
+        if math.prod(shape) * int(kind.code[1]) != len(raw):
+            raise ValueError(f"{len(raw)} bytes are no array of {shape}")
+        return Array(shape, kind, raw)
+
+    def values(self) -> Any:
+        """The array."""
+        assert self.kind is not None
+        return np.frombuffer(self.data, self.kind.order + self.kind.code).reshape(self.shape)
+
+
+def _of_buffer(data: Any, kind: Any, shape: Any, order: Any = "C") -> Array:
+    return Array().with_state((1, shape, kind, order != "C", data))
+
+
+def _refused(name: Any) -> FormatError:
+    return FormatError(f"a file of CIFAR asks for {name}, which is not made; it may be damaged, or "
+                       "no file of CIFAR")  # fmt: skip
+
+
+NAMES: dict[str, Any] = {**PLAIN, "numpy.ndarray": "ndarray"}
+for _room in ("numpy.core", "numpy._core"):
+    NAMES[f"{_room}.multiarray._reconstruct"] = Maker("_reconstruct", lambda *_: Array())
+    NAMES[f"{_room}.numeric._frombuffer"] = Maker("_frombuffer", _of_buffer)
+
+
+class CIFAR10(Classified):
+    """Small photographs of ten kinds (Krizhevsky, 2009), in the binary version or that for Python.
+
+    root: the folder cifar-10-batches-bin or cifar-10-batches-py, or the one that it lies in. The
+    latter's pickles are read without running anything. Samples: (float32 (3, 32, 32) in [0, 1],
+    class int64). FormatError for a damaged file, FileNotFoundError for a missing one.
+    """
+
+    classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
+               "truck"]  # fmt: skip
+    _folders, _labels, _key = ("cifar-10-batches-bin", "cifar-10-batches-py"), 1, "labels"
+    _pickles = (tuple(f"data_batch_{n}" for n in range(1, 6)), ("test_batch",))
+    _files = (tuple(f"data_batch_{n}.bin" for n in range(1, 6)), ("test_batch.bin",))
+
+    def __init__(
+        self, root: Place, train: bool = True, transform: Change | None = None,
+        target_transform: Change | None = None,
+    ) -> None:  # fmt: skip
+        place = next((Path(root) / name for name in self._folders if (Path(root) / name).is_dir()),
+                     Path(root))  # fmt: skip
+        part = 0 if train else 1
+        parts = []
+        binary = (place / self._files[part][0]).is_file()
+        for name in (self._files if binary else self._pickles)[part]:
+            if not (place / name).is_file():
+                raise FileNotFoundError(f"{place} has no {name}, of the binary version of CIFAR or "
+                                        "that for Python")  # fmt: skip
+            read = self._binary if binary else self._pickled
+            parts.append(read(place / name))
+        images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
+        super().__init__(tensor(images), tensor(labels.astype(np.int64)), transform,
+                         target_transform)  # fmt: skip
+
+    def _binary(self, path: Path) -> tuple[Any, Any]:
+        row = self._labels + 3072
+        content = np.fromfile(path, np.uint8, count=_LARGEST)
+        if not content.size or content.size % row:
+            raise FormatError(f"{path} has {content.size} bytes, no multiple of {row}")
+        rows = content.reshape(-1, row)
+        return rows[:, self._labels :].reshape(-1, 3, 32, 32), rows[:, self._labels - 1]
+
+    def _pickled(self, path: Path) -> tuple[Any, Any]:
+        if path.stat().st_size > _LARGEST:
+            raise FormatError(f"{path} is larger than {_LARGEST} bytes")
+        found = Unpickler(path.read_bytes(), path.name, NAMES, _refused, _refused).load()
+        if type(found) is not dict:
+            raise FormatError(f"{path} holds a {type(found).__name__}, not CIFAR's dict")
+        given = {k.decode("latin-1") if type(k) is bytes else k: v for k, v in found.items()}
+        data, labels = given.get("data"), given.get(self._key)
+        images = data.values() if type(data) is Array else None
+        if images is None or images.ndim != 2 or images.shape[1] != 3072 or images.dtype != "u1":
+            raise FormatError(f"{path}: data is {brief(data)}; it must be bytes (n, 3072)")
+        most = len(self.classes)
+        if (
+            type(labels) is not list
+            or len(labels) != len(images)
+            or not all(type(n) is int and 0 <= n < most for n in labels)
+        ):
+            raise FormatError(f"{path}: {self._key} is {brief(labels)}; it must be {len(images)} "
+                              f"numbers below {most}")  # fmt: skip
+        return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
+
+
+class CIFAR100(CIFAR10):
+    """Small photographs of a hundred kinds, from cifar-100-binary or cifar-100-python: see
+    `CIFAR10`."""
+
+    classes = [str(n) for n in range(100)]
+    _folders, _labels, _key = ("cifar-100-binary", "cifar-100-python"), 2, "fine_labels"
+    _pickles = (("train",), ("test",))
+    _files = (("train.bin",), ("test.bin",))

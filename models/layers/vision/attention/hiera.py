@@ -1,0 +1,121 @@
+"""Hiera's layers (Ryali et al., 2023), whose queries are pooled where a stage begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.transformer import put_parameter
+
+
+class PooledAttention(nn.Module):
+    """Attention of places, whose queries may be fewer than the keys."""
+
+    def __init__(self, inputs: int, outputs: int, heads: int) -> None:
+        if heads < 1 or outputs % heads:
+            raise FormatError(f"config.json: {outputs} channels do not fit {heads} heads")
+        self.heads = heads
+        self.qkv, self.proj = nn.Linear(inputs, 3 * outputs), nn.Linear(outputs, outputs)
+
+    def forward(self, x: Tensor, pool: Callable[[Tensor], Tensor] | None) -> Tensor:
+        """x (n, places, inputs) -> (n, queries, outputs). pool: what makes the queries fewer."""
+        q, k, v = self.qkv(x).chunk(3, -1)
+        q = q if pool is None else pool(q)
+        q, k, v = (
+            one.reshape(len(x), one.shape[1], self.heads, -1).transpose(1, 2) for one in (q, k, v)
+        )
+        seen = scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        made: Tensor = self.proj(seen.reshape(len(x), seen.shape[1], -1))
+        return made
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a layer stands: its channels, the places pooled to one, and a window's after pooling.
+
+    window: 0 for attention to all places. doubled: instead of a projection the largest and the mean
+    of the pooled places make the wider state.
+    """
+
+    inputs: int
+    outputs: int
+    heads: int
+    stride: int = 1
+    window: int = 0
+    doubled: bool = False
+
+
+class Layer(nn.Module):
+    """A layer over places in the order of `unrolled`; scaled: results times a learned vector."""
+
+    def __init__(self, place: Place, inner: int, act: str, eps: float, scaled: bool) -> None:
+        self.place, self.act, self.scaled = place, ACTIVATIONS[act], scaled
+        self.layernorm_before = nn.LayerNorm(place.inputs, eps)
+        self.attn = PooledAttention(place.inputs, place.outputs, place.heads)
+        self.layernorm_after = nn.LayerNorm(place.outputs, eps)
+        put(self, "mlp.fc1", nn.Linear(place.outputs, inner))
+        put(self, "mlp.fc2", nn.Linear(inner, place.outputs))
+        if place.inputs != place.outputs and not place.doubled:
+            self.proj = nn.Linear(place.inputs, place.outputs)
+        for i in (1, 2) if scaled else ():
+            put_parameter(self, f"layer_scale{i}.lambda1", place.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (batch, places, inputs) -> (batch, places / stride, outputs)."""
+        at = self.place
+        held: Any = self
+        normed = held.layernorm_before(x)
+        if at.inputs != at.outputs:
+            near = self._near(x if at.doubled else held.proj(normed))
+            x = cat([near.amax(1), near.mean(1)], -1) if at.doubled else near.amax(1)
+        batch, count, width = normed.shape
+        size = at.stride * at.window or count
+        # The places of a window lie count / size apart.
+        windows = normed.reshape(batch, size, -1, width).transpose(1, 2).reshape(-1, size, width)
+        seen = held.attn(windows, self._pooled if at.stride > 1 else None)
+        seen = seen.reshape(batch, -1, *seen.shape[1:]).transpose(1, 2).flatten(1, 2)
+        x = x + (seen * held.layer_scale1.lambda1 if self.scaled else seen)
+        made = held.mlp.fc2(self.act(held.mlp.fc1(held.layernorm_after(x))))
+        found: Tensor = x + (made * held.layer_scale2.lambda1 if self.scaled else made)
+        return found
+
+    def _near(self, x: Tensor) -> Tensor:
+        return x.reshape(len(x), self.place.stride, -1, x.shape[-1])
+
+    def _pooled(self, x: Tensor) -> Tensor:
+        found: Tensor = self._near(x).amax(1)
+        return found
+
+
+def unrolled(x: Tensor, stride: tuple[int, int], times: int) -> Tensor:
+    """The places (batch, height * width, channels) of x (batch, height, width, channels).
+
+    Those that are pooled together stand first, `times` over: what is pooled is a dim of its own.
+    """
+    batch, count, (down, across) = len(x), x.shape[1] * x.shape[2], stride
+    for _ in range(times):
+        _, tall, wide, width = x.shape
+        x = x.reshape(-1, tall // down, down, wide // across, across, width)
+        x = x.permute(0, 2, 4, 1, 3, 5).flatten(0, 2)
+    return x.reshape(batch, count, -1)
+
+
+def windowed_places(
+    whole: Tensor, window: Tensor, grid: tuple[int, int], antialias: bool = False
+) -> Tensor:
+    """Positions (1, height, width, channels) of a grid (Bolya et al., 2023).
+
+    whole (1, channels, h, w) is interpolated to the grid; window (1, channels, m, n) is repeated.
+    """
+    found = interpolate(whole.float(), size=grid, mode="bicubic", antialias=antialias)
+    tiled = window.repeat(1, 1, grid[0] // window.shape[2], grid[1] // window.shape[3])
+    return (found.to(window.dtype) + tiled).permute(0, 2, 3, 1)

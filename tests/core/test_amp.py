@@ -1,0 +1,217 @@
+"""Autocast and GradScaler: torch's dtypes, values and courses; captured; on every device."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.nn import functional as F
+from rushlight.core.ops import declare
+from rushlight.core.ops.autocast import LISTS
+
+TORCH = json.loads((Path(__file__).parent / "data" / "amp.json").read_text("utf-8"))
+ULP = {"bfloat16": 2**-7, "float16": 2**-10}
+NARROW = pytest.mark.parametrize("name", ULP)
+
+
+def operands(name: str, device: str = "cpu") -> dict[str, Any]:
+    f = rl.tensor(TORCH["f"], device=device)
+    i = rl.tensor(TORCH["i"], device=device)
+    return {"t": rl, "F": F, "f": f, "h": f.to(name), "i": i}
+
+
+@NARROW
+def test_functions_give_torchs_dtypes_and_values(name: str) -> None:
+    given = operands(name)
+    given["d"] = given["f"].double()
+    for case, (dtype, values) in TORCH["functions"][name].items():
+        with rl.autocast("cpu", name):
+            out = eval(case, dict(given))
+        assert out.dtype.name == dtype, case
+        close = ULP.get(dtype, 1e-6)
+        np.testing.assert_allclose(out.double().numpy().ravel(), values, close, close, err_msg=case)
+
+
+def test_every_name_of_the_lists_is_a_function() -> None:
+    tables = (declare.PUBLIC, declare.NETWORK, declare.METHODS, declare.LINALG, declare.FFT)
+    known = {fn.__name__ for table in tables for fn in table.values()}
+    assert {name for table in LISTS.values() for name in table} <= known
+
+
+# PyTorch's page "Automatic Mixed Precision", CUDA Op-Specific Behavior.
+ACCELERATED = {
+    "low": "f @ f.T; F.linear(f, h); F.conv2d(f[None, None], h[None, None]); t.mv(f, f[0])",
+    "float32": """h.exp(); h.softmax(1); h.sum(); F.layer_norm(h, (4,)); F.group_norm(h[None], 1)
+        F.mse_loss(h, h); F.cross_entropy(h, i); h.norm(); h ** 2; 2 ** h; 1 / h; h.rsqrt()
+        F.rms_norm(h, (4,)); F.softplus(h); h.log1p(); h.cumsum(0); t.atan2(h, f); t.cat([h, f])""",
+    "as they are": "h.mean(); h.var(); F.gelu(h); F.silu(h); h.tanh(); h + h; h.max(); h.sqrt()",
+}  # fmt: skip
+
+
+@NARROW
+def test_an_accelerator_has_torchs_lists_for_cuda(name: str) -> None:
+    given = operands(name, "webgpu")
+    for kind, cases in ACCELERATED.items():
+        for case in cases.replace("\n", ";").split(";"):
+            with rl.autocast("webgpu", name):
+                out = eval(case.strip(), dict(given))
+            assert out.dtype.name == ("float32" if kind == "float32" else name), case
+    with rl.autocast("webgpu"), pytest.raises(RuntimeError, match=r"_with_logits"):
+        F.binary_cross_entropy(given["f"].sigmoid(), given["f"].sigmoid())
+
+
+@NARROW
+def test_parameters_and_their_gradients_stay_float32(device: str, name: str) -> None:
+    weight = rl.tensor(TORCH["f"], device=device, requires_grad=True)
+    x = operands(name, device)["f"] * 3
+    with rl.autocast(device, name):
+        out = F.linear(x, weight)
+        again = F.linear(x, weight)
+        assert rl.is_autocast_enabled(device) and not rl.is_autocast_enabled("meta")
+        with rl.autocast(device, enabled=False):
+            assert F.linear(x, weight).dtype is rl.float32
+        loss = F.mse_loss(out + again, x.new_ones(3, 3))
+    assert out.dtype.name == name and loss.dtype is rl.float32 and not rl.is_autocast_enabled()
+    loss.backward()
+    assert weight.grad is not None and weight.grad.dtype is rl.float32
+    low, wide = weight.detach().to(name), x.to(name)
+    want = (4 * (2 * F.linear(wide, low).float() - 1) / 9).T @ wide.float()
+    np.testing.assert_allclose(weight.grad.cpu().numpy(), want.cpu().numpy(),
+                               rtol=3 * ULP[name], atol=30 * ULP[name])  # fmt: skip
+
+
+def test_a_cast_is_made_once_until_the_weight_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, ran = rl.device("cpu").backend, list[str]()
+    run = backend.run
+
+    def counted(name: str, *rest: Any) -> None:
+        ran.append(name)
+        run(name, *rest)
+
+    monkeypatch.setattr(backend, "run", counted)
+    weight, x = rl.ones(3, 4, requires_grad=True), rl.ones(2, 4, dtype="bfloat16")
+    with rl.autocast("cpu"):
+        F.linear(x, weight)
+        F.linear(x, weight)
+        assert ran.count("cast") == 1
+        with rl.no_grad():
+            weight.mul_(3)
+        assert F.linear(x, weight).max().item() == 12
+        assert ran.count("cast") == 2
+    ran.clear()
+    with rl.autocast("cpu", cache_enabled=False):
+        F.linear(x, weight)
+        F.linear(x, weight)
+        assert ran.count("cast") == 2
+
+
+def test_what_is_not_there_warns_or_raises() -> None:
+    with pytest.warns(UserWarning, match="cuda is not available"), rl.cuda.amp.autocast():
+        assert not rl.is_autocast_enabled()
+    with pytest.warns(UserWarning, match="float32 is not supported"):
+        rl.autocast("cpu", rl.float32)
+    with pytest.raises(RuntimeError, match="device_type 'tpu'"):
+        rl.autocast("tpu")
+    with pytest.warns(UserWarning, match="disabled"):
+        assert not rl.cuda.amp.GradScaler().is_enabled()
+
+
+def test_it_decorates_and_functions_choose_their_mode() -> None:
+    @rl.autocast("cpu")
+    def product(x: rl.Tensor) -> rl.Tensor:
+        return x @ x
+
+    class Square(rl.autograd.Function):
+        @staticmethod
+        @rl.amp.custom_fwd(  # type: ignore[untyped-decorator]
+            device_type="cpu", cast_inputs=rl.float32
+        )
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x @ x
+
+        @staticmethod
+        @rl.amp.custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad @ x.T + x.T @ grad
+
+    x = rl.eye(2).requires_grad_()
+    assert product(x).dtype is rl.bfloat16
+    with rl.autocast("cpu"):
+        out = Square.apply(x.bfloat16())
+    assert out.dtype is rl.float32
+    out.sum().backward()
+    assert x.grad is not None
+
+
+def course(device: str, capture: bool) -> list[list[float]]:
+    weight = rl.nn.Parameter(rl.tensor(TORCH["f"], device=device))
+    optimizer = rl.optim.Adam([weight], lr=0.05)
+    scaler = rl.amp.GradScaler(device, init_scale=64.0, growth_factor=3.0, backoff_factor=0.25,
+                               growth_interval=2)  # fmt: skip
+
+    def step(x: rl.Tensor, by: rl.Tensor, clip: bool) -> rl.Tensor:
+        optimizer.zero_grad()
+        with rl.autocast(device, rl.bfloat16):
+            loss = F.mse_loss(x @ weight.T, x.new_ones(2, 3))
+        scaler.scale(loss * by).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            rl.nn.utils.clip_grad_norm_([weight], 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
+
+    run: Any = rl.jit(step) if capture else step
+    found = []
+    for number in range(9):
+        x = rl.linspace(-1, 1, 8, device=device).reshape(2, 4) * (1 + number)
+        by = rl.tensor(float("inf") if number in (3, 4) else 1.0, device=device)
+        loss = run(x, by, number % 2 == 1)
+        found.append([scaler.get_scale(), loss.item(), *weight.detach().flatten().tolist()])
+    if capture:
+        assert [e.why for e in run.executables.values()] == [None] * 3
+        assert sum(e.replays for e in run.executables.values()) >= 4
+    assert [state["step"] for state in optimizer.state.values()] == [7]
+    return found
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_the_scaler_follows_torchs_course(device: str, capture: bool) -> None:
+    # Adam moves by the rate where a gradient's sign is right, so bfloat16 hardly shows.
+    np.testing.assert_allclose(course(device, capture), TORCH["course"], rtol=2e-3, atol=2e-3)
+
+
+def test_the_scaler_says_what_is_out_of_order() -> None:
+    weight = rl.ones(2, requires_grad=True)
+    optimizer, scaler = rl.optim.SGD([weight], lr=1.0), rl.amp.GradScaler(init_scale=4.0)
+    scaler.scale(weight.sum()).backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called on this optimizer"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match=r"step\(\) has already"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="after step"):
+        scaler.unscale_(optimizer)
+    scaler.update()
+    state = scaler.state_dict()
+    assert weight.tolist() == [0.0, 0.0]
+    assert state == {"scale": 4.0, "growth_factor": 2.0, "backoff_factor": 0.5,
+                     "growth_interval": 2000, "_growth_tracker": 1}  # fmt: skip
+    fresh = rl.amp.GradScaler()
+    fresh.load_state_dict(state)
+    assert fresh.state_dict() == state and fresh.scale(rl.ones(())).item() == 4.0
+    half = rl.ones(2, dtype="float16", requires_grad=True)
+    half.grad = half.detach()
+    with pytest.raises(ValueError, match="FP16 gradients"):
+        fresh.unscale_(rl.optim.SGD([half], lr=1.0))
+    with warnings.catch_warnings():
+        assert rl.amp.GradScaler(enabled=False).state_dict() == {}
