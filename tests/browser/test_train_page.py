@@ -28,6 +28,7 @@ KEEP_DEVICE = """() => {
     return (self.device = await requestDevice.apply(this, options));
   };
 }"""
+WITHOUT_JSPI = b"delete WebAssembly.Suspending;\ndelete WebAssembly.promising;\n"
 POINTS = """async () => (await import("./curves.js")).points"""
 
 
@@ -116,7 +117,7 @@ async def _trained(settings: dict[str, Any], given: Any, halt: bool = False) -> 
         await lab.start(job, other, given, {"bytes": kept["bytes"], "spent": kept["spent"]})
     ended = await lab.run(job, epochs)
     assert ended["over"]
-    return {**facts, "told": job.told, "weights": lab.weights(job), "script": lab.script(job)}
+    return {**facts, "told": job.told, "weights": await lab.weights(job), "script": lab.script(job)}
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
@@ -269,6 +270,8 @@ def test_a_training_outlives_its_tab(pages: Any, serve: Any, school: Path, tmp_p
 
 def test_own_data_and_a_lost_device(pages: Any, serve: Any, school: Path, tmp_path: Path) -> None:
     place = serve(school / "site")
+    # Without JSPI, as in Safari: nothing waits in the middle of Python.
+    place.mischief.prepend["/rushlight/worker.js"] = WITHOUT_JSPI
     page = pages.open(f"{place.url}train/?device=cpu")
     ready(page)
 

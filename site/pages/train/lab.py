@@ -15,6 +15,8 @@ import numpy as np
 
 import rushlight as rl
 from rushlight.core.io import save_safetensors
+from rushlight.core.training.checkpoint import state_of
+from rushlight.core.training.checkpoint import write as write_state
 from rushlight.web.worker.session import place
 
 from . import recipe
@@ -89,14 +91,14 @@ class Lab:
             self.look_at = time.perf_counter() + max(_LOOK, 5 * took)
         now = time.perf_counter()
         if now > self.keep_at or not going:
-            job.tell({"kind": "checkpoint", **self.checkpoint()})
+            job.tell({"kind": "checkpoint", **await self.checkpoint()})
             took = time.perf_counter() - now
             self.keep_at = time.perf_counter() + max(_KEEP, 10 * took)
 
-    def checkpoint(self) -> dict[str, Any]:
+    async def checkpoint(self) -> dict[str, Any]:
         """Everything that another tab needs to go on, but for the data."""
         file = _FOLDER / "checkpoint.safetensors"
-        self.trainer.save_checkpoint(file)
+        write_state(file, await _on_host(state_of(self.trainer)))
         return {"bytes": file.read_bytes(), "settings": json.dumps(self.settings),
                 "step": self.trainer.step, "spent": self.spent}  # fmt: skip
 
@@ -179,6 +181,17 @@ class Lab:
             drawn = float(rl.rand(1, generator=self.draws).item())
             text += self.data.classes[min(int((shares.cumsum() < drawn).sum()), len(shares) - 1)]
         return text
+
+
+async def _on_host(value: Any) -> Any:
+    """A tree with its tensors on the CPU; reads without a blocking wait, which Safari has not."""
+    if isinstance(value, rl.Tensor):
+        return await value.detach().cpu_async()
+    if isinstance(value, Mapping):
+        return {name: await _on_host(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([await _on_host(one) for one in value])
+    return value
 
 
 def _softmax(scores: Any) -> Any:
@@ -308,10 +321,10 @@ async def write(job: Any, prompt: str, count: int) -> str:
     return await _now().write(prompt, count)
 
 
-def weights(job: Any) -> bytes:
+async def weights(job: Any) -> bytes:
     """The weights as safetensors, as the script writes them."""
     lab, file = _now(), _FOLDER / "model.safetensors"
-    recipe.save(lab.network, lab.settings, lab.data, file)
+    recipe.save(await _on_host(lab.network.state_dict()), lab.settings, lab.data, file)
     return file.read_bytes()
 
 

@@ -319,10 +319,10 @@ def trainer_of(settings: dict[str, Any], network: Any, callbacks: list[Any]) -> 
     )  # fmt: skip
 
 
-def save(network: Any, settings: dict[str, Any], data: Data, file: Path) -> None:
+def save(state: dict[str, Any], settings: dict[str, Any], data: Data, file: Path) -> None:
     """Write the weights as safetensors, with what is needed to make the network again."""
     about = {"settings": settings, "classes": data.classes, "shape": data.shape}
-    save_safetensors(network.state_dict(), file, {"format": "pt", "train": json.dumps(about)})
+    save_safetensors(state, file, {"format": "pt", "train": json.dumps(about)})
 
 
 def main() -> None:
@@ -340,7 +340,7 @@ def main() -> None:
 
     trainer = trainer_of(SETTINGS, network, [rl.training.EventCallback(tell)])
     trainer.fit(learned, held, epochs=SETTINGS["epochs"])
-    save(network, SETTINGS, data, Path("model.safetensors"))
+    save(network.state_dict(), SETTINGS, data, Path("model.safetensors"))
 
 
 if __name__ == "__main__":

@@ -157,10 +157,6 @@ async function train(weights) {
 /** Makes the network in the worker: a new one, or the one that is kept.
  *  @param {Uint8Array} [weights] */
 async function begin(weights) {
-  if (device.chosen() === "webgpu" && !("Suspending" in WebAssembly)) {
-    // A checkpoint reads the GPU in the middle of Python.
-    throw new Error("Training on WebGPU needs JSPI (WebAssembly.Suspending); use the CPU.");
-  }
   const python = await opened();
   const before = meta;
   /** @type {any} */
