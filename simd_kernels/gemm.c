@@ -101,6 +101,10 @@ static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int d
     if (major == 1 && (minor != 1 || n == 1)) {
         for (int64_t j = 0; j < width; j += 4) {
             const float *row[4] = {NOTHING, NOTHING, NOTHING, NOTHING};
+            // The next four rows; they are too many short streams for the processor's prefetching.
+            for (int64_t i = 0; i < depth * size; i += 64)
+                for (int r = 4; r < 8; r++)
+                    __builtin_prefetch(from + (j + r) * minor * size + i);
             for (int r = 0; r < 4 && j + r < n; r++) {
                 const uint8_t *at = from + (j + r) * minor * size;
                 row[r] = (const float *)(const void *)at;
@@ -118,6 +122,7 @@ static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int d
         if (dtype == RL_F32 && minor == 1 && n == PANEL) {
             vstore(to, vload(at));
             vstore(to + VF, vload(at + VF * 4));
+            __builtin_prefetch(at + PANEL * 4), __builtin_prefetch(at + PANEL * 8 - 4); // the next
             continue;
         }
         LOAD_F[dtype](to, at, minor, n);
@@ -130,44 +135,85 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
 
 typedef struct {
     const product *p;
-    int64_t rows, cols, down, across; // of a tile; tiles
-    int direct, whole;                // the second operand is read in place; so is the result
+    int64_t panels, strip, cols, down, across; // panels of rows, of a tile; tiles
+    int direct, whole;   // the second operand is read in place; so is the result
+    const float *packed; // the first operand's panels, round by round, or NULL
 } gemm_job;
 
 // Scratch floats: packed rows, a panel of columns, rows to transpose, a micro-tile, a tile's sums.
 #define SCRATCH_A (PADDED(ROWS) * (STRIP / ROWS + 1) * DEPTH)
 #define SCRATCH_B (PANEL * DEPTH)
 #define SCRATCH_MORE (4 * DEPTH + ROWS * PANEL)
+// Floats of a tile of results, which stays in the cache; the most of an operand that is packed.
+#define TILE_FLOATS 49152
+#define MOST_PACKED (3 << 20)
 
 static int64_t tile_row(const gemm_job *job) { return (job->cols + PANEL - 1) / PANEL * PANEL; }
 
-static int64_t gemm_bytes(const gemm_job *job) {
-    int64_t sums = job->whole ? 0 : job->rows * tile_row(job);
-    return (SCRATCH_A + SCRATCH_B + SCRATCH_MORE + sums) * 4;
+static RL_ONCE int64_t gemm_floats(const gemm_job *job) {
+    int64_t sums = job->whole ? 0 : job->strip * ROWS * tile_row(job);
+    return SCRATCH_A + SCRATCH_B + SCRATCH_MORE + sums;
 }
+
+// Panels have equal numbers of rows: those of panel `s`, which have `first` before them.
+static RL_ONCE int64_t panel_rows(int64_t m, int64_t s, int64_t *first) {
+    int64_t all = (m + ROWS - 1) / ROWS, base = m / all, more = m % all;
+    *first = s * base + rl_min(s, more);
+    return base + (s < more);
+}
+
+// Floats of a term of the first `s` panels.
+static RL_ONCE int64_t panel_floats(int64_t m, int64_t s) {
+    int64_t all = (m + ROWS - 1) / ROWS, base = m / all, more = rl_min(s, m % all);
+    return more * PADDED(base + 1) + (s - more) * PADDED(base);
+}
+
+// Rounds of a sum have equal numbers of terms.
+static RL_ONCE int64_t round_of(int64_t k) {
+    int64_t rounds = (k + DEPTH - 1) / DEPTH;
+    return ((k + rounds - 1) / rounds + 3) & ~3;
+}
+
+#if RL_ROOM
+static void gemm_pack_item(void *ctx, int64_t item, int thread) {
+    const gemm_job *job = ctx;
+    const product *p = job->p;
+    float *turned = rl_scratch(thread, 0), *to = (float *)(uintptr_t)job->packed;
+    int64_t first, rows = panel_rows(p->m, item, &first), round = round_of(p->k);
+    int64_t before = panel_floats(p->m, item), all = panel_floats(p->m, job->panels);
+    for (int64_t k0 = 0; k0 < p->k; k0 += round) {
+        int64_t depth = rl_min(round, p->k - k0);
+        pack(to + all * k0 + before * depth, PADDED(rows), rows, element(&p->a, first, k0),
+             p->a.dtype, p->a.row, p->a.col, depth, turned);
+    }
+}
+
+#endif
 
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
-    float *pa = rl_scratch(thread, gemm_bytes(job)), *pb = pa + SCRATCH_A;
+    float *own = rl_scratch(thread, 0), *pb = own + SCRATCH_A;
     float *turned = pb + SCRATCH_B, *small = turned + 4 * DEPTH;
     int64_t tiles = job->down * job->across, at = item % tiles;
     product p = nth(job->p, item / tiles);
-    int64_t i0 = at % job->down * job->rows, j0 = at / job->down * job->cols;
-    int64_t m = rl_min(job->rows, p.m - i0), n = rl_min(job->cols, p.n - j0);
+    int64_t s0 = at % job->down * job->strip, s1 = rl_min(job->panels, s0 + job->strip);
+    int64_t i0, last, m = panel_rows(p.m, s1 - 1, &last), j0 = at / job->down * job->cols;
+    panel_rows(p.m, s0, &i0);
+    m += last - i0;
+    int64_t n = rl_min(job->cols, p.n - j0), round = round_of(p.k);
     float *c = job->whole ? (float *)(void *)element(&p.c, i0, j0) : small + ROWS * PANEL;
     int64_t c_row = job->whole ? p.c.row : tile_row(job);
-    // Panels have equal numbers of rows, and rounds equal numbers of terms.
-    int64_t panels = (m + ROWS - 1) / ROWS, base = m / panels, more = m % panels;
-    int64_t rounds = (p.k + DEPTH - 1) / DEPTH, round = ((p.k + rounds - 1) / rounds + 3) & ~3;
     for (int64_t k0 = 0; k0 < p.k; k0 += round) {
-        int64_t depth = rl_min(round, p.k - k0);
-        float *to = pa;
-        for (int64_t s = 0, i = i0; s < panels; s++) {
-            int64_t rows = base + (s < more);
-            pack(to, PADDED(rows), rows, element(&p.a, i, k0), p.a.dtype, p.a.row, p.a.col, depth,
-                 turned);
-            to += PADDED(rows) * depth, i += rows;
-        }
+        int64_t depth = rl_min(round, p.k - k0), i = i0;
+        const float *pa = own;
+        if (RL_ROOM && job->packed)
+            pa = job->packed + panel_floats(p.m, job->panels) * k0 + panel_floats(p.m, s0) * depth;
+        else
+            for (int64_t s = s0, rows; s < s1; s++, i += rows) {
+                rows = panel_rows(p.m, s, &i);
+                pack(own + (panel_floats(p.m, s) - panel_floats(p.m, s0)) * depth, PADDED(rows),
+                     rows, element(&p.a, i, k0), p.a.dtype, p.a.row, p.a.col, depth, turned);
+            }
         for (int64_t j = 0; j < n; j += PANEL) {
             int64_t cols = rl_min(PANEL, n - j), vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
             const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + j);
@@ -180,9 +226,9 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
             } else pack(pb, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
             int part = job->whole && cols < vectors * VF;
             const float *a = pa;
-            for (int64_t s = 0, i = 0; s < panels; s++) {
-                int64_t rows = base + (s < more);
-                float *out = c + i * c_row + j;
+            float *out = c + j;
+            for (int64_t s = s0, rows; s < s1; s++, out += rows * c_row) {
+                rows = panel_rows(p.m, s, &i);
                 MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
                                                      part ? PANEL : c_row, !part && (k0 || p.add));
                 for (int64_t r = 0; part && r < rows; r++)
@@ -190,37 +236,48 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                         float sum = small[r * PANEL + t];
                         out[r * c_row + t] = k0 || p.add ? out[r * c_row + t] + sum : sum;
                     }
-                a += PADDED(rows) * depth, i += rows;
+                a += PADDED(rows) * depth;
             }
         }
     }
-    if (!job->whole || p.bias.data)
+    if (!job->whole || p.bias.data || (RL_ROOM && p.tail))
         for (int64_t i = 0; i < m; i++) finish(&p, i0 + i, j0, c + i * c_row, n);
 }
 
 // Any product with k > 0.
-static int gemm(const product *p) {
-    gemm_job job = {.p = p};
-    int aligned = !((uintptr_t)p->c.data & 3);
+static RL_ONCE int gemm(const product *p) {
+    gemm_job job = {.p = p, .panels = (p->m + ROWS - 1) / ROWS};
+    int aligned = !((uintptr_t)p->c.data & 3), same = RL_ROOM && p->k <= MOST_PACKED / p->m;
+    for (int d = 0; d < p->dims; d++) same &= p->shape[d] == 1 || !p->step[1][d];
     job.whole = p->c.dtype == RL_F32 && p->c.col == 1 && aligned && !p->wide;
     // Packing pays if a panel is used several times.
     job.direct = !p->image && p->b.dtype == RL_F32 && p->b.col == 1 && p->m <= 2 * ROWS &&
                  !((uintptr_t)p->b.data & 3);
     int64_t wanted = 3 * rl_threads();
-    job.rows = rl_min(p->m, job.whole ? STRIP : STRIP / 2);
-    job.cols = job.whole ? p->n : rl_min(p->n, 16 * PANEL);
+    job.strip = rl_min(job.panels, STRIP / ROWS / (job.whole ? 1 : 2));
+    int64_t most = TILE_FLOATS / (job.strip * ROWS) / PANEL * PANEL;
+    job.cols = rl_min(p->n, !job.whole ? 16 * PANEL : same ? rl_max(4 * PANEL, most) : p->n);
     // The cut does not change the order of a sum, so it may depend on the number of threads.
     for (;;) {
-        job.down = (p->m + job.rows - 1) / job.rows;
+        job.down = (job.panels + job.strip - 1) / job.strip;
         job.across = (p->n + job.cols - 1) / job.cols;
         if (rl_threads() == 1 || job.down * job.across * p->batch >= wanted) break;
-        if (job.cols > 4 * PANEL && (job.cols > job.rows || job.rows < 4 * ROWS))
+        if (job.cols > 4 * PANEL && (job.cols > job.strip * ROWS || job.strip < 4))
             job.cols = (job.cols / 2 + PANEL - 1) / PANEL * PANEL;
-        else if (job.rows >= 4 * ROWS) job.rows = (job.rows / 2 + ROWS - 1) / ROWS * ROWS;
+        else if (job.strip >= 4) job.strip = (job.strip + 1) / 2;
         else break;
     }
-    if (!reserve(gemm_bytes(&job))) return RL_MEMORY;
+    int64_t floats = gemm_floats(&job);
     double work = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
+    if (!reserve(floats * 4)) return RL_MEMORY;
+#if RL_ROOM
+    if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
+        float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k) * 4);
+        if (!more) return RL_MEMORY;
+        job.packed = more + floats;
+        share_out(work / (double)p->n * 100, job.panels, gemm_pack_item, &job);
+    }
+#endif
     share_out(work, job.down * job.across * p->batch, gemm_item, &job);
     return RL_OK;
 }

@@ -43,7 +43,9 @@ static void image_run(const image *m, const uint8_t *channel, int64_t tap, int64
         for (; s.first + VF <= s.last; s.first += VF, s.at += VF * 4)
             vstore(to + s.first, vload(s.at));
         for (; s.first < s.last; s.first++, s.at += 4) rl_copy(to + s.first, s.at, 4);
-    } else if (s.first < s.last)
+    } else if (m->dtype == RL_F32 && s.step == 2)
+        load_second(to + s.first, s.at, s.last - s.first);
+    else if (s.first < s.last)
         LOAD_F[m->dtype](to + s.first, s.at, s.step, s.last - s.first);
     for (int64_t t = s.last; t < n; t++) to[t] = 0;
 }

@@ -1,5 +1,9 @@
 // Types and functions of matrix products: operands of any float dtype and strides, sums in f32.
 
+#define TAIL_OPERANDS 8
+#define TAIL_STEPS 16
+#define TAIL_RUN 256 // elements of a row that go through the steps at once
+
 // Strides count elements.
 typedef struct {
     uint8_t *data;
@@ -17,7 +21,24 @@ typedef struct {
     const struct image *image; // the image whose windows are b, if b is not in memory (conv.c)
     int add;                   // whether to add to c, which is then f32 with contiguous rows
     int64_t wide, line;        // if not 0, a row of c is lines of `wide` elements, `line` apart
+    const struct tail *tail;   // what is done to c's elements before they are stored, or NULL
+    int64_t moved[TAIL_OPERANDS]; // of the tail's operands, in elements, for this product
 } product;
+
+// A chain of elementwise functions over the result: step i makes value i + 1 of values (value 0 is
+// the product) and operands, which have the result's rows and columns. `step`: of the batch's dims.
+typedef struct tail {
+    matrix of[TAIL_OPERANDS];
+    int64_t step[TAIL_OPERANDS][RL_DIMS];
+    int32_t operands, steps;
+    // The steps that one pass does, how it ends, and which operands it takes: the added one, and
+    // those before `alone` as one number a row each.
+    int32_t begun, bounds, added, by[5], alone;
+    struct {
+        map_fn fn;
+        int32_t from[2]; // an operand, or ~value
+    } chain[TAIL_STEPS];
+} tail;
 
 static inline uint8_t *element(const matrix *x, int64_t row, int64_t col) {
     return x->data + (row * x->row + col * x->col) * RL_SIZE[x->dtype];
@@ -28,9 +49,101 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
     return dtype == RL_F32 ? vload(p) : dtype == RL_F16 ? vload_half(p) : vload_bfloat(p);
 }
 
+#if RL_ROOM
+// How a tail begins, where that is done in one pass: a norm with its statistics, the sum with
+// another tensor, and bounds.
+enum { NO_BOUNDS, RELU, CLAMP };
+
+// to = the steps of a tail's beginning over n elements of x; `by`: mean, scale, offset and bounds.
+RL_INLINE void begin_tail(const int added, const int bounds, float *to, const float *x,
+                          const float *more, const float *by, int64_t n) {
+    for (int64_t i = 0; i < n; i += VF) {
+        vf a = n - i < VF ? load_rest(x + i, n - i) : vload(x + i);
+        a = (a - vsplat(by[0])) * vsplat(by[1]) + vsplat(by[2]);
+        if (added) a = a + (n - i < VF ? load_rest(more + i, n - i) : vload(more + i));
+        if (bounds == RELU) a = vselect(~(vi)(a <= 0.0f), a, (vf){}); // nan stays
+        if (bounds == CLAMP) { // a bound that is nan made by[2] nan
+            a = vselect(~(vi)(a <= vsplat(by[3])), a, vsplat(by[3]));
+            a = vselect(~(vi)(a >= vsplat(by[4])), a, vsplat(by[4]));
+        }
+        if (n - i < VF) store_rest(to + i, a, n - i);
+        else vstore(to + i, a);
+    }
+}
+
+// finish() for a product with a tail, whose result is f32 in contiguous rows.
+static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x,
+                                 int64_t n) {
+    // Vectors that cross lines of the cache take twice as long.
+    __attribute__((aligned(64))) float values[TAIL_STEPS][TAIL_RUN];
+    __attribute__((aligned(64))) float loaded[TAIL_OPERANDS][TAIL_RUN], sums[TAIL_RUN];
+    float bias = 0, by[5];
+    const tail *t = p->tail;
+    for (int k = 0; k < t->operands; k++) { // one value: broadcast it once
+        const matrix *m = &t->of[k];
+        const uint8_t *at = element(m, i, 0) + p->moved[k] * RL_SIZE[m->dtype];
+        if (!m->col) LOAD_F[m->dtype](loaded[k], at, 0, k < t->alone ? 1 : rl_min(TAIL_RUN, n));
+    }
+    for (int k = 0; k < 5 && t->begun; k++) by[k] = t->by[k] < 0 ? 0 : loaded[t->by[k]][0];
+    if (t->begun && by[3] + by[4] != by[3] + by[4]) by[2] = by[3] + by[4];
+    if (p->bias.data) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
+    for (int64_t at = 0, count; at < n; at += count, j += count) {
+        const float *from[TAIL_OPERANDS], *made[TAIL_STEPS + 1];
+        float *to = (float *)(void *)element(&p->c, i, j);
+        count = rl_min(TAIL_RUN, n - at);
+        int64_t whole = (count + VF - 1) & ~(int64_t)(VF - 1);
+        made[0] = x + at;
+        if (p->bias.data) {
+            for (int64_t e = 0; e < count; e++) sums[e] = fload(x + at + e) + bias;
+            made[0] = sums;
+        }
+        for (int k = 0; k < t->operands; k++) {
+            const matrix *m = &t->of[k];
+            const uint8_t *first = element(m, i, j) + p->moved[k] * RL_SIZE[m->dtype];
+            from[k] = loaded[k];
+            if (m->dtype == RL_F32 && m->col == 1 && (count == whole || k == t->added))
+                from[k] = (const float *)(const void *)first;
+            else if (m->col) LOAD_F[m->dtype](loaded[k], first, m->col, count);
+        }
+        if (t->begun) {
+            float *out = t->begun == t->steps ? to : values[t->begun - 1];
+            const float *more = t->added < 0 ? NULL : from[t->added];
+            made[t->begun] = out;
+            if (more && t->bounds == RELU) begin_tail(1, RELU, out, made[0], more, by, count);
+            else if (more) begin_tail(1, NO_BOUNDS, out, made[0], more, by, count);
+            else if (t->bounds == RELU) begin_tail(0, RELU, out, made[0], more, by, count);
+            else if (t->bounds) begin_tail(0, CLAMP, out, made[0], more, by, count);
+            else begin_tail(0, NO_BOUNDS, out, made[0], more, by, count);
+        } else if (count < whole) { // whole vectors of memory that is no one else's
+            rl_copy(sums, made[0], (size_t)count * 4);
+            made[0] = sums;
+        }
+        for (int s = t->begun; s < t->steps; s++) {
+            const void *given[2];
+            for (int k = 0; k < 2; k++) {
+                int32_t source = t->chain[s].from[k];
+                given[k] = source < 0 ? made[~source] : from[source];
+            }
+            int last = s == t->steps - 1;
+            float *out = last && count == whole ? to : values[s];
+            t->chain[s].fn(out, given[0], given[1], whole);
+            if (last && count < whole) rl_copy(to, out, (size_t)count * 4);
+            made[s + 1] = out;
+        }
+    }
+}
+
+#endif
+
 // A run of a row of the result: c[i, j + ...] = x + bias. x may be the result's own memory.
 static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
     float sums[64];
+#if RL_ROOM
+    if (p->tail) {
+        finish_tail(p, i, j, x, n);
+        return;
+    }
+#endif
     if (p->c.dtype == RL_F32 && p->c.col == 1 && !p->bias.data && !p->wide) {
         uint8_t *to = element(&p->c, i, j);
         if (to != (const uint8_t *)x) rl_copy(to, x, (size_t)n * 4);
@@ -55,11 +168,13 @@ static void finish(const product *p, int64_t i, int64_t j, const float *x, int64
 static product nth(const product *p, int64_t index) {
     product one = *p;
     matrix *of[4] = {&one.c, &one.a, &one.b, &one.bias};
+    int more = RL_ROOM && p->tail ? p->tail->operands : 0;
     for (int d = p->dims - 1; d >= 0; d--) {
         int64_t i = index % p->shape[d];
         index /= p->shape[d];
         for (int j = 0; j < (p->bias.data ? 4 : 3); j++)
             of[j]->data += i * p->step[j][d] * RL_SIZE[of[j]->dtype];
+        for (int j = 0; j < more; j++) one.moved[j] += i * p->tail->step[j][d];
     }
     return one;
 }

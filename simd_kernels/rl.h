@@ -8,8 +8,10 @@
 // Marks functions outside of inner loops, because the modules of the tab must be small.
 #if defined(__wasm__)
 #define RL_SMALL __attribute__((minsize))
+#define RL_ROOM 0
 #else
 #define RL_SMALL
+#define RL_ROOM 1 // whether there is room for what only makes some sizes faster
 #endif
 
 // Changes whenever a word of a message changes its meaning.

@@ -78,7 +78,8 @@ static RL_ONCE void strip_item(void *ctx, int64_t item, int thread) {
     int64_t y = item % job->blocks * job->lines, lines = rl_min(job->lines, p.n / m->wide - y);
     // Where lines of windows are as far apart as rows, all are one run; what lies between two of
     // its lines is nobody's.
-    int direct = p.c.dtype == RL_F32 && p.c.col == 1 && !p.bias.data && !p.wide;
+    int direct = p.c.dtype == RL_F32 && p.c.col == 1 && !p.bias.data && !p.wide &&
+                 !(RL_ROOM && p.tail);
     int64_t pitch = m->step[0] * job->slots * job->length, flat = pitch == job->length;
     for (int64_t x = 0; x < m->wide; x += job->n) {
         int64_t n = rl_min(job->n, m->wide - x), run = flat ? (lines - 1) * pitch + n : n;
@@ -94,13 +95,22 @@ static RL_ONCE void strip_item(void *ctx, int64_t item, int thread) {
                 }
             }
         }
-        for (int64_t row = 0; row < p.m; row++)
-            for (int64_t line = 0; line < lines; line++) {
-                const float *sum = sums + (row * job->lines + line) * job->length;
+        for (int64_t row = 0; row < p.m; row++) {
+            float *sum = sums + row * job->lines * job->length;
+            // Whole lines are finished as one.
+            int64_t count = n == m->wide && !direct ? 1 : lines;
+            for (int64_t line = 1; line < lines && count == 1; line++) {
+                float *to = sum + line * n, *at = sum + line * job->length;
+                int64_t i = 0;
+                for (; i + 4 <= n; i += 4) v4store(to + i, v4load(at + i));
+                RL_SMALL_LOOP for (; i < n; i++) fstore(to + i, fload(at + i));
+            }
+            for (int64_t line = 0; line < count; line++, sum += job->length) {
                 int64_t at = (y + line) * m->wide + x;
                 if (direct) move_bytes(element(&p.c, row, at), (const uint8_t *)sum, n * 4);
-                else finish(&p, row, at, sum, n);
+                else finish(&p, row, at, sum, count == 1 ? n * lines : n);
             }
+        }
     }
 }
 
@@ -123,7 +133,7 @@ RL_INLINE void tap_dots(const int taps, float *to, const float *x, const float *
     for (int t = 0; t < taps; t++) vstore(to + t * VF, sum[t]);
 }
 
-static void strip_dots_item(void *ctx, int64_t item, int thread) {
+static RL_ONCE void strip_dots_item(void *ctx, int64_t item, int thread) {
     const strip_job *job = ctx;
     const image *m = job->m;
     product p = nth(job->p, item / m->channels);

@@ -51,6 +51,9 @@ RARE_BEGIN
 #include "image.c"
 RARE_END
 #include "strips.c"
+#if RL_ROOM
+#include "winograd.c"
+#endif
 RARE_BEGIN
 #include "conv.c"
 RARE_END

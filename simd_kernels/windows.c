@@ -31,12 +31,21 @@ static RL_ONCE row_cut cut_row(int dtype, int64_t stride, int64_t size, int64_t 
     return (row_cut){dtype, stride, from, step, n, first, rl_max(first, last)};
 }
 
+// to[i] = from[2 * i], i < n. Reads nothing past the last of these.
+static RL_ONCE void load_second(float *to, const uint8_t *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + VF < n; i += VF)
+        vstore(to + i, EVEN(vload(from + i * 8), vload(from + i * 8 + VF * 4)));
+    RL_SMALL_LOOP for (; i < n; i++) rl_copy(to + i, from + i * 8, 4);
+}
+
 // Loads these elements of row x, and `fill` outside of it.
 static void load_row(const row_cut *c, float *to, const uint8_t *x, float fill) {
     for (int64_t i = 0; i < c->first; i++) to[i] = fill;
     int64_t n = c->last - c->first, step = c->step * c->stride;
     if (n) x += (c->from + c->first * c->step) * c->stride * RL_SIZE[c->dtype];
     if (n && c->dtype == RL_F32 && step == 1) move_bytes((uint8_t *)(to + c->first), x, n * 4);
+    else if (n && c->dtype == RL_F32 && step == 2) load_second(to + c->first, x, n);
     else if (n) LOAD_F[c->dtype](to + c->first, x, step, n);
     for (int64_t i = c->last; i < c->n; i++) to[i] = fill;
 }

@@ -60,8 +60,7 @@ def see(
             print(f"{file} -> {_picture(file, row, output_dir)}")
             continue
         _print(str(file), row)
-        drawn = isinstance(row, list) and row and isinstance(row[0], dict)
-        if drawn and (output_dir is not None or "mask" in row[0]):
+        if row and hasattr(row, "plot") and (output_dir is not None or "mask" in row[0]):
             print(f"  -> {_plotted(file, row, output_dir)}")
     print(f"{len(files)} images on {device} in {spent:.2f} s", file=sys.stderr)
 
@@ -82,28 +81,14 @@ def _given(options: list[str]) -> dict[str, Any]:
 
 def _picture(file: Path, row: dict[str, Any], folder: Path | None) -> Path:
     """Write the image with a mask as its opacity, or depths as shades of grey; the file."""
-    from PIL import Image
-
-    from rushlight.models.image import load, stretched
-
-    if "mask" in row:
-        image = Image.fromarray(load(file))
-        image.putalpha(Image.fromarray(row["mask"]))
-    else:
-        image = Image.fromarray(stretched(row["depth"]))
-    target = (folder or file.parent) / f"{file.stem}-{'cut' if 'mask' in row else 'depth'}.png"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    image.save(target)
-    return target
+    return _plotted(file, row, folder, "cut" if "mask" in row else "depth")
 
 
-def _plotted(file: Path, row: list[dict[str, Any]], folder: Path | None) -> Path:
+def _plotted(file: Path, row: Any, folder: Path | None, ending: str = "seen") -> Path:
     """Write the image with the results drawn into it; the file."""
-    from rushlight.models.image import plot
-
-    target = (folder or file.parent) / f"{file.stem}-seen.png"
+    target = (folder or file.parent) / f"{file.stem}-{ending}.png"
     target.parent.mkdir(parents=True, exist_ok=True)
-    plot(file, row).save(target)
+    row.plot().save(target)
     return target
 
 
@@ -111,6 +96,8 @@ def _plain(value: Any) -> Any:
     """A result for JSON, with lists for arrays."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 

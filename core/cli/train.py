@@ -55,8 +55,8 @@ def train(
         folder, options.pop("monitor", "val_loss") if held_out is not None else None,
         options.pop("mode", "min"), options.pop("checkpoint_every", None),
     )  # fmt: skip
-    callbacks = [kept, rl.training.CSVLogger(folder / "log.csv")]
-    trainer: dict[str, Any] = {"callbacks": callbacks, "metrics": _metrics(given)}
+    log = rl.training.CSVLogger(folder / "log.csv")
+    trainer: dict[str, Any] = {"callbacks": [kept, log], "metrics": _metrics(given)}
     if not own:
         optimizer = _made("optimizer", given, rl.optim, {"params": model.parameters()})
         trainer |= _schedule(given, optimizer, goal, epochs, batches, options)
@@ -68,6 +68,7 @@ def train(
     values = made.fit(batches, held_out, epochs=epochs, steps=goal, resume=resume)
     if held_out is not None and made.position:  # it ended within an epoch
         values |= made.validate(held_out)
+        log.on_fit_end(made, model)
     rl.save(model.state_dict(), folder / "model.safetensors")
     said = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
     print(f"{made.step} steps, {said}\n{folder / 'model.safetensors'}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight.core.functional.sparse import embedding_rows
 from rushlight.core.ops import indexing
 from rushlight.core.ops.declare import network
+from rushlight.core.ops.sparse import embedding_rows
 from rushlight.core.tensor.autograd import needs_gradient, no_grad
 
 if TYPE_CHECKING:

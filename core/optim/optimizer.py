@@ -35,7 +35,7 @@ class Optimizer:
     made. ValueError for no parameters, a parameter passed twice, or one that is not a leaf.
     """
 
-    sparse = False  # whether row-sparse gradients are taken (functional/sparse.py)
+    sparse = False  # whether row-sparse gradients are taken (core/ops/sparse.py)
     _skip: Tensor | None = None  # GradScaler's: where it is true, a step changes nothing
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:

@@ -74,3 +74,12 @@ class Storage:
     def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:
         """A storage of `nbytes` bytes, not initialised."""
         return Storage(device, device.backend.allocate(nbytes, dtype), nbytes)
+
+
+def check_requiring(storage: Storage, requires_grad: bool) -> None:
+    """RuntimeError where a tensor of this memory cannot require a gradient."""
+    if requires_grad and storage.inference and not inference.on:
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; "
+            "clone() it first"
+        )

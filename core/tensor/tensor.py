@@ -35,7 +35,7 @@ from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
 from rushlight.core.tensor.quantizing import quantized
-from rushlight.core.tensor.storage import Storage, inference
+from rushlight.core.tensor.storage import Storage, check_requiring
 
 
 class Tensor(History):
@@ -142,9 +142,7 @@ class Tensor(History):
         """Set whether `backward` fills in `.grad` of this leaf; returns the tensor."""
         if requires_grad and self.dtype.kind not in "fc":
             raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
-        if requires_grad and self.storage.inference and not inference.on:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside Inference"
-                               "Mode is not allowed; clone() it first")  # fmt: skip
+        check_requiring(self.storage, requires_grad)
         if self.grad_fn is not None:
             if not requires_grad:
                 self.requires_grad = False  # raises

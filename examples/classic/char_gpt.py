@@ -12,7 +12,7 @@ import rushlight as torch
 import rushlight.nn as nn
 import rushlight.nn.functional as F
 
-LENGTH, WIDTH, HEADS, LAYERS, BATCH, STEPS = 64, 128, 4, 3, 32, 600
+LENGTH, WIDTH, HEADS, LAYERS, BATCH, STEPS = 48, 96, 4, 2, 24, 1500
 
 
 class Block(nn.Module):
@@ -83,7 +83,7 @@ def main():
     for number in range(1, STEPS + 1):
         loss = step(*batch(train))
         schedule.step()
-        if number % 100 == 0:
+        if number % 250 == 0:
             print(f"step {number}: loss {loss.item():.3f}", flush=True)
     model.eval()
     with torch.no_grad():

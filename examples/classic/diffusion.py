@@ -1,7 +1,7 @@
 """A denoising diffusion model (Ho et al., 2020) of two moons in the plane.
 
 python examples/classic/diffusion.py
-Reached RESULT_diffusion.
+Reached 0.101 from a sample to the nearest point of the data, 0.031 the other way.
 """
 
 import math

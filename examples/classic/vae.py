@@ -1,7 +1,7 @@
 """A variational autoencoder (Kingma and Welling, 2014) of Fashion-MNIST.
 
 python examples/classic/vae.py [FOLDER]
-Reached RESULT_vae.
+Reached a bound of 249.0 nats a test image after 3 epochs.
 """
 
 import sys

@@ -25,6 +25,8 @@ _MOBILE = Processor(shortest=256, crop=(224, 224), mean=HALF[0], std=HALF[1])
 KINDS: dict[str, Processor] = {
     "ViT": _SQUARE, "CLIP": _CLIP, "ChineseCLIP": _CLIP, "Bit": _CLIP, "Detr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
+    "MaskFormer": replace(_DETR, multiple=32, upward=True),
+    "Mask2Former": replace(_DETR, multiple=32, upward=True),
     "DeiT": replace(_SQUARE, size=(256, 256), filter="bicubic", crop=(224, 224)),
     "Beit": replace(_SQUARE, filter="bicubic"), "Siglip": replace(_SQUARE, filter="bicubic"),
     "ConvNext": Processor(shortest=384, crop_share=0.875, filter="bicubic", mean=HALF[0],
@@ -39,7 +41,8 @@ KINDS: dict[str, Processor] = {
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
-    "Yolo": Processor(longest=640, letterbox=32),
+    "Yolo": Processor(longest=640, letterbox=32, filter="opencv"),
+    "Darknet": Processor(size=(416, 416), letterbox=1, filter="corners", grey=0.5, floats=True),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
     "Sam2": Processor(size=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
 }  # fmt: skip
@@ -89,6 +92,9 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         p = replace(p, size=None, shortest=None, longest=None, crop_share=None)
     p = replace(p, filter=said.filter(p.filter), keep_ratio=bool(v.get("keep_aspect_ratio")),
                 multiple=said.whole("ensure_multiple_of", p.multiple))  # fmt: skip
+    if p.upward:
+        key = "size_divisor" if "size_divisor" in v else "size_divisibility"  # of older files
+        p = replace(p, multiple=said.whole(key, p.multiple) if v.get(key) != 0 else 1)
     if p.crop_share is not None:
         p = replace(p, crop_share=said.number("crop_pct", p.crop_share, 0.01, 1.0))
     if v.get("do_center_crop") is False:
@@ -120,7 +126,7 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
 def _special(p: Processor) -> tuple[bool, ...]:
     """The steps that only some kinds of processors have."""
     return (p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None,
-            p.letterbox > 0, p.squared)  # fmt: skip
+            p.letterbox > 0, p.squared, p.upward)  # fmt: skip
 
 
 def as_file(p: Processor) -> dict[str, Any]:
@@ -131,16 +137,18 @@ def as_file(p: Processor) -> dict[str, Any]:
     whole = p.keep_ratio or p.multiple > 1
     if any(special := _special(p)):
         kind = next((name for name, usual in KINDS.items() if _special(usual) == special), None)
-        if kind is None or p.offset or whole:
+        if kind is None or p.offset or (whole and not p.upward):
             raise ValueError(f"{p} has steps that no file of transformers' processors describes")
     else:
         kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
     found: dict[str, Any] = {
         "image_processor_type": f"{kind}ImageProcessor",
-        "do_resize": p.target(1 << 12, 1 << 12) is not None, "resample": FILTERS.index(p.filter),
+        "do_resize": p.target(1 << 12, 1 << 12) is not None,
         "do_center_crop": p.crop is not None, "do_rescale": p.scale != 1.0,
         "rescale_factor": p.scale, "do_normalize": p.mean is not None,
     }  # fmt: skip
+    if p.filter in FILTERS:  # others are those of a kind
+        found["resample"] = FILTERS.index(p.filter)
     if p.size is not None:
         found["size"] = {"height": p.size[0], "width": p.size[1]}
     elif found["do_resize"]:
@@ -153,7 +161,9 @@ def as_file(p: Processor) -> dict[str, Any]:
         found["crop_pct"] = p.crop_share
     if p.pad is not None:
         found["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
-    if whole:
+    if p.upward:
+        found["size_divisor"] = p.multiple
+    elif whole:
         found |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
     if p.mean is not None and p.std is not None:
         found |= {"image_mean": list(p.mean), "image_std": list(p.std)}

@@ -11,6 +11,37 @@ import numpy as np
 from rushlight.models.image.files import load
 from rushlight.models.image.resize import stretched
 
+
+class Drawable:
+    """A task's result of one image, which it keeps, with `plot`."""
+
+    image: Any = None
+
+    def plot(self, image: Any = None, *, names: bool = True) -> Any:
+        """A picture (PIL.Image.Image) of the image with the result in it, see `plot`.
+
+        image: another one of the same size, else what the task was given.
+        """
+        return plot(self.image if image is None else image, self, names=names)
+
+
+class Rows(Drawable, list[dict[str, Any]]):
+    """A list of objects, poses, segments or masks."""
+
+
+class Fields(Drawable, dict[str, Any]):
+    """A mask or depths by name."""
+
+
+def drawable(images: Any, pixels: Sequence[Any], found: Sequence[Any]) -> Any:
+    """What a task found in images with `plot`: a list, or of a single image its own."""
+    made = []
+    for image, one in zip(pixels, found, strict=True):
+        made.append(Rows(one) if isinstance(one, list) else Fields(one))
+        made[-1].image = image
+    return made if isinstance(images, list | tuple) else made[0]
+
+
 _TURN = 0.61803399  # of the color wheel between classes: the golden ratio keeps them apart
 _OPACITY = 0.5
 
@@ -19,15 +50,20 @@ def plot(image: Any, result: Any, *, names: bool = True) -> Any:
     """A picture (PIL.Image.Image) of an image with a task's result in it.
 
     image: what `load` takes. result: of object-detection, zero-shot-object-detection,
-    pose-estimation, image-segmentation, mask-generation, background-removal, depth-estimation or
-    a classification, for one image. names: whether labels and scores are written. ImportError
-    without Pillow (pip install 'rushlight[image]'), TypeError for what is no such result.
+    pose-estimation, image-segmentation, mask-generation, background-removal (what is left of the
+    image, the rest transparent), depth-estimation (shades of grey) or a classification, for one
+    image. names: whether labels and scores are written. ImportError without Pillow (pip install
+    'rushlight[image]'), TypeError for what is no such result.
     """
     from PIL import Image, ImageDraw, ImageFont
 
     pixels = load(image)
     if isinstance(result, Mapping) and "depth" in result:
         return Image.fromarray(stretched(np.asarray(result["depth"])))
+    if isinstance(result, Mapping) and "mask" in result:
+        whole = Image.fromarray(pixels)
+        whole.putalpha(Image.fromarray(np.asarray(result["mask"])))
+        return whole
     rows: Sequence[Any] = [result] if isinstance(result, Mapping) else result
     if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
         raise TypeError(f"plot: {type(result).__name__} is no result of a vision task")

@@ -16,7 +16,6 @@ from rushlight.models.image.files import Pixels
 from rushlight.models.image.resize import fitted, resize, smoothed
 
 Floats = npt.NDArray[np.float32]
-_GREY = 114 / 255  # of YOLO's letterbox
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,12 @@ class Processor:
     """The steps from pixels (height, width, 3) uint8 to normalized ones (3, height, width).
 
     size: (height, width), or `shortest` and `longest` sides; None: as it is. multiple: sides are
-    rounded to multiples of it, with `shortest` downwards. crop: (height, width) of the middle.
-    pad: (height, width) with zeros below and at the right. letterbox: sides are filled up to
-    multiples of it with grey, on both sides (YOLO). scale and offset turn bytes into floats.
-    flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
-    its middle taken; from 384 on it is resized to a square (ConvNeXt).
+    rounded to multiples of it, with `shortest` downwards, with `upward` always up. crop: (height,
+    width) of the middle. pad: (height, width) with zeros below and at the right. letterbox: the
+    ratio is kept, and sides are filled up with `grey` on both sides, to `size` (darknet), or else
+    to multiples of the number (Ultralytics). scale and offset turn bytes into floats. flip:
+    channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and its
+    middle taken; from 384 on it is resized to a square (ConvNeXt).
     """
 
     size: tuple[int, int] | None = None
@@ -48,6 +48,8 @@ class Processor:
     floats: bool = False  # resized after it is scaled
     twice: bool = False  # the deviation is divided out once more
     letterbox: int = 0
+    grey: float = 114 / 255
+    upward: bool = False
     squared: bool = False  # filled up to a square with black, then resized as scikit-image does
     rounded: bool = False  # the middle's offset is rounded, not cut, as in torchvision
 
@@ -93,7 +95,10 @@ class Processor:
 
     def _boxed(self, height: int, width: int) -> tuple[int, int, int, int]:
         """The size that a resized image is filled up to, and where it lies in it."""
-        tall, wide = (-(-n // self.letterbox) * self.letterbox for n in (height, width))
+        if self.size is not None:
+            tall, wide = self.size
+        else:
+            tall, wide = (-(-n // self.letterbox) * self.letterbox for n in (height, width))
         # Of an odd rest the larger half is below and at the right.
         return tall, wide, (tall - height) // 2, (wide - width) // 2
 
@@ -104,11 +109,26 @@ class Processor:
         if not self.letterbox:
             return 0.0, 0.0, 1.0, 1.0
         inner = self.target(height, width) or (height, width)
-        tall, wide, top, left = self._boxed(*inner)
+        tall, wide, top, left = map(float, self._boxed(*inner))
+        if self.size is not None:  # darknet's boxes begin at half a pixel
+            top, left = (tall - inner[0]) / 2, (wide - inner[1]) / 2
         return left / wide, top / tall, inner[1] / wide, inner[0] / tall
 
     def target(self, height: int, width: int) -> tuple[int, int] | None:
         """The size that an image is resized to; None where it is not resized."""
+        if self.upward:
+            sides = self.size or (height, width)
+            if self.shortest is not None:
+                sides = fitted(height, width, self.shortest, self.longest)
+            if self.size is None and self.shortest is None and self.multiple == 1:
+                return None
+            return (-(-sides[0] // self.multiple) * self.multiple,
+                    -(-sides[1] // self.multiple) * self.multiple)  # fmt: skip
+        if self.size is not None and self.letterbox:
+            tall, wide = self.size  # whole numbers are divided as darknet does
+            if wide * height < tall * width:
+                return max(1, height * wide // width), wide
+            return tall, max(1, width * tall // height)
         if self.size is not None:
             return self._kept(height, width) if self.keep_ratio or self.multiple > 1 else self.size
         if self.shortest is not None:
@@ -143,7 +163,7 @@ class Processor:
         height, width = x.shape[1:]
         if self.letterbox:
             tall, wide, top, left = self._boxed(height, width)
-            grey = np.full((3, tall, wide), _GREY, np.float32)
+            grey = np.full((3, tall, wide), self.grey, np.float32)
             grey[:, top : top + height, left : left + width] = x
             return grey
         target = self.pad

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.image.resize import resize, stretched
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
@@ -29,7 +30,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         values = np.asarray((yield share.readback()))
         found.append(mask_of(values, image.shape[:2], options["threshold"]))
         yield Progress("cut", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def mask_of(

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.image.resize import stretched
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
@@ -32,7 +33,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             values = stretched(values)
         found.append({"width": size[1], "height": size[0], "depth": values})
         yield Progress("measure", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 TASK = Task(

@@ -9,6 +9,8 @@ import numpy as np
 
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
+from rushlight.models.layers.vision.model import captured
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 FUNCTIONS = ("softmax", "sigmoid", "none")
@@ -30,14 +32,15 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     for at in range(0, len(pixels), size):
         part = pixels[at : at + size]
         with no_grad():
-            logits = model(model.processor(part, model.device).to(model.dtype)).float()
+            given = model.processor(part, model.device).to(model.dtype)
+            logits = captured(model, "forward", given).float()
             if function != "none":
                 logits = logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
         for row in np.asarray((yield logits.readback())):
             order = np.argsort(-row, kind="stable")[: options["top_k"]].tolist()
             found.append([{"label": model.labels[j], "score": float(row[j])} for j in order])
         yield Progress("classify", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 TASK = Task(

@@ -9,6 +9,7 @@ from rushlight.core.functional.reductions import normalize
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.layers.vision.model import captured
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -19,7 +20,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     for at in range(0, len(pixels), size):
         with no_grad():
             given = model.processor(pixels[at : at + size], model.device).to(model.dtype)
-            found = model.encode_image(given).float()
+            found = captured(model, "encode_image", given).float()
             parts.append(normalize(found, dim=-1) if options["normalize"] else found)
         yield Progress("encode", min(at + size, len(pixels)), len(pixels))
     vectors = cat(parts, 0)

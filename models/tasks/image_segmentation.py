@@ -10,8 +10,11 @@ import numpy as np
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import Pixels, load_all
+from rushlight.models.image.plot import drawable
+from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.tasks.object_detection import chosen, in_image, named_box, scored
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
+from rushlight.models.tasks.segments import OPTIONS, segments
 
 
 def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
@@ -20,25 +23,34 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     mask: (height, width) uint8 in the image's own pixels: 255 where the class is likelier than the
     others, else 0. score: its mean probability there. Of a model that finds objects those of each
-    object, with its "box", the likeliest first.
+    object, with its "box", the likeliest first; of a model whose queries give masks what `subtask`
+    says, by default segments that do not overlap.
     """
     pixels, found = load_all(images), []
     if getattr(model, "instances", False):
         for image in pixels:
             found.append((yield from _objects(model, image, options)))
             yield Progress("segment", len(found), len(pixels))
-        return found if isinstance(images, list | tuple) else found[0]
+        return drawable(images, pixels, found)
+    asked = isinstance(model, QueryMasks)
     for image in pixels:
         size = image.shape[:2]
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
+            if asked and options["subtask"] != "semantic":
+                logits, masks = model.told(given)
+                told = yield from segments(logits[0], masks[0], size, model.labels, options)
+                found.append(_large(told, options))
+                yield Progress("segment", len(found), len(pixels))
+                continue
             logits = interpolate(model(given).float(), size=size, mode="bilinear")[0]
-            best, which = logits.softmax(0).max(0)
+            # Queries' shares of classes are positive, but their sum is not 1.
+            best, which = (logits / logits.sum(0) if asked else logits.softmax(0)).max(0)
         classes = np.asarray((yield which.readback())).astype(np.int64)
         shares = np.asarray((yield best.readback()), np.float64)
         found.append(_classes(classes, shares, model.labels, options))
         yield Progress("segment", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def _objects(
@@ -74,6 +86,11 @@ def _objects(
     return found
 
 
+def _large(rows: list[dict[str, Any]], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    least = options["least"]
+    return [row for row in rows if (row["mask"] > 0).mean() >= least]
+
+
 def _classes(
     which: Any, shares: Any, labels: tuple[str, ...], options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
@@ -89,7 +106,7 @@ def _classes(
 
 
 def _refuse(options: Mapping[str, Any]) -> None:
-    for name in ("least", "threshold"):
+    for name in ("least", "threshold", "mask_threshold", "mask_overlap"):
         if not 0 <= options[name] <= 1:
             raise ValueError(
                 f"image-segmentation: {name} is {options[name]}; it must be a share from 0 to 1"
@@ -107,6 +124,7 @@ TASK = Task(
                "The share of the image that a class or object must fill to be told."),
         Option("threshold", "float", 0.5,
                "The score from which an object is told, where the model finds objects."),
+        *OPTIONS,
     ),
     refuse=_refuse,
 )  # fmt: skip

@@ -16,6 +16,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.boxes import nms
 from rushlight.models.image.files import Pixels, load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 NAME = "mask-generation"
@@ -47,7 +48,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             rows = yield from _everything(model, seen, image, options)
         found.append(rows)
         yield Progress("mask", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def _prompts(options: Mapping[str, Any]) -> list[dict[str, Array]]:

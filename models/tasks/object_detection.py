@@ -13,6 +13,8 @@ from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.boxes import batched_nms
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
+from rushlight.models.layers.vision.model import captured
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -25,16 +27,17 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     for image in pixels:
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
-            logits, boxes = model.detect(given)
+            logits, boxes = captured(model, "detect", given)
             alone = getattr(model, "independent", False)
             scores = logits[0].float()
             both = scored(scores.sigmoid() if alone else scores.softmax(-1)[:, :-1], boxes[0])
         values = np.asarray((yield both.readback()))
         place = model.processor.place(*image.shape[:2])
-        kept = {**options, "overlap": options["overlap"] or model.overlap}
+        kept = {**options, "overlap": options["overlap"] or model.overlap,
+                "several": getattr(model, "several", False)}  # fmt: skip
         found.append(objects(values, image.shape, model.labels, kept, alone, place))
         yield Progress("detect", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def scored(scores: Tensor, boxes: Tensor) -> Tensor:
@@ -54,8 +57,8 @@ def objects(
 
     options: threshold, and top_k or None. alone: a box may be of several classes; there are as many
     objects as boxes, of the likeliest pairs of both. place: of the image within what was seen.
-    options may have `overlap`: then each box has one class, and boxes of a class that overlap more
-    are left out but for the best.
+    options may have `overlap`: then each box has one class, or where they have `several` all that
+    are likely enough, and boxes of a class that overlap more are left out but for the best.
     """
     rows, likely, best, corners = chosen(values, options, alone)
     inside = in_image(corners, shape, place)
@@ -69,7 +72,10 @@ def chosen(values: Any, options: Mapping[str, Any], alone: bool) -> tuple[list[i
     """The rows of objects, the likeliest first, with the scores, classes and corners of all."""
     scores, corners = values[:, :-4], values[:, -4:]
     overlap = options.get("overlap")
-    if alone and overlap is None:
+    if options.get("several"):
+        rows, best = np.nonzero(scores > options["threshold"])
+        likely, corners = scores[rows, best], corners[rows]
+    elif alone and overlap is None:
         pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
         rows, best = np.unravel_index(pairs, scores.shape)
         likely, corners = scores[rows, best], corners[rows]

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.tasks.object_detection import (
     OPTIONS,
     chosen,
@@ -53,7 +54,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
                  for (x, y), s in zip(there[i], sure[i], strict=True)]} for i in rows
         ])  # fmt: skip
         yield Progress("pose", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 TASK = Task(

@@ -14,6 +14,7 @@ from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -36,7 +37,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             order = np.argsort(-row, kind="stable").tolist()
             found.append([{"label": labels[j], "score": float(row[j])} for j in order])
         yield Progress("classify", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def asked(options: Mapping[str, Any], task: str) -> tuple[list[str], list[str]]:

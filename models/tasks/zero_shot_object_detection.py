@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.tasks.object_detection import objects, refuse, scored
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 from rushlight.models.tasks.zero_shot_image_classification import asked, text_vectors
@@ -34,7 +35,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         place = model.processor.place(*image.shape[:2])
         found.append(objects(values, image.shape, labels, options, place=place))
         yield Progress("detect", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 TASK = Task(

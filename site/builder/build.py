@@ -297,10 +297,13 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     ):
         needed = ["config.json"]
     pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))  # of Marian's own files
-    alone = not (folder / "config.json").is_file() and any(folder.glob("*.pth"))
+    # A tensor may tell the family; a model of texts needs a vocabulary, too.
+    bare = not (folder / "config.json").is_file() and any(folder.glob("*.pth"))
+    known = _tasks(folder) if bare else []
+    alone = bool(known) and "text-generation" not in known
     if not gguf and not found and (pieces or alone or any(folder.glob("*.bin"))):
         weights = [weights_in(folder)]
-        needed = [] if pieces or alone else needed  # a tensor tells the family
+        needed = [] if pieces or alone else needed
     missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(

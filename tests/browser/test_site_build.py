@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+import rushlight as rl
 from rushlight.core.cli import run
 from rushlight.site.builder import build as builder
 from rushlight.site.builder.build import build
@@ -101,6 +102,20 @@ def test_a_folder_of_another_tool_is_copied(tmp_path: Path) -> None:
     builder._model(dest, "w", folder, None)
     rows = json.loads((dest / "manifest.json").read_text())["files"]
     assert [row["path"] for row in rows] == ["config.json", "tokenizer.json", "model.bin"]
+
+
+def test_a_lone_file_of_torchvision_is_copied(tmp_path: Path) -> None:
+    """A .pth file has no config.json: a tensor tells the family, or the folder is refused."""
+    folder, dest = tmp_path / "model", tmp_path / "site"
+    folder.mkdir()
+    rl.save({"features.1.conv.0.0.weight": rl.zeros(4, 1, 3, 3)}, folder / "net.pth")
+    builder._model(dest, "m", folder, None)
+    rows = json.loads((dest / "manifest.json").read_text())["files"]
+    assert [row["path"] for row in rows] == ["net.pth"]
+    for unknown in ("some.weight", "blocks.0.att.r_k"):  # the latter needs a vocabulary
+        rl.save({unknown: rl.zeros(4)}, folder / "net.pth")
+        with pytest.raises(SiteError, match=r"has no config\.json"):
+            builder._model(dest, "x", folder, None)
 
 
 def test_manifests_say_what_is_there(site: Path) -> None:

@@ -15,6 +15,8 @@ def _timm(size: int, **told: Any) -> dict[str, Any]:
     }}  # fmt: skip
 
 
+# Sizes that OpenCV resizes to.
+OPENCV = ((30, 20), (40, 75))
 CASES: dict[str, dict[str, Any]] = {
     "vit": {"image_processor_type": "ViTImageProcessor", "size": {"height": 24, "width": 17}},
     "vit-number": {"image_processor_type": "ViTImageProcessor", "size": 19, "resample": 3},
@@ -44,6 +46,10 @@ CASES: dict[str, dict[str, Any]] = {
                  "ensure_multiple_of": 8},
     "detr": {"image_processor_type": "DetrImageProcessor",
              "size": {"shortest_edge": 20, "longest_edge": 25}},
+    "maskformer": {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 8,
+                   "size": {"shortest_edge": 20, "longest_edge": 33}},
+    "maskformer-plain": {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 0,
+                         "size": {"shortest_edge": 16, "longest_edge": 40}},
     "detr-short": {"image_processor_type": "YolosImageProcessor",
                    "size": {"shortest_edge": 16, "longest_edge": 99}},
     "dinov3": {"image_processor_type": "DINOv3ViTImageProcessor",

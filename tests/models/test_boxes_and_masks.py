@@ -13,9 +13,21 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.cli import run
+from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.io.text.tokenizer import load_tokenizer
+from rushlight.core.io.weights.safetensors import load_safetensors
+from rushlight.models.layers.vision.outputs.masks import of_classes
+from rushlight.models.tasks.pipeline import parts
+from rushlight.models.tasks.segments import segments
 
 Array = npt.NDArray[Any]
+
+
+def _result(steps: Any) -> Any:
+    """What steps return that give no tokens."""
+    with pytest.raises(StopIteration) as finished:
+        next(parts(steps))
+    return finished.value.value
 
 
 def _some(count: int, seed: int = 3) -> tuple[Array, Array]:
@@ -187,6 +199,55 @@ def test_classes_of_pixels(vision: ModuleType, seen: ModuleType, device: str) ->
         rl.pipeline("image-segmentation", model)(_picture(), least=2.0)
 
 
+@pytest.mark.parametrize("name", ["maskformer", "maskformer-resnet", "mask2former"])
+def test_segments_of_queries(name: str, vision: ModuleType, seen: ModuleType, device: str) -> None:
+    """The published processor's maps and scores; fuse and overlap too."""
+    golden = load_safetensors(seen.DATA / f"{name}.safetensors")
+    logits, masks = (golden[key].to(device) for key in ("out", "masks"))
+    if name == "mask2former":
+        masks = interpolate(masks, size=(384, 384), mode="bilinear")
+    labels = tuple(f"LABEL_{i}" for i in range(logits.shape[2] - 1))
+    size = vision.SEGMENTS["size"]
+    for kind in ("panoptic", "instance"):
+        usual = {"subtask": kind, "fuse": "LABEL_0", "threshold": 0.5}
+        for i in range(2):
+            options = usual | vision.SEGMENTS[kind]
+            found = _result(segments(logits[i], masks[i], size, labels, options))
+            told = golden[f"{kind}:{i}:told"].tolist()
+            wanted = sorted(((score, f"LABEL_{int(label)}") for _, label, score in told))[::-1]
+            assert [row["label"] for row in found] == [label for _, label in wanted]
+            np.testing.assert_allclose(
+                [r["score"] for r in found], [score for score, _ in wanted], rtol=1e-3
+            )
+            whole = golden[f"{kind}:{i}"].numpy()
+            for one in found:
+                number = min(told, key=lambda t: abs(t[2] - one["score"]))[0]
+                inside = whole[int(number)] if kind == "instance" else whole == number
+                np.testing.assert_array_equal(one["mask"] > 0, inside > 0)
+    found = interpolate(of_classes(logits, masks), size=size, mode="bilinear").argmax(1)
+    np.testing.assert_array_equal(found.cpu().numpy(), golden["semantic"].numpy())
+
+
+def test_segments_of_a_picture(vision: ModuleType, seen: ModuleType) -> None:
+    model = seen.tiny("maskformer", vision)
+    pipe, image = rl.pipeline("image-segmentation", model), _picture()
+    assert model.processor([image]).shape == (1, 3, 800, 1184)  # of 1173, up to a multiple of 32
+    model.processor = rl.image.Processor(size=(64, 96))
+    every: Any = {"threshold": 0.0, "mask_overlap": 0.0, "mask_threshold": 0.0}
+    found = pipe(image, **every)
+    assert found and sum((row["mask"] > 0).astype(int) for row in found).max() <= 1
+    assert [r["score"] for r in found] == sorted((r["score"] for r in found), reverse=True)
+    whole = pipe(image, subtask="semantic")
+    np.testing.assert_array_equal(sum(row["mask"].astype(int) for row in whole), 255)
+    one = pipe(image, **every, fuse=list(model.labels))
+    assert len(one) == len({row["label"] for row in one})
+    assert pipe(image, subtask="instance", threshold=1.0) == []
+    with pytest.raises(ValueError, match="fuse: 'sky' is no label"):
+        pipe(image, fuse="sky")
+    with pytest.raises(ValueError, match="subtask 'stuff' is not supported"):
+        pipe(image, subtask="stuff")
+
+
 @pytest.mark.parametrize("name", ["owlvit", "owlv2"])
 def test_objects_that_texts_name(
     name: str, vision: ModuleType, seen: ModuleType, device: str
@@ -274,6 +335,15 @@ def test_masks_of_objects_lie_in_their_boxes(vision: ModuleType, seen: ModuleTyp
         assert box["xmin"] <= inside[:, 1].min() + 0.1 and inside[:, 1].max() - 0.1 <= box["xmax"]
 
 
+def test_classes_are_those_that_the_file_names(vision: ModuleType, seen: ModuleType) -> None:
+    names = ["cat", "dog", "cow", "ape"]
+    for told, wanted in ((names, tuple(names)), (names[1:], ("LABEL_0", "LABEL_1"))):
+        state = dict(seen.tiny("yolov8", vision).state_dict())
+        raw = np.frombuffer(json.dumps(told).encode(), np.uint8).copy()
+        found = rl.models.assemble({}, state | {"module:names": rl.from_numpy(raw)})
+        assert found.labels[: len(wanted)] == wanted and len(found.labels) == 4
+
+
 def test_letterboxes_are_grey_and_in_the_middle(vision: ModuleType, seen: ModuleType) -> None:
     model = seen.tiny("yolov8", vision)
     given = model.processor([np.full((100, 155, 3), 255, np.uint8)]).numpy()[0, 0]
@@ -309,6 +379,30 @@ def test_results_are_drawn(tmp_path: Path) -> None:
     assert np.asarray(rl.image.plot(path, rows)).shape == image.shape
 
 
+def test_results_draw_themselves(vision: ModuleType, seen: ModuleType) -> None:
+    """They are the lists and dicts that they were, each with the picture that it is of."""
+    images = [_picture(), _picture()[::-1]]
+    found = rl.pipeline("image-segmentation", seen.tiny("segformer", vision))(images)
+    assert isinstance(found, list) and all(isinstance(one, list) for one in found)
+    for image, one in zip(images, found, strict=True):
+        wanted = np.asarray(rl.image.plot(image, list(one)))
+        np.testing.assert_array_equal(np.asarray(one.plot()), wanted)
+        assert (np.asarray(one.plot(names=False)) != wanted).any()
+        np.testing.assert_array_equal(
+            np.asarray(one.plot(image * 0)), np.asarray(rl.image.plot(image * 0, list(one)))
+        )
+    model = seen.tiny("depth_anything-metric", vision)
+    model.processor = rl.image.Processor(size=(24, 24))
+    depth = rl.pipeline("depth-estimation", model)(images[0])
+    assert depth.plot().size == (44, 30)
+    assert isinstance(depth, dict)
+    mask = np.zeros((30, 44), np.uint8)
+    mask[3, 4] = 200
+    cut = np.asarray(rl.image.plot(images[0], {"width": 44, "height": 30, "mask": mask}))
+    np.testing.assert_array_equal(cut[..., 3], mask)
+    np.testing.assert_array_equal(cut[..., :3], images[0])
+
+
 def test_masks_on_the_command_line(
     vision: ModuleType, seen: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,3 +416,6 @@ def test_masks_on_the_command_line(
     assert "LABEL_" in out and "picture-seen.png" in out
     with Image.open(tmp_path / "picture-seen.png") as drawn:
         assert drawn.size == (44, 30)
+    assert run(["see", str(path), "--model", str(tmp_path / "model"), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["images"]
+    assert np.array(told["value"][0]["mask"]).shape == (30, 44)

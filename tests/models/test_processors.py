@@ -46,8 +46,8 @@ def test_pixels_are_those_of_the_reference(name: str, goldens: dict[str, rl.Tens
     assert (off > 1e-5).mean() <= (1 if p.floats else 0.08)  # almost all are equal
 
 
-@pytest.mark.parametrize("name", ["timm", "timm-squash", "dpt", "detr", "detr-short", "vit", "bit",
-                                  "convnext"])  # fmt: skip
+@pytest.mark.parametrize("name", ["timm", "timm-squash", "dpt", "detr", "detr-short", "maskformer",
+                                  "vit", "bit", "convnext"])  # fmt: skip
 def test_a_processor_is_written_and_read(name: str) -> None:
     for p in (described(table.CASES[name]), TORCHVISION, DINOV2, Processor(), *KINDS.values()):
         assert described(json.loads(json.dumps(as_file(p)))) == p
@@ -69,6 +69,19 @@ def test_resizing_is_pillows(filter: str, size: tuple[int, int]) -> None:
     off = np.abs(resize(image, size, filter).astype(np.int64) - expected)
     # Where Pillow takes the height first it rounds other values on the way.
     assert off.max() <= 1 and (off > 0).mean() < (0.3 if size[0] < 10 else 0.01)
+
+
+@pytest.mark.parametrize("size", table.OPENCV)
+def test_letterboxes_are_resized_as_by_opencv(
+    size: tuple[int, int], goldens: dict[str, rl.Tensor]
+) -> None:
+    image = table.image_of("resize")
+    expected = goldens[f"opencv:{size[0]}x{size[1]}"].numpy().astype(np.int64)
+    off = np.abs(resize(image, size, "opencv") - expected)
+    assert off.max() <= 1 and (off > 0).mean() < 0.01
+    # Floats are not rounded on the way, and the weights are of two pixels alone.
+    floats = resize(image.astype(np.float32), size, "opencv")
+    assert np.abs(floats - expected).max() <= 1.01
 
 
 def _bytes(image: Any, form: str, **options: Any) -> bytes:

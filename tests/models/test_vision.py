@@ -52,9 +52,8 @@ def run(m: Any, method: str, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.
 
 def channels(m: Any) -> int:
     spec = getattr(m, "image", None) or getattr(m, "seen", None)
-    own = getattr(m.config, "num_channels", 3)
-    found: int = own if spec is None else getattr(spec, "channels", 3)
-    return found
+    own: Any = getattr(m, "channels", None) or getattr(m.config, "num_channels", 3)
+    return int(own if spec is None else getattr(spec, "channels", 3))
 
 
 @pytest.mark.parametrize("name", table.ROWS)
@@ -80,6 +79,12 @@ def test_logits_and_features_agree(name: str) -> None:
         close(boxes.numpy(), golden["boxes"].numpy())
         if "objectness" in golden:
             close(run(m, "objectness", pixels), golden["objectness"].numpy())
+        return
+    if "masks" in golden:
+        with rl.no_grad():
+            logits, masks = m.seen(rl.tensor(pixels))
+        close(logits.numpy(), golden["out"].numpy())
+        close(masks.numpy(), golden["masks"].numpy())
         return
     if "texts" in golden:
         ids = rl.tensor(table.ids_of())
@@ -140,10 +145,11 @@ def test_every_family_has_a_row() -> None:
     room = "rushlight.models.families.vision."
     modules = {kind: m for kind, m in families().items() if m.startswith(room)}
     rows = {model(name).config.model_type for name in table.ROWS}
-    # U2-Net is compared with its graph on real weights, in test_image_tasks.py.
-    assert {m for kind, m in modules.items() if kind in rows} | {f"{room}u2net"} == set(
-        modules.values()
-    )
+    # U2-Net is compared with its graph on real weights, in test_image_tasks.py, and YOLOv3 with
+    # darknet's files in float64, in test_darknet.py.
+    others = {f"{room}{name}" for name in ("u2net", "yolov3")}
+    found = {m for kind, m in modules.items() if kind in rows}
+    assert found | others == set(modules.values())
 
 
 def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
@@ -203,3 +209,34 @@ def test_networks_that_smooth_have_the_same_tensors_and_are_refused_by_name(name
     config = json.dumps({"architecture": name, "num_classes": 3}).encode()
     with pytest.raises(rl.FormatError, match=f"{name} is not supported: it smooths"):
         rl.models.assemble({"config.json": config}, {"conv1.weight": rl.zeros(1)})
+
+
+@pytest.mark.parametrize(("name", "change", "words"), [
+    ("dpt", {"backbone_out_indices": [0, 9]}, "backbone_out_indices is .0, 9."),
+    ("dpt", {"neck_hidden_sizes": [5, 6]}, "and the states .1, 3, 4. do not agree"),
+    ("dpt", {"reassemble_factors": [2, 1, "x"]}, "factors are whole, or below 1"),
+    ("dpt", {"readout_type": "twice"}, "readout_type 'twice' is not supported"),
+    ("dpt-beit", {"backbone_config": {"model_type": "vgg"}}, "supported: dinov2, beit, swinv2"),
+    ("dpt-beit", {"out_features": ["stage9"]}, "name no states of 2 layers"),
+    ("dpt-beit", {"reshape_hidden_states": True}, "reshape_hidden_states True is not supported"),
+    ("dpt-swinv2", {"out_features": ["stem", "stage2"]}, '"stem", which is no stage'),
+    ("dpt-hybrid", {"layer_type": "preactivation"}, "layer_type 'preactivation' is not supported"),
+    ("dpt-hybrid", {"backbone_featmap_shape": [1, 5, 4, 4]}, "backbone_featmap_shape .* do not"),
+    ("maskformer", {"backbone_config": {"model_type": "swinv2"}}, "'swinv2' is not supported"),
+    ("maskformer", {"fpn_feature_size": 30}, "fpn_feature_size 30 is out of range"),
+    ("maskformer", {"decoder_config": 3}, "decoder_config must be an object"),
+    ("maskformer-resnet", {"out_features": ["stage3"]}, "there must be two at least"),
+    ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are 3 stages at least"),
+    ("mask2former", {"pre_norm": True}, "pre_norm True is not supported"),
+])  # fmt: skip
+def test_wrong_parts_are_named(name: str, change: dict[str, Any], words: str) -> None:
+    """Keys of the file, or of its backbone_config."""
+    found = open_tables(DATA / f"{name}.safetensors")[0][1].metadata
+    config = json.loads(found["config"])
+    inner = config.get("backbone_config") or {}
+    key = next(iter(change))
+    config |= {"backbone_config": inner | change} if key in inner and key not in config else change
+    names = {n: rl.empty(*shape, device="meta") for n, shape in table.names_of(
+        found["names"]).items()}  # fmt: skip
+    with pytest.raises((rl.FormatError, rl.LoadError), match=words):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, names, device="meta")

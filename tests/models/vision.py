@@ -69,6 +69,33 @@ _DEPTH: dict[str, Any] = {
     "fusion_hidden_size": 10,
     "head_hidden_size": 4,
 }
+_DPT: dict[str, Any] = _VIT | {
+    "num_hidden_layers": 4,
+    "backbone_out_indices": [0, 2, 3],
+    "reassemble_factors": [2, 1, 0.5],
+    "neck_hidden_sizes": [5, 6, 7],
+    "fusion_hidden_size": 10,
+}
+_HYBRID: dict[str, Any] = {
+    "is_hybrid": True,
+    "image_size": 64,
+    "patch_size": 16,
+    "backbone_out_indices": [0, 1, 2, 3],
+    "reassemble_factors": [1, 1, 1, 0.5],
+    "neck_hidden_sizes": [8, 16, 6, 7],
+    "backbone_featmap_shape": [1, 24, 4, 4],
+    "backbone_config": {
+        "model_type": "bit",
+        "global_padding": "same",
+        "layer_type": "bottleneck",
+        "depths": [1, 2, 1],
+        "hidden_sizes": [8, 16, 24],
+        "embedding_size": 8,
+        "num_groups": 2,
+        "out_features": ["stage1", "stage2", "stage3"],
+        "embedding_dynamic_padding": True,
+    },
+}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -104,6 +131,34 @@ _DETR: dict[str, Any] = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 20,
     "decoder_ffn_dim": 24,
+    "num_queries": 5,
+}
+_MASKS: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "swin",
+        "embed_dim": 8,
+        "depths": [2, 1, 1, 1],
+        "num_heads": [2, 4, 2, 2],
+        "image_size": 32,
+        "patch_size": 4,
+        "window_size": 3,
+    },
+    "decoder_config": {k: v for k, v in _DETR.items() if k != "backbone_config"}
+    | {"model_type": "detr"},
+    "fpn_feature_size": 32,
+    "mask_feature_size": 12,
+}
+_MASKS2: dict[str, Any] = {
+    "backbone_config": _MASKS["backbone_config"]
+    | {"out_features": ["stage1", "stage2", "stage3", "stage4"]},
+    "feature_size": 32,
+    "mask_feature_size": 12,
+    "hidden_dim": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 4,
+    "num_attention_heads": 4,
+    "encoder_feedforward_dim": 20,
+    "dim_feedforward": 24,
     "num_queries": 5,
 }
 _RT_DETR: dict[str, Any] = {
@@ -198,6 +253,13 @@ _HIERA: dict[str, Any] = {
     "masked_unit_attention": [True, True, False],
 }
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
+
+# How queries' masks become segments in the goldens; random models are sure of little.
+SEGMENTS: dict[str, Any] = {
+    "size": (31, 23),
+    "panoptic": {"threshold": 0.2, "mask_threshold": 0.1, "mask_overlap": 0.3},
+    "instance": {"threshold": 0.1},
+}
 
 # Odd sizes, so that nothing agrees by accident.
 ROWS: dict[str, Row] = {
@@ -489,6 +551,45 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "maskformer": ("transformers", "MaskFormerForInstanceSegmentation", _MASKS | {
+        "num_labels": 4}, (45, 70)),
+    "maskformer-resnet": ("transformers", "MaskFormerForInstanceSegmentation", _MASKS | {
+        "num_labels": 2, "mask_feature_size": 20, "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 16], "depths": [1, 2, 1],
+            "out_features": ["stage1", "stage2", "stage3"]},
+        "decoder_config": _MASKS["decoder_config"] | {
+            "activation_function": "gelu", "auxiliary_loss": True, "num_queries": 3}}, (64, 33)),
+    "mask2former": ("transformers", "Mask2FormerForUniversalSegmentation", _MASKS2 | {
+        "num_labels": 4}, (45, 70)),
+    "mask2former-resnet": ("transformers", "Mask2FormerForUniversalSegmentation", _MASKS2 | {
+        "num_labels": 2, "hidden_dim": 32, "num_queries": 3, "decoder_layers": 5,
+        "activation_function": "gelu", "feature_strides": [4, 8, 16], "common_stride": 2,
+        "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 16], "depths": [1, 2, 1],
+            "out_features": ["stem", "stage1", "stage2", "stage3"]}}, (64, 33)),
+    "dpt": ("transformers", "DPTForDepthEstimation", _DPT | {"hidden_act": "relu"}, (32, 32)),
+    "dpt-classes": ("transformers", "DPTForSemanticSegmentation", _DPT | _LABELS | {
+        "readout_type": "add", "use_batch_norm_in_fusion_residual": True, "qkv_bias": False,
+        "use_bias_in_fusion_residual": True, "layer_norm_eps": 1e-3, "head_in_index": 1,
+        "reassemble_factors": [4, 0.5, 0.3], "num_channels": 2}, (24, 24)),
+    "dpt-dinov2": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "use_batch_norm_in_fusion_residual": True, "add_projection": True,
+        "fusion_hidden_size": 256, "neck_hidden_sizes": [2, 3], "reassemble_factors": [1, 0.5],
+        "backbone_config": _DEPTH["backbone_config"] | {"out_features": ["stage1", "stage2"]},
+        }, (18, 30)),
+    "dpt-beit": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "readout_type": "ignore", "backbone_config": _VIT | {
+            "model_type": "beit", "use_relative_position_bias": True,
+            "out_features": ["stem", "stage1", "stage2"], "reshape_hidden_states": False}},
+        (32, 24)),
+    "dpt-hybrid": ("transformers", "DPTForDepthEstimation", _DPT | _HYBRID, (64, 64)),
+    "dpt-hybrid-odd": ("transformers", "DPTForSemanticSegmentation", _DPT | _HYBRID | {
+        "num_labels": 3, "head_in_index": 2, "backbone_config": _HYBRID["backbone_config"] | {
+            "global_padding": None, "embedding_dynamic_padding": False, "num_groups": 4},
+        "image_size": 62, "patch_size": 15}, (62, 62)),
+    "dpt-swinv2": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "neck_hidden_sizes": [8, 16], "backbone_config": _SWIN | {
+            "model_type": "swinv2", "out_features": ["stage1", "stage2"]}}, (32, 32)),
     "hiera": ("transformers", "HieraForImageClassification", _HIERA | _LABELS, (64, 32)),
     "hiera-odd": ("transformers", "HieraModel", _HIERA | {
         "depths": [2, 2, 1], "num_heads": [2, 3, 3], "embed_dim": 12, "image_size": [48, 72],

@@ -1,15 +1,17 @@
 """Make the goldens of image processors with transformers and timm.
 
-    python tests/parity/make_processor_goldens.py
+    python tests/parity/make_processor_goldens.py [CASE ...]
 
 Needs transformers, timm, torch, torchvision and safetensors. Writes
 tests/models/data/processors.safetensors: for each case of tests/models/processors.py the pixels
-that its file asks for, as float32.
+that its file asks for, as float32. With names of cases the others stay as they
+are. Without, also what OpenCV resizes.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 import torch
 import transformers
 from PIL import Image
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 MODELS = Path(__file__).parent.parent / "models"
 
@@ -31,10 +33,11 @@ def _table() -> Any:
     return module
 
 
-def main() -> None:
-    table = _table()
-    found = {}
-    for name, settings in table.CASES.items():
+def main(cases: list[str]) -> None:
+    table, target = _table(), MODELS / "data" / "processors.safetensors"
+    found = load_file(target) if cases else {}
+    for name in cases or table.CASES:
+        settings = table.CASES[name]
         image = Image.fromarray(table.image_of(name))
         if "architecture" in settings:
             import timm
@@ -48,10 +51,16 @@ def main() -> None:
             made = kind(**told)(image, return_tensors="pt")["pixel_values"]
         found[name] = np.ascontiguousarray(made.to(torch.float32).numpy())
         print(name, found[name].shape)
-    target = MODELS / "data" / "processors.safetensors"
+    if not cases:  # needs opencv-python-headless
+        import cv2
+
+        image = table.image_of("resize")
+        for tall, wide in table.OPENCV:
+            small = cv2.resize(image, (wide, tall), interpolation=cv2.INTER_LINEAR)
+            found[f"opencv:{tall}x{wide}"] = small
     save_file(found, target)
     print(target.stat().st_size, "bytes")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

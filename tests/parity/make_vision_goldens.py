@@ -227,6 +227,33 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
     return made
 
 
+def _segments(found: Any, kind: str) -> dict[str, Any]:
+    """What the published processor makes of queries, at TABLE.SEGMENTS' size and options."""
+    import transformers
+
+    said, sizes = getattr(transformers, f"{kind}ImageProcessor")(), [TABLE.SEGMENTS["size"]] * 2
+    panoptic, instance = TABLE.SEGMENTS["panoptic"], TABLE.SEGMENTS["instance"]
+    made = {"semantic": torch.stack(said.post_process_semantic_segmentation(found, sizes)).byte()}
+    for i, one in enumerate(said.post_process_panoptic_segmentation(
+        found, panoptic["threshold"], panoptic["mask_threshold"], panoptic["mask_overlap"],
+        {0}, sizes,
+    )):  # fmt: skip
+        made[f"panoptic:{i}"] = one["segmentation"].char()
+        made[f"panoptic:{i}:told"] = _told(one)
+    for i, one in enumerate(said.post_process_instance_segmentation(
+        found, instance["threshold"], target_sizes=sizes, return_binary_maps=True
+    )):  # fmt: skip
+        made[f"instance:{i}"] = one["segmentation"].byte()
+        made[f"instance:{i}:told"] = _told(one)
+    return made
+
+
+def _told(one: Any) -> Any:
+    """Ids, labels and scores (n, 3) of segments."""
+    rows = [[s["id"], s["label_id"], s["score"]] for s in one["segments_info"]]
+    return torch.tensor(rows, dtype=torch.float32).reshape(-1, 3)
+
+
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
     if type(model).__name__ in ("SamModel", "Sam2Model"):
         return _masks(model, pixels)
@@ -255,6 +282,9 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
             return {"out": found.image_embeds}
         if "predicted_depth" in found:
             return {"out": found.predicted_depth}
+        if "masks_queries_logits" in found:
+            return {"out": found.class_queries_logits, "masks": found.masks_queries_logits,
+                    **_segments(found, type(model).__name__.rpartition("For")[0])}  # fmt: skip
         if "pred_boxes" in found:
             return {"out": found.logits, "boxes": found.pred_boxes}
         out = found.logits if "logits" in found else found.last_hidden_state

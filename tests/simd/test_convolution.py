@@ -48,6 +48,12 @@ CASES = [
     (0, 2, 5, 6, 4, (2, 2), (1, 1), (0, 0), (1, 1), 1),
     (1, 3, 9, 37, 8, (3, 3), (1, 1), (1, 1), (1, 1), 1),
     (2, 3, 5, 40, 8, (5, 7), (1, 1), (2, 3), (1, 1), 1),
+    # By tiles.
+    (2, 8, 9, 13, 8, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (1, 30, 5, 4, 15, (3, 3), (1, 1), (0, 0), (1, 1), 1),
+    (1, 33, 14, 14, 130, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (1, 9, 40, 250, 9, (3, 3), (1, 1), (2, 3), (1, 1), 1),
+    (2, 8, 4, 600, 29, (3, 3), (1, 1), (1, 0), (1, 1), 1),
     # Few filters per group.
     (2, 4, 21, 40, 4, (3, 3), (2, 2), (1, 1), (1, 1), 2),
     (1, 6, 40, 7, 6, (5, 3), (1, 1), (2, 1), (1, 1), 6),
@@ -130,11 +136,13 @@ def test_strided_images(counted: list[str]) -> None:
     assert counted.count("conv2d_weight") >= 7
 
 
-def test_padding_stays_clean() -> None:
+@pytest.mark.parametrize("channels", [2, 12])
+@pytest.mark.parametrize("value", ["inf", "1e38"])
+def test_padding_stays_clean(channels: int, value: str) -> None:
     """What is not finite reaches the windows that see it and no others."""
-    x, weight = rl.zeros(1, 2, 9, 40), rl.ones(20, 2, 3, 3)
+    x, weight = rl.zeros(1, channels, 9, 40), rl.ones(20, channels, 3, 3) * 10
     with rl.no_grad():
-        x[0, 1, 4, 7] = float("inf")
+        x[0, 1, 4, 7] = float(value)
     found = CONV2D(x, weight, None, stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=1)
     seen = np.zeros((9, 40), bool)
     seen[3:6, 6:9] = True
@@ -146,7 +154,9 @@ def test_padding_stays_clean() -> None:
 def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:
-        for of in (CASES[5], CASES[6], CASES[7], (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1)):
+        plain = (2, 16, 40, 40, 70, (1, 1), (1, 1), (0, 0), (1, 1), 1)
+        for of in (CASES[5], CASES[6], CASES[7], CASES[19], plain,
+                   (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1)):  # fmt: skip
             x, weight, bias, grad, attrs = case(of)
             found = []
             for count in (1, 2, 3):
@@ -160,6 +170,100 @@ def test_threads_give_the_same_bits() -> None:
                 assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
     finally:
         rl.set_num_threads(before)
+
+
+# Functions after a convolution: their values are those of the ops alone, bit by bit.
+TAILS: dict[str, Any] = {
+    "relu": lambda y, a, b, c, more: y.relu(),
+    "norm": lambda y, a, b, c, more: (y - a) * b + c,
+    "norm, relu6": lambda y, a, b, c, more: ((y - a) * b + c).clamp(0, 0.5),
+    "norm, sum, relu": lambda y, a, b, c, more: ((y - a) * b + c + more).relu(),
+    "norm, sum before": lambda y, a, b, c, more: more + ((y - a) * b + c),
+    "norm, silu, sum": lambda y, a, b, c, more: rl.nn.functional.silu((y - a) * b + c) + more,
+    "hardswish": lambda y, a, b, c, more: rl.nn.functional.hardswish((y - a) * b + c),
+    "value twice": lambda y, a, b, c, more: ((y - a) * b + c).relu() * y,
+    "bounds of nan": lambda y, a, b, c, more: rl.minimum(
+        rl.maximum((y - a) * b + c, rl.tensor(float("nan"))), rl.tensor(1.0)
+    ),
+    "rows of numbers": lambda y, a, b, c, more: y * more[:, :, :1, :1] - more[:1, :1],
+}
+TAILED = [CASES[i] for i in (1, 6, 7, 14, 16, 19, 21)]
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tails_are_the_bits_of_the_ops(name: str) -> None:
+    for of in TAILED:
+        x, weight, bias, grad, attrs = case(of)
+        parts = [rl.tensor(draws(9 + i, (1, of[4], 1, 1), -1.0, 1.0).astype(np.float32))
+                 for i in range(3)]  # fmt: skip
+        for bias_ in (None, bias):
+
+            def fn(x: rl.Tensor, more: rl.Tensor, bias_: Any = bias_, attrs: Any = attrs,
+                   weight: Any = weight, parts: Any = parts) -> rl.Tensor:  # fmt: skip
+                found: rl.Tensor = TAILS[name](CONV2D(x, weight, bias_, **attrs), *parts, more)
+                return found
+
+            captured: Any = rl.jit(fn)
+            with rl.no_grad():
+                captured(x, grad)
+                with rl.profile() as told:
+                    found = captured(x, grad)
+                expected_ = fn(x, grad)
+            assert "conv2d_tail" in str(told)
+            np.testing.assert_array_equal(found.numpy(), expected_.numpy())
+
+
+def test_a_tail_joins_only_what_it_may() -> None:
+    x, weight, _, grad, attrs = case(CASES[1])
+
+    def seen_twice(x: rl.Tensor) -> Any:
+        y = CONV2D(x, weight, None, **attrs)
+        return y.relu(), y
+
+    def written_between(x: rl.Tensor, other: rl.Tensor) -> Any:
+        y = CONV2D(x, weight, None, **attrs)
+        other.add_(1)
+        return y * other
+
+    def cast(x: rl.Tensor) -> Any:
+        return CONV2D(x, weight, None, **attrs).half().relu()
+
+    for fn, given in ((seen_twice, (x,)), (written_between, (x, grad)), (cast, (x,))):
+        captured: Any = rl.jit(fn)
+        runs = []
+        for call in (captured, captured, fn):
+            with rl.no_grad():
+                made = call(*(t.clone() for t in given))
+            runs.append([t.numpy() for t in (made if isinstance(made, tuple) else (made,))])
+        for found in runs[:2]:
+            assert all((a == b).all() for a, b in zip(found, runs[2], strict=True))
+
+
+def test_tails_that_do_not_fit_are_refused() -> None:
+    x, weight, _, grad, _ = case(CASES[1])
+    assert simd.library is not None
+    out, relu, eq = rl.zeros(*grad.shape), simd.library.numbers["relu"], simd.library.numbers["eq"]
+    good = (1, 1, 1, 1, 1, 1, 1)
+    assert simd.library.numbers["conv2d_tail"]
+    wrong: list[tuple[tuple[Any, ...], tuple[int, ...]]] = [
+        ((out, x, weight, None), good),
+        ((out, x, weight), (*good, relu, -1, -1)),
+        ((out, x, weight, None), (*good, relu, -1)),
+        ((out, x, weight, None), (*good, relu, -2, -2)),
+        ((out, x, weight, None), (*good, relu, 0, 0)),
+        ((out, x, weight, None, x), (*good, relu, -1, -1)),
+        ((out, x, weight, None, grad), (*good, relu, 1, 1)),
+        ((out, x, weight, None), (*good, eq, -1, -1)),
+        ((out, x, weight, None), (*good, 1 << 40, -1, -1)),
+        ((out, x, weight, None), (*good, -1, -1, -1)),
+        ((out, x, weight, None), (*good, *(relu, -1, -1) * 17)),
+        ((out.half(), x, weight, None), (*good, relu, -1, -1)),
+        ((out, x, weight, None, grad.transpose(2, 3).contiguous().transpose(2, 3)),
+         (*good, relu, 0, 0)),
+    ]  # fmt: skip
+    for operands, attrs in wrong:
+        with pytest.raises(RuntimeError, match="refused"):
+            simd.run([Record("conv2d_tail", operands, attrs)], ["conv2d"])
 
 
 def test_operands_that_do_not_fit_are_refused() -> None:

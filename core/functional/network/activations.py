@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.clamping import clamp
 from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating, operands
@@ -21,6 +22,7 @@ from rushlight.core.ops.random import rand
 from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, sigmoid, tanh
 from rushlight.core.ops.unary import relu as _relu
 from rushlight.core.ops.unary import silu as _silu
+from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.backends import Generator
@@ -112,7 +114,10 @@ def hardtanh(
     """x limited to [min_val, max_val]; at a bound there is no gradient."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
-    out = where(input <= min_val, min_val, where(input >= max_val, max_val, input))
+    if needs_gradient(input):
+        out = where(input <= min_val, min_val, where(input >= max_val, max_val, input))
+    else:
+        out = clamp(input, min_val, max_val)
     return done(input, out.to(input.dtype), inplace)
 
 

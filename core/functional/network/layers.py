@@ -11,7 +11,6 @@ from rushlight.core.functional.lookup import limit_rows, padding_row, scaled_by_
 from rushlight.core.functional.network.pooling import avg_pool2d
 from rushlight.core.functional.normalization import batch_norm
 from rushlight.core.functional.random import dropout
-from rushlight.core.functional.sparse import embedding_rows
 from rushlight.core.ops import indexing
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
@@ -19,6 +18,7 @@ from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.random import rand
+from rushlight.core.ops.sparse import embedding_rows
 from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:

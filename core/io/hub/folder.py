@@ -10,7 +10,7 @@ from rushlight.core.basis.errors import FormatError
 SMALL_FILE = 64 << 20
 # Weights in folders below are of a sentence encoder's modules.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-SMALL_KINDS = (".json", ".txt", ".jinja", ".model", ".spm", ".tiktoken")
+SMALL_KINDS = (".json", ".txt", ".jinja", ".model", ".spm", ".tiktoken", ".cfg", ".names")
 
 
 class SmallFiles(Mapping[str, bytes]):

@@ -77,13 +77,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     )  # fmt: skip
     relative = "each" if c.use_relative_position_bias else ""
     mean = c.use_mean_pooling
+    whole = config.get("architectures") != ["BeitBackbone"]  # which has no norm of the mean
     return ViT(c, ViTSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), "beit" if held else "", c.num_channels,
         mask=(1, 1, c.hidden_size) if any(n.endswith(".mask_token") for n in names) else None,
         last="" if mean else "layernorm", placed=c.use_absolute_position_embeddings,
         relative="shared" if c.use_shared_relative_position_bias else relative, mean=mean,
-        pooled="pooler.layernorm" if mean else "",
+        pooled="pooler.layernorm" if mean and whole else "",
     ), labels)  # fmt: skip
 
 

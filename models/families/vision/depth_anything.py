@@ -17,6 +17,7 @@ from rushlight.models.image.described import IMAGENET
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.outputs.dense import Neck, NeckSpec
+from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.vit import ViT
 
 MODEL_TYPES = ("depth_anything",)
@@ -51,15 +52,13 @@ class DepthAnything(ImageModel):
                                    filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1])  # fmt: skip
         backbone = read_config(dinov2.Config, c.backbone_config | {"architectures": None})
         self.backbone = ViT(backbone, dinov2.describe(backbone, "", names), ())
-        self.normed, self.wanted = backbone.apply_layernorm, _stages(backbone)
+        self.normed = backbone.apply_layernorm
+        self.wanted = stages_of(c.backbone_config, backbone.num_hidden_layers)
         widths, factors = c.neck_hidden_sizes, c.reassemble_factors
-        # Maps are enlarged by whole numbers, and made smaller by 1 / n.
-        good = all(type(f) in (int, float) and 0.01 <= f <= 64 and (f <= 1 or f == int(f))
-                   for f in factors)  # fmt: skip
-        if not len(widths) == len(factors) == len(self.wanted) or not widths or not good:
+        if not len(widths) == len(factors) == len(self.wanted):
             raise FormatError(
                 f"config.json: neck_hidden_sizes {widths}, reassemble_factors {factors} and the "
-                f"backbone's stages {self.wanted} do not agree; factors are whole, or below 1"
+                f"backbone's stages {self.wanted} do not agree"
             )
         self.neck = Neck(NeckSpec(c.reassemble_hidden_size, widths, factors, c.fusion_hidden_size))
         if self.backbone.spec.patch != (c.patch_size, c.patch_size):
@@ -76,10 +75,8 @@ class DepthAnything(ImageModel):
         states = self.backbone.states(pixels)
         tall, wide = (n // p for n, p in zip(pixels.shape[2:], self.backbone.spec.patch,
                                              strict=True))  # fmt: skip
-        skip, maps = 1 + self.backbone.spec.registers, []
-        for i in self.wanted:
-            x = self.backbone.normed(states[i]) if self.normed else states[i]
-            maps.append(x[:, skip:].reshape(len(x), tall, wide, -1).permute(0, 3, 1, 2))
+        read = [self.backbone.normed(states[i]) if self.normed else states[i] for i in self.wanted]
+        maps = self.neck.pictures(read, (tall, wide), 1 + self.backbone.spec.registers)
         found: Tensor = self.neck(maps)[self.config.head_in_index]
         return found
 
@@ -91,21 +88,6 @@ class DepthAnything(ImageModel):
         x = head.conv3(relu(head.conv2(x)))[:, 0]
         found: Tensor = relu(x) if c.depth_estimation_type == "relative" else sigmoid(x)
         return found * (c.max_depth or 1)
-
-
-def _stages(c: dinov2.Config) -> list[int]:
-    """The states that the neck reads: 0 before the layers, i after the layer i."""
-    given = c.out_indices
-    if given is None:
-        names = c.out_features or [f"stage{c.num_hidden_layers}"]
-        told = {f"stage{i}": i for i in range(1, c.num_hidden_layers + 1)} | {"stem": 0}
-        given = [told.get(name) if isinstance(name, str) else None for name in names]
-    count = c.num_hidden_layers + 1  # -1 is the last
-    given = [i + count if type(i) is int and i < 0 else i for i in given]
-    fits = all(type(i) is int and 0 <= i < count for i in given)
-    if not given or not fits:
-        raise FormatError(f"config.json: backbone_config: out_indices is {brief(given)}")
-    return list(given)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.core import nn
@@ -77,7 +77,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> Swin:
     base = f"{c.model_type}."
     held = any(n.startswith(base) for n in names)
     labels = classes_of(config, BASES[c.model_type])
-    return Swin(c, describe(c, base if held or labels else "", names), labels)
+    spec = describe(c, base if held or labels else "", names)
+    if config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]:
+        spec = replace(spec, last=False)
+    return Swin(c, spec, labels)
 
 
 def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:

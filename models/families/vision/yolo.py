@@ -11,7 +11,9 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.io.weights.pickles.modules import CLASSES
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
@@ -177,5 +179,13 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         raise FormatError("the checkpoint is a kind of YOLO that is not supported")
     known = {80: OBJECTS, 1: ("person",)}.get(count if task != "pose" else 1)
     labels = known if task != "classify" and known and len(known) == count else None
+    if CLASSES in tensors:  # what Ultralytics' files say themselves
+        told = parse_json(tensors[CLASSES].numpy().tobytes(), CLASSES, depth=2)
+        labels = tuple(told) if len(told) == count else labels
     labels = labels or numbered_classes(count, "the classes of the head")
     return made | {"task": task, "id2label": {str(i): n for i, n in enumerate(labels)}}
+
+
+def unused(name: str, config: dict[str, Any]) -> bool:
+    """Whether a tensor is the names of the classes, which config.json has."""
+    return name == CLASSES

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.imagenet import CLASSES
@@ -74,6 +75,12 @@ class ImageModel(Model):
                 f"{channels}, {height}, {width})"
             )
         return pixels
+
+
+@jit
+def captured(model: ImageModel, what: str, *given: Any, **more: Any) -> Any:
+    """What the method `what` of a model makes of tensors; a later call of their shapes replays."""
+    return getattr(model, what)(*given, **more)
 
 
 def classes_of(config: Mapping[str, Any], base: str) -> tuple[str, ...]:

@@ -32,9 +32,9 @@ class ViTSpec:
     the first token and its activation. heads: the paths of classifiers; each reads the token of its
     number, and their logits are averaged. joint: what is classified is the first token beside the
     mean of the patches. patches, stack, last: the paths of the projection, the layers and the last
-    norm ("" for none). placed: whether positions are learned. relative: biases of distances, of
-    "each" layer or "shared". mean: what is classified is the mean of the patches; pooled: the path
-    of its norm.
+    norm ("" for none). placed: whether positions are learned; resampled: how those of another size
+    are made. relative: biases of distances, of "each" layer or "shared". mean: what is classified
+    is the mean of the patches; pooled: the path of its norm.
     """
 
     layer: LayerSpec
@@ -56,6 +56,7 @@ class ViTSpec:
     relative: str = ""
     mean: bool = False
     pooled: str = ""
+    resampled: str = "bicubic"
 
 
 _BIAS = {"each": "attention.attention.relative_position_bias",
@@ -136,7 +137,7 @@ class ViT(ImageModel):
             return table
         held, count = len(self.spec.prefix), self.grid
         old = table[:, held:].reshape(1, *count, -1).permute(0, 3, 1, 2)
-        new = interpolate(old.float(), size=grid, mode="bicubic",
+        new = interpolate(old.float(), size=grid, mode=self.spec.resampled,
                           antialias=bool(self.spec.registers)).to(table.dtype)  # fmt: skip
         return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.io import load_weights
 from rushlight.core.io.weights.pickles.pytorch import state_dict
 from rushlight.core.io.weights.source import BytesSource, FileSource
 
@@ -90,7 +91,8 @@ def test_on_every_device(device: str) -> None:
 def test_the_state_dict_within_what_a_trainer_saved() -> None:
     found = rl.load(DATA / "torch_zip.pt")
     assert list(state_dict(found)) == list(EXPECTED)
-    assert list(state_dict({"model": {"layers": [found["state_dict"]["w"]]}})) == ["layers.0"]
+    for key in ("model", "model_state"):
+        assert list(state_dict({key: {"layers": [found["state_dict"]["w"]]}})) == ["layers.0"]
     with pytest.raises(rl.FormatError, match="no tensor"):
         state_dict({"epoch": 3})
     with pytest.raises(rl.FormatError, match="name has 100000 characters: 'xxx"):
@@ -198,6 +200,27 @@ def test_nothing_is_run(protocol: int, tmp_path: Path) -> None:
             with pytest.raises(rl.FormatError, match="which is code"):
                 rl.load(source)
     assert not target.exists()
+
+
+def _module(names: Any) -> BytesSource:
+    """A module of Ultralytics, saved as an object, with names of classes and a tensor of two."""
+    told = pickle.dumps(names, 2)[2:-1]
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(%bK\0(K\2t(K\1t\x89}tR" % (STORAGE % 2)
+    state = b"}(X\5\0\0\0names%bX\x0b\0\0\0_parameters}(X\1\0\0\0w%buu" % (told, tensor)
+    made = b"cultralytics.nn.tasks\nDetectionModel\n)\x81%bb" % state
+    return _zip(P + b"}(X\5\0\0\0model%bu." % made, data_k=bytes(8))
+
+
+def test_classes_that_a_module_names() -> None:
+    for names in ({0: "cat", 1: "d\u00f6g"}, ["cat", "d\u00f6g"]):
+        found, _ = load_weights(_module(names))
+        assert list(found) == ["w", "module:names"]
+        assert json.loads(found["module:names"].numpy().tobytes()) == ["cat", "d\u00f6g"]
+    wrong: list[Any] = [{1: "cat"}, {0: 3}, "cat", [], None, {0: "a", "b": "c"}, [b"cat"]]
+    for one in wrong:
+        assert list(load_weights(_module(one))[0]) == ["w"]
+    with pytest.raises(rl.FormatError, match="which is code"):
+        rl.load(_module(_Evil(getattr, (Path, "cwd"))))
 
 
 P = b"\x80\x02"

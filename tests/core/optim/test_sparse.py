@@ -57,7 +57,7 @@ def test_a_sparse_gradient_is_the_dense_one() -> None:
         grad.norm()
     (layer.weight * 2).sum().backward()  # a use that is dense
     np.testing.assert_allclose(layer.weight.grad.numpy(), dense.weight.grad.numpy() + 2, rtol=1e-6)
-    again = rl.autograd.grad(layer(rl.tensor([4, 4])).sum(), layer.weight)[0]
+    again: Any = rl.autograd.grad(layer(rl.tensor([4, 4])).sum(), layer.weight)[0]
     assert again.to_dense().sum(1).tolist() == [0, 0, 0, 0, 8, 0]
     layer.weight.grad = again
     rl.optim.SGD([layer.weight]).zero_grad(set_to_none=False)
@@ -72,7 +72,7 @@ def test_a_scaler_and_a_captured_step_take_them() -> None:
     @rl.jit
     def run(ids: rl.Tensor) -> rl.Tensor:
         optimizer.zero_grad()
-        loss = (layer(ids).square() * rl.arange(1.0, 5.0)).sum()
+        loss: rl.Tensor = (layer(ids).square() * rl.arange(1.0, 5.0)).sum()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()

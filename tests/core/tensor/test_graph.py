@@ -368,7 +368,7 @@ def test_a_reentrant_checkpoint_is_torchs() -> None:
     def block(x: rl.Tensor, y: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         return rl.nn.functional.dropout(x * w, 0.5).exp(), y * 2
 
-    found = []
+    found: list[Any] = []
     for again in (True, False):
         rl.manual_seed(5)
         w.grad = x.grad = None

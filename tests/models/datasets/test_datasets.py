@@ -108,7 +108,8 @@ def of_python_2(content: dict[str, Any]) -> bytes:
         head = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01"
         kind = b"\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNN"
         rest = 2 * b"J\xff\xff\xff\xff" + b"K\x00tb\x89" + text(value.tobytes()) + b"tb"
-        return head + n + width + kind + rest
+        made: bytes = head + n + width + kind + rest
+        return made
 
     made = b"\x80\x02}("
     for key, value in content.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.cpu.simd import Record
 from rushlight.core.basis.dtype import DTYPES, float32
 from rushlight.core.basis.graph import TensorView
@@ -69,6 +70,11 @@ def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
     return Record("embedding", (out, weight, index)) if fits else None
 
 
+def _number(kernel: str) -> int:
+    assert simd.library is not None
+    return simd.library.numbers[kernel]
+
+
 def _conv(kernel: str) -> Any:
     def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
         # The second input is the weight, or a gradient if the weight is the result.
@@ -80,7 +86,10 @@ def _conv(kernel: str) -> Any:
         if empty or not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
             return None
         sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
-        return Record(kernel, (out, *inputs), sizes)
+        if "tail" not in attrs:
+            return Record(kernel, (out, *inputs), sizes)
+        steps = (n for op, *at in attrs["tail"] for n in (_number(op), *at))
+        return Record(f"{kernel}_tail", (out, *inputs), (*sizes, *steps))
 
     return lower
 

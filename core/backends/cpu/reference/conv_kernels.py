@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from rushlight.core.backends.elementwise import ELEMENTWISE
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -30,11 +32,12 @@ def _conv2d(
     x: Array,
     weight: Array,
     bias: Array | None,
-    *,
+    *more: Array,
     stride: Pair,
     padding: Pair,
     dilation: Pair,
     groups: int,
+    tail: Sequence[tuple[str, int, int]] = (),
 ) -> None:
     n, o, oh, ow = out.shape
     c, kernel = weight.shape[1], (weight.shape[2], weight.shape[3])
@@ -50,6 +53,14 @@ def _conv2d(
         out[:, g * per : (g + 1) * per] = result.transpose(0, 3, 1, 2)
     if bias is not None:
         out += bias.reshape(1, -1, 1, 1)
+    made = [out]
+    for name, *at in tail:
+        op = ELEMENTWISE[name]
+        given = [more[i] if i >= 0 else made[~i] for i in at[: op.arity]]
+        made.append(np.empty_like(out))
+        op.numpy(*given, out=made[-1])
+    if tail:
+        out[...] = made[-1]
 
 
 def _conv2d_input(

@@ -17,7 +17,7 @@ from rushlight.core.basis.dtype import DTYPES, DType
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
-from rushlight.core.io.weights.pickles.modules import ModuleParts, ModuleRecord, Names
+from rushlight.core.io.weights.pickles.modules import ModuleParts, ModuleRecord, Names, classes_in
 from rushlight.core.io.weights.pickles.unpickle import PLAIN, Maker, Unpickler
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
@@ -289,6 +289,7 @@ def copied(file: SavedFile, value: Any, leaf: Callable[[TensorRef], Any]) -> Any
             done = {key: copy(item, depth + 1) for key, item in found.items()}
         elif type(found) is ModuleRecord:
             done = ModuleParts({k: copy(item, depth + 1) for k, item in found.parts.items()})
+            done.names = found.names
         elif type(found) in (list, tuple):
             done = type(found)([copy(item, depth + 1) for item in found])
         elif type(found) in (set, frozenset):
@@ -384,7 +385,7 @@ _HOLDERS = "ema", "model"  # of whole modules
 def state_dict(found: Any, leaf: type = Tensor) -> dict[str, Any]:
     """The tensors by dotted name in what a file held, or in the state dict that it holds.
 
-    Raises FormatError if there is none.
+    Names of a module's classes are the tensor CLASSES. Raises FormatError if there is no tensor.
     """
     while type(found) is dict and not any(type(item) is leaf for item in found.values()):
         held = next((found[key] for key in _HOLDERS if type(found.get(key)) is ModuleParts), None)
@@ -395,4 +396,4 @@ def state_dict(found: Any, leaf: type = Tensor) -> dict[str, Any]:
         found = inner
     if not (tensors := dict(flat(found, leaf))):
         raise FormatError(f"the file holds {brief(found)}: no tensor")
-    return tensors
+    return tensors | classes_in(found) if leaf is Tensor else tensors

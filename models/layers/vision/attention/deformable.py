@@ -31,7 +31,8 @@ class Deformable(nn.Module):
     ) -> Tensor:
         """x (batch, n, width); memory (batch, places, width), of the levels' grids in turn.
 
-        boxes (batch, n, 4): center, width and height as shares of the picture.
+        boxes (batch, n, 4): center, width and height as shares of the picture; or (batch, n, 2)
+        centers, from which offsets are steps of each level's grid.
         """
         batch, count, width = x.shape
         heads, levels, points = self.heads, self.levels, self.points
@@ -40,8 +41,12 @@ class Deformable(nn.Module):
         weights = self.attention_weights(x).reshape(batch, count, heads, levels * points)
         weights = weights.softmax(-1).transpose(1, 2).reshape(batch * heads, 1, count, -1)
         center = boxes[:, :, None, None, None, :2]
-        size = boxes[:, :, None, None, None, 2:]
-        at = (center + moved * size * (0.5 / points)) * 2 - 1
+        if boxes.shape[-1] == 4:
+            step = boxes[:, :, None, None, None, 2:] * (0.5 / points)
+        else:
+            sides = x.new_tensor([[1 / wide, 1 / tall] for tall, wide in grids])
+            step = sides.reshape(1, 1, 1, levels, 1, 2)
+        at = (center + moved * step) * 2 - 1
         seen, start = [], 0
         for i, (tall, wide) in enumerate(grids):
             picture = value[:, start : start + tall * wide].permute(0, 2, 3, 1)

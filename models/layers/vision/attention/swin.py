@@ -45,7 +45,8 @@ class SwinSpec:
 
     still: where windows do not move. "either": no axis is longer than the window ("transformers"),
     "each": on an axis that is not longer, "": where the stage says so. timm: windows are moved
-    before zeros fill the last ones. places: the grid of learned positions.
+    before zeros fill the last ones. places: the grid of learned positions. last: whether there is a
+    norm after the last stage.
     """
 
     stages: Sequence[Stage]
@@ -61,6 +62,7 @@ class SwinSpec:
     timm: bool = False
     places: tuple[int, int] | None = None
     mask: bool = False
+    last: bool = True
 
 
 class _Attention(nn.Module):
@@ -239,7 +241,8 @@ class Swin(ImageModel):
             if i + 1 < len(spec.stages):
                 put(self, f"{path}.downsample", _Merging(stage.width, spec.second))
         last = spec.stages[-1].width
-        put(self, f"{base}layernorm", nn.LayerNorm(last, spec.eps))
+        if spec.last:
+            put(self, f"{base}layernorm", nn.LayerNorm(last, spec.eps))
         if labels:
             self.classifier = nn.Linear(last, len(labels))
 
@@ -277,8 +280,9 @@ class Swin(ImageModel):
         return table.permute(0, 2, 3, 1)
 
     def hidden(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self._base.layernorm(self.maps(pixels)[-1].flatten(1, 2))
-        return found
+        found = self.maps(pixels)[-1].flatten(1, 2)
+        normed: Tensor = self._base.layernorm(found) if self.spec.last else found
+        return normed
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         return self.hidden(pixels).mean(1)

@@ -6,69 +6,127 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 
 
 @dataclass(frozen=True)
 class NeckSpec:
-    """The neck of DPT: widths of the states as maps, the factors of their sizes, and its own."""
+    """The neck of DPT: widths of the states as maps, the factors of their sizes, and its own.
+
+    factors: whole, or below 1; none where the states are maps of their sizes already. readout: what
+    becomes of the first token: "ignore", "add", or "project" beside each other with `act`. norms,
+    bias: of the convolutions of the sums. doubled: each map is twice as large as the one before,
+    not as large as the next state's. plain: how many of the first states are maps already.
+    """
 
     inputs: int
     widths: Sequence[int]
     factors: Sequence[float]
     fused: int
+    readout: str = "ignore"
+    act: str = "gelu"
+    norms: bool = False
+    bias: bool = True
+    doubled: bool = False
+    plain: int = 0
+
+    def __post_init__(self) -> None:
+        # Maps are enlarged by whole numbers, and made smaller by 1 / n.
+        good = all(type(f) in (int, float) and 0.01 <= f <= 64 and (f <= 1 or f == int(f))
+                   for f in self.factors)  # fmt: skip
+        widths = all(type(n) is int and 1 <= n <= 1 << 16 for n in self.widths)
+        fits = len(self.factors) in (0, len(self.widths))
+        if not (good and widths and fits and self.widths):
+            raise FormatError(
+                f"config.json: neck_hidden_sizes {self.widths} and reassemble_factors "
+                f"{self.factors} do not agree; factors are whole, or below 1"
+            )
 
 
 class Neck(nn.Module):
     """Maps of several layers, (batch, inputs, height, width) each -> one, fused from the last."""
 
     def __init__(self, spec: NeckSpec) -> None:
-        for i, (width, factor) in enumerate(zip(spec.widths, spec.factors, strict=True)):
+        self.spec = spec
+        for i, width in enumerate(spec.widths):
+            put(self, f"convs.{i}", nn.Conv2d(width, spec.fused, 3, padding=1, bias=False))
+            put(self, f"fusion_stage.layers.{i}", _Fusion(spec))
+        for i, (width, factor) in enumerate(zip(spec.widths, spec.factors, strict=False)):
+            if i < spec.plain:
+                continue
             base = f"reassemble_stage.layers.{i}"
+            if spec.readout == "project":
+                both = nn.Linear(2 * spec.inputs, spec.inputs)
+                put(self, f"reassemble_stage.readout_projects.{i}.0", both)
             put(self, f"{base}.projection", nn.Conv2d(spec.inputs, width, 1))
             if factor > 1:
                 step = int(factor)
                 put(self, f"{base}.resize", nn.ConvTranspose2d(width, width, step, step))
             elif factor < 1:
                 put(self, f"{base}.resize", nn.Conv2d(width, width, 3, int(1 / factor), 1))
-            put(self, f"convs.{i}", nn.Conv2d(width, spec.fused, 3, padding=1, bias=False))
-            put(self, f"fusion_stage.layers.{i}", _Fusion(spec.fused))
-        self.factors = tuple(spec.factors)
+
+    def pictures(
+        self, states: Sequence[Tensor], grid: tuple[int, int], before: int
+    ) -> list[Tensor]:
+        """Maps (batch, inputs, height, width) of tokens (batch, before + places, inputs)."""
+        found = []
+        for i, state in enumerate(states, self.spec.plain):
+            x, first = state[:, before:], state[:, :1]
+            if self.spec.readout == "project":
+                both = cat([x, first.expand(-1, x.shape[1], -1)], 2)
+                layer = self.get_submodule(f"reassemble_stage.readout_projects.{i}.0")
+                x = ACTIVATIONS[self.spec.act](layer(both))
+            elif self.spec.readout == "add":
+                x = x + first
+            found.append(x.transpose(1, 2).reshape(len(x), -1, *grid))
+        return found
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """The fused maps, the last of which is the finest."""
         seen = []
         for i, x in enumerate(maps):
-            layer = self.get_submodule(f"reassemble_stage.layers.{i}")
-            x = layer.get_submodule("projection")(x)
-            if self.factors[i] != 1:
-                x = layer.get_submodule("resize")(x)
+            if self.spec.factors and i >= self.spec.plain:
+                layer = self.get_submodule(f"reassemble_stage.layers.{i}")
+                x = layer.get_submodule("projection")(x)
+                if self.spec.factors[i] != 1:
+                    x = layer.get_submodule("resize")(x)
             seen.append(self.get_submodule(f"convs.{i}")(x))
         found: list[Tensor] = []
         for i, x in enumerate(reversed(seen)):
-            size = seen[-2 - i].shape[2:] if i + 1 < len(seen) else None
+            sized = i + 1 < len(seen) and not self.spec.doubled
+            size = seen[-2 - i].shape[2:] if sized else None
             fuse = self.get_submodule(f"fusion_stage.layers.{i}")
             found.append(fuse(x, None, size) if not found else fuse(found[-1], x, size))
         return found
 
 
 class _Residual(nn.Module):
-    def __init__(self, width: int) -> None:
-        self.convolution1 = nn.Conv2d(width, width, 3, padding=1)
-        self.convolution2 = nn.Conv2d(width, width, 3, padding=1)
+    def __init__(self, spec: NeckSpec) -> None:
+        for i in (1, 2):
+            conv = nn.Conv2d(spec.fused, spec.fused, 3, padding=1, bias=spec.bias)
+            put(self, f"convolution{i}", conv)
+            if spec.norms:
+                put(self, f"batch_norm{i}", nn.BatchNorm2d(spec.fused))
+        self.norms = spec.norms
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.convolution2(relu(self.convolution1(relu(x)))) + x
-        return found
+        made = x
+        for i in (1, 2):
+            made = self.get_submodule(f"convolution{i}")(relu(made))
+            made = self.get_submodule(f"batch_norm{i}")(made) if self.norms else made
+        return made + x
 
 
 class _Fusion(nn.Module):
-    def __init__(self, width: int) -> None:
-        self.projection = nn.Conv2d(width, width, 1)
-        self.residual_layer1, self.residual_layer2 = _Residual(width), _Residual(width)
+    def __init__(self, spec: NeckSpec) -> None:
+        self.projection = nn.Conv2d(spec.fused, spec.fused, 1)
+        self.residual_layer1, self.residual_layer2 = _Residual(spec), _Residual(spec)
 
     def forward(self, x: Tensor, other: Tensor | None, size: tuple[int, ...] | None) -> Tensor:
         if other is not None:

@@ -30,12 +30,13 @@ class Detector(ImageModel):
 
     `detect` gives the boxes too: center, width and height as shares of the picture. independent:
     there is no last class, and the scores of classes are sigmoids. overlap: of boxes of a class,
-    from which the worse one is left out; None where queries do not repeat each other. instances:
-    whether there are masks of objects.
+    from which the worse one is left out; None where queries do not repeat each other; several: a
+    box may be of several classes even so. instances: whether there are masks of objects.
     """
 
     independent = False
     overlap: float | None = None
+    several = False
     instances = False
 
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.array.distinct import unique
 from rushlight.core.jit import capture
 from rushlight.core.ops import indexing
 from rushlight.core.ops.join import cat
@@ -54,7 +53,7 @@ class RowSparse:
         """With every row once, in order. The indices are read."""
         if self._coalesced:
             return self
-        rows, where = unique(self.rows, return_inverse=True)
+        rows, where = self.rows.unique(return_inverse=True)
         values = self._data.new_zeros(rows.shape[0], self.shape[1]).index_add(0, where, self._data)
         return RowSparse(rows, values, self.shape, True)
 

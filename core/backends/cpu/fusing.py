@@ -1,0 +1,122 @@
+"""The pass "fuse" on cpu: elementwise steps join the convolution whose result they begin with.
+
+Each value is computed by the functions that compute it alone, so results are the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.graph import GraphOperand, Slot, Step
+
+_MOST_STEPS, _MOST_OPERANDS = 16, 8  # the kernel's
+_REACH = 64  # how far behind a convolution its tail's steps may be
+
+
+def fuse(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
+    """`steps` with convolutions that go on with elementwise ops, in place of the last of them."""
+    if simd.library is None or "conv2d_tail" not in simd.library.numbers:
+        return list(steps)
+    found = _Fuser(steps, keep)
+    for i, step in enumerate(steps):
+        if step.name == "conv2d" and found.plain(i):
+            found.grow(i)
+    return found.made()
+
+
+class _Fuser:
+    def __init__(self, steps: Sequence[Step], keep: Collection[Slot]) -> None:
+        self.steps, self.keep = steps, keep
+        self.readers: dict[Slot, set[int]] = {}
+        self.writes: dict[Slot, int] = {}
+        for i, step in enumerate(steps):
+            for x in step.inputs:
+                if x is not None:
+                    self.readers.setdefault(x.storage, set()).add(i)
+            self.writes[step.out.storage] = self.writes.get(step.out.storage, 0) + 1
+        self.gone: set[int] = set()
+        self.joined: dict[int, Step] = {}
+
+    def plain(self, i: int) -> bool:
+        """Whether step i writes new float32 memory, once."""
+        out = self.steps[i].out
+        once = out.storage.kind == "temp" and self.writes[out.storage] == 1
+        plain = out.dtype is float32 and out.layout.is_contiguous
+        return once and plain and 0 not in out.layout.shape
+
+    def grow(self, root: int) -> None:
+        """Join the longest run of steps that ends in one value."""
+        first = self.steps[root]
+        values = {first.out.storage: -1}  # ~value, by its slot
+        members, operands = [root], list[GraphOperand]()
+        chain, best = list[tuple[str, int, int]](), (0, 0, 0)
+        for i in range(root + 1, min(len(self.steps), root + _REACH)):
+            step = self.steps[i]
+            if i in self.gone:
+                continue
+            mine = any(x is not None and x.storage in values for x in step.inputs)
+            told = self._told(step, values, operands, first) if mine and self.plain(i) else None
+            if told is not None:
+                chain.append(told)
+                members.append(i)
+                values[step.out.storage] = ~len(chain)
+                mine_only = {*members}
+                outside = [
+                    s for s in values if s in self.keep or self.readers.get(s, set()) - mine_only
+                ]  # fmt: skip
+                if outside == [step.out.storage]:
+                    best = len(chain), len(operands), i
+                if len(chain) == _MOST_STEPS:
+                    break
+            elif step.draw or step.out.storage.kind != "temp" or self.writes[step.out.storage] > 1:
+                break  # what is read may change here
+        count, used, last = best
+        if not count:
+            return
+        joined = first._replace(
+            inputs=(*first.inputs, *operands[:used]), out=self.steps[last].out,
+            attrs={**first.attrs, "tail": tuple(chain[:count])},
+        )  # fmt: skip
+        if lowering.record(joined.name, joined.inputs, joined.out, joined.attrs) is None:
+            return
+        self.gone |= {*members[: count + 1]}
+        self.joined[last] = joined
+
+    def _told(
+        self, step: Step, values: dict[Slot, int], operands: list[GraphOperand], first: Step
+    ) -> tuple[str, int, int] | None:
+        """A step of a tail: its name, and two operands or ~values; new operands are added."""
+        assert simd.library is not None
+        layout = first.out.layout
+        if "f" not in simd.library.kinds.get(step.name, "") or step.out.layout != layout:
+            return None
+        at, more = [], list(operands)
+        for x in step.inputs:
+            if x is None or x.dtype is not float32:
+                return None
+            if x.storage in values:
+                if x.layout != layout:
+                    return None
+                at.append(values[x.storage])
+                continue
+            _, _, high, wide = x.layout.shape
+            _, _, down, across = x.layout.strides
+            if high > 1 and wide > 1 and down != wide * across:
+                return None
+            same = (
+                n for n, y in enumerate(more) if y.storage is x.storage and y.layout == x.layout
+            )  # fmt: skip
+            if (n := next(same, len(more))) == len(more):
+                more.append(x)
+            at.append(n)
+        if len(more) > _MOST_OPERANDS or not 1 <= len(at) <= 2:
+            return None
+        operands[:] = more
+        return step.name, at[0], at[-1]
+
+    def made(self) -> list[Step]:
+        """The steps that are left."""
+        found = ((i, self.joined.get(i, s)) for i, s in enumerate(self.steps))
+        return [step for i, step in found if i in self.joined or i not in self.gone]

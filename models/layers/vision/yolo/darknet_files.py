@@ -1,0 +1,56 @@
+"""Files of darknet, and safetensors beside a .cfg, as the small files and tensors of a model."""
+
+from __future__ import annotations
+
+import json
+from collections import ChainMap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.hub.folder import SmallFiles
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.image.coco import OBJECTS
+from rushlight.models.layers.vision.yolo.darknet import load_darknet, read_cfg
+
+FIRST = "0.conv_0.weight"
+
+
+def darknet_parts(cfg: Path, weights: Path) -> tuple[Mapping[str, bytes], dict[str, Tensor]]:
+    """The small files of a .cfg and .weights, with a config.json, and the tensors.
+
+    Names of classes are the lines of a .names beside them.
+    """
+    net, tensors = load_darknet(cfg, weights)
+    files = SmallFiles(cfg.parent)
+    made = {"config.json": json.dumps(_config(net, files, cfg.stem)).encode()}
+    return ChainMap(made, files), tensors  # type: ignore[arg-type]
+
+
+def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The config.json of safetensors with a .cfg beside them; {} where it is there."""
+    if "config.json" in files:
+        return {}
+    found = [name for name in files if name.endswith(".cfg")]
+    if len(found) != 1:
+        raise FormatError(f"tensors of darknet's layers need their .cfg beside them; there are "
+                          f"{', '.join(found) or 'none'}")  # fmt: skip
+    net = read_cfg(files[found[0]], found[0])
+    return {"config.json": json.dumps(_config(net, files, found[0][:-4])).encode()}
+
+
+def _config(net: dict[str, Any], files: Mapping[str, bytes], stem: str) -> dict[str, Any]:
+    """config.json of the layers, with names of the classes."""
+    count = next((one["classes"] for one in net["layers"] if one["type"] == "yolo"), 0)
+    if not count:
+        raise FormatError("the .cfg has no [yolo] layer")
+    there = [name for name in files if name.endswith(".names")]
+    named = [name for name in there if name == f"{stem}.names"] or there
+    labels = list(OBJECTS) if count == len(OBJECTS) else [f"LABEL_{i}" for i in range(count)]
+    if len(named) == 1:
+        lines = files[named[0]].decode("utf-8", "replace").splitlines()
+        labels = [line.strip() for line in lines if line.strip()]
+        if len(labels) != count:
+            raise FormatError(f"{named[0]} names {len(labels)} classes; the .cfg has {count}")
+    return {"model_type": "yolov3", **net, "id2label": {str(i): n for i, n in enumerate(labels)}}
