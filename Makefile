@@ -86,7 +86,7 @@ bench-web: env-test assets kernels ## measure in the tab; writes tables to bench
 	@tools/chromium.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
-	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "eager tab" wasm_ops \
+	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "eager tab" wasm_ops training_web \
 	        "blocks tab" "minilm tab" "smollm2 tab" \
 	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
 	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" "speech tab" tab_memory \

@@ -44,9 +44,6 @@ export interface Session {
     linear: string,
     context: number | undefined,
   ): Promise<PyProxy>;
-  device_of(id: number): string;
-  add_adapter(id: number, builder: PyBuilder, name: string): Promise<void>;
-  set_adapters(id: number, names: string[]): void;
   run(
     id: number,
     task: string,
@@ -73,6 +70,21 @@ export interface Session {
   explain(): PyProxy;
 }
 
+/** The Python module rushlight.web.worker.adapters. */
+export interface Adapters {
+  device_of(id: number): string;
+  add_adapter(id: number, builder: PyBuilder, name: string): Promise<void>;
+  set_adapters(id: number, names: string[]): void;
+  finetune(
+    id: number,
+    rows: object[],
+    options: Record<string, unknown>,
+    breathe: () => Promise<boolean>,
+    report: (done: number, total: number, loss: number) => void,
+  ): Promise<PyProxy>;
+  adapter_files(id: number, name: string): Promise<PyProxy>;
+}
+
 export interface Pyodide {
   version: string;
   _module: { HEAPU8: Uint8Array };
@@ -91,6 +103,16 @@ export interface Pyodide {
   runPython(code: string): unknown;
   unpackArchive(bytes: ArrayBuffer, format: "wheel"): void;
   pyimport(name: "rushlight.web.worker.session"): Session;
+  pyimport(name: "rushlight.web.worker.adapters"): Adapters;
+  pyimport(name: "rushlight.web.worker.modules"): {
+    open_modules(sources: Record<string, string>): void;
+    call(
+      name: string,
+      args: unknown[],
+      tell: (value: unknown) => void,
+      stopped: () => boolean,
+    ): Promise<any>;
+  };
   pyimport(name: "rushlight.web.worker.inspection"): { Inspection(): PyInspection };
   pyimport(name: "rushlight.web.worker.listening"): {
     begin(model: number, rate: number, every: number, options: object): number;

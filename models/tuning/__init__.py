@@ -17,10 +17,10 @@ from rushlight.models.tuning.losses import (
     log_probabilities,
     ranking_loss,
 )
-from rushlight.models.tuning.training import finetune, train
+from rushlight.models.tuning.training import finetune, finetuning, train
 
 __all__ = [
     "IGNORED", "Batch", "ClassificationHead", "Example", "causal_loss", "dpo_loss", "embed",
-    "examples_of", "finetune", "log_probabilities", "packed", "padded", "preference_of",
-    "ranking_loss", "read_rows", "train",
+    "examples_of", "finetune", "finetuning", "log_probabilities", "packed", "padded",
+    "preference_of", "ranking_loss", "read_rows", "train",
 ]  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rushlight.core import optim
-from rushlight.core.backends import Generator
+from rushlight.core.backends import Generator as Draws
 from rushlight.core.functional.random import randperm
 from rushlight.core.nn.utils import clip_grad_norm_
 from rushlight.core.tensor import autograd
@@ -31,9 +31,23 @@ from rushlight.models.tuning.losses import (
 
 B = TypeVar("B")
 Watch = Callable[[int, int, float], object]
+# Asks for the number in a tensor, and returns the loss of each step: a page waits where it may.
+Steps = Generator[Tensor, float, list[float]]
 
 
-def finetune(
+def finetune(model: Any, rows: Sequence[Mapping[str, Any]], **options: Any) -> list[float]:
+    """Train the parameters that take gradients on `rows`; returns the loss of each step.
+
+    rows: all of one kind, by their keys: "messages", "prompt" with "completion", or "text" for a
+    language model (`examples_of`); "prompt", "chosen" and "rejected" for preferences (`dpo_loss`,
+    with `beta`; the reference is the model without its adapters); "anchor" and "positive" for a
+    sentence encoder (`ranking_loss`). options: those of `finetuning` and of `train`. ValueError for
+    rows of another kind, naming the row.
+    """
+    return _driven(finetuning(model, rows, **options))
+
+
+def finetuning(
     model: Any,
     rows: Sequence[Mapping[str, Any]],
     *,
@@ -45,15 +59,12 @@ def finetune(
     beta: float = 0.1,
     seed: int = 0,
     **options: Any,
-) -> list[float]:
-    """Train the parameters that take gradients on `rows`; returns the loss of each step.
+) -> Steps:
+    """`finetune` step by step, for a page.
 
-    rows: all of one kind, by their keys: "messages", "prompt" with "completion", or "text" for a
-    language model (`examples_of`); "prompt", "chosen" and "rejected" for preferences (`dpo_loss`,
-    with `beta`; the reference is the model without its adapters); "anchor" and "positive" for a
-    sentence encoder (`ranking_loss`). steps: the number of updates, by default that of `epochs`.
+    steps: the number of updates, by default that of `epochs`. batch_size: examples of a step.
     length: the most tokens of an example, and pack: rows of so many tokens, which hold several.
-    options: see `train`. ValueError for rows of another kind, naming the row.
+    options: those of `train`.
     """
     first = rows[0] if rows else {}
     loss: Callable[[Any], Tensor]
@@ -79,10 +90,35 @@ def finetune(
             batches = _groups(found, batch_size)
         loss = _texts_loss(model)
     count = steps if steps is not None else max(1, round(epochs * len(batches)))
-    return train(model, batches, loss, steps=count, seed=seed, **options)
+    return _training(model, batches, loss, steps=count, seed=seed, **options)
 
 
 def train(
+    model: Any, batches: Sequence[B], loss: Callable[[B], Tensor], *, steps: int, **options: Any
+) -> list[float]:
+    """Take `steps` steps of AdamW on loss(batch), in an order that is drawn anew for each epoch.
+
+    options: lr=2e-4 rises for the first `warmup` (0.1) share of the steps and falls to zero as a
+    cosine does. weight_decay. clip=1.0: the largest norm of all gradients. seed. watch(step, steps,
+    loss) is called after each step. The model is in training mode meanwhile. ValueError if no
+    parameter takes gradients; FloatingPointError for a loss that is not finite, before the step
+    that it would spoil.
+    """
+    return _driven(_training(model, batches, loss, steps=steps, **options))
+
+
+def _driven(going: Steps) -> list[float]:
+    """The result of steps; their numbers are waited for."""
+    sent: Any = None
+    while True:
+        try:
+            sent = float(going.send(sent).item())
+        except StopIteration as finished:
+            losses: list[float] = finished.value
+            return losses
+
+
+def _training(
     model: Any,
     batches: Sequence[B],
     loss: Callable[[B], Tensor],
@@ -94,21 +130,15 @@ def train(
     clip: float | None = 1.0,
     seed: int = 0,
     watch: Watch | None = None,
-) -> list[float]:
-    """Take `steps` steps of AdamW on loss(batch), in an order that is drawn anew for each epoch.
-
-    The rate rises for the first `warmup` share of the steps and falls to zero as a cosine does.
-    clip: the largest norm of all gradients. watch(step, steps, loss) is called after each step.
-    The model is in training mode meanwhile. ValueError if no parameter takes gradients;
-    FloatingPointError for a loss that is not finite, before the step that it would spoil.
-    """
+) -> Steps:
+    """The steps of `train`."""
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained or not batches or steps < 1:
         what = "no parameter takes gradients; add an adapter" if not trained else (
             f"there are {len(batches)} batches for {steps} steps")  # fmt: skip
         raise ValueError(f"train: {what}")
     optimizer = optim.AdamW(trained, lr=lr, weight_decay=weight_decay)
-    draws, order, losses = Generator().manual_seed(seed), list[int](), list[float]()
+    draws, order, losses = Draws().manual_seed(seed), list[int](), list[float]()
     was = model.training
     model.train()
     try:
@@ -118,7 +148,7 @@ def train(
                 group["lr"] = lr * _share(step, steps, warmup)
             optimizer.zero_grad()
             found = loss(batches[order.pop()])
-            losses.append(float(found.item()))
+            losses.append((yield found))
             if not math.isfinite(losses[-1]):
                 raise FloatingPointError(
                     f"train: the loss of step {step} is {losses[-1]}; choose a lower rate than {lr}"

@@ -260,7 +260,12 @@ def _pages(dest: Path, progress: Progress | None) -> list[str]:
             shutil.copyfile(path, dest / "shared" / name)
             if name.endswith(".js"):
                 _relink(dest / "shared" / name)
+        from rushlight.site.builder import datasets  # an installed wheel has no pages, nor this
+
         pages.write(dest, listed)
+        for page in listed:
+            for name in page.datasets:
+                datasets.write(name, dest / page.place / name)
     return [page.place for page in listed]
 
 
@@ -367,6 +372,6 @@ def _finish(site: Path, shown: list[str]) -> str:
 
 
 def _left_to_weights(inner: Path) -> bool:
-    """Whether sw.js does not keep a file: weights.js keeps models, and pages need no types."""
+    """Whether sw.js does not keep a file: weights.js keeps models and data, pages need no types."""
     model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
-    return model_file or inner.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))
+    return model_file or inner.name.endswith(("-ubyte.gz", ".d.ts", ".LICENSE", "NOTICE.txt"))

@@ -44,7 +44,10 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class Page:
-    """A page.toml. `order`: place in the navigation. `focus`: id of the page's main element."""
+    """A page.toml. `order`: place in the navigation. `focus`: id of the page's main element.
+
+    `datasets`: names of site/builder/datasets.py, which the build puts into folders of the page.
+    """
 
     folder: Path
     order: int
@@ -56,6 +59,7 @@ class Page:
     skip: str
     card: Card | None = None
     model: ModelChoice | None = None
+    datasets: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:

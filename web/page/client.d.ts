@@ -109,6 +109,59 @@ export interface AdapterOptions {
   hubUrl?: string;
 }
 
+/** Options of `finetune`: of the adapter (those of PEFT's LoraConfig, such as `targetModules` or
+ *  `useDora`, in this spelling), and of the training. */
+export interface FinetuneOptions {
+  /** What `setAdapters` calls it; "default" by default. */
+  name?: string;
+  /** The rank; 8 by default. */
+  r?: number;
+  /** Twice the rank by default. */
+  loraAlpha?: number;
+  /** Ends of modules' names; all linear layers by default. */
+  targetModules?: string | string[];
+  /** The number of steps; by default that of `epochs`, which is 1. */
+  steps?: number;
+  epochs?: number;
+  /** Examples of a step; 4 by default. */
+  batchSize?: number;
+  /** The most tokens of an example. */
+  length?: number;
+  /** Whether rows of `length` tokens hold several examples. */
+  pack?: boolean;
+  /** The largest learning rate; 2e-4 by default. */
+  lr?: number;
+  /** The share of the steps in which the rate rises; 0.1 by default. */
+  warmup?: number;
+  seed?: number;
+  /** Called after each step. */
+  onProgress?: (progress: { stage: "finetune"; done: number; total: number; loss: number }) => void;
+  /** Ends the training; the adapter stays, as far as it was trained. */
+  signal?: AbortSignal;
+  [option: string]: unknown;
+}
+
+/** A page's own Python modules in the worker. */
+export interface PythonModules {
+  /** Calls "MODULE.FUNCTION" with a job and `args`, and resolves to what it returns. Numbers, texts,
+   *  arrays, objects and bytes go both ways. The job's `tell(value)` calls `onProgress`; its
+   *  `stopped()` says whether the signal has aborted. now: the function runs between two steps of
+   *  the call that is under way (an async function's `await`), not after it. */
+  call(
+    name: string,
+    args?: unknown[],
+    options?: { now?: boolean; signal?: AbortSignal; onProgress?: (value: any) => void },
+  ): Promise<any>;
+}
+
+export interface FileOptions {
+  /** Checked if given, and then the file is looked for in the browser alone. */
+  sha256?: string;
+  size?: number;
+  onProgress?: (progress: { loaded: number; total: number | null }) => void;
+  signal?: AbortSignal;
+}
+
 export interface EncodeOptions {
   /** Texts per step. Progress is reported, and a stop takes effect, between two steps. */
   batchSize?: number;
@@ -423,6 +476,12 @@ export interface Model {
   transcribeLive(options?: LiveOptions): Live;
   /** Lets the adapters of these names compute, and no others; [] for the model alone. */
   setAdapters(names: string | string[]): Promise<void>;
+  /** Trains a new LoRA adapter on rows such as { messages }, { prompt, completion } or { text }, and
+   *  makes it the active one; the model's own weights stay. Resolves to the losses of the steps. */
+  finetune(rows: object[], options?: FinetuneOptions): Promise<number[]>;
+  /** The files of an adapter in PEFT's format by name: adapter_config.json and
+   *  adapter_model.safetensors, which `addAdapter`, PEFT and `rushlight` read. */
+  adapterFiles(name?: string): Promise<Record<string, Uint8Array<ArrayBuffer>>>;
   /** `Rushlight.tune` for the kernels of this model, which must be on webgpu. */
   tune(options?: TuneOptions): Promise<Tuned[]>;
   /** Runs `work` and times every kernel of the model's device, which slows the work. */
@@ -491,6 +550,11 @@ export interface Rushlight {
   python(code: string, options?: PythonOptions): Promise<PythonError | null>;
   /** The names that may stand at a position of a program, with what their documentation says. */
   complete(code: string, position: number): Promise<Completions>;
+  /** Runs Python modules of the page's own in the worker, source by name, in this order; a module
+   *  finds those before it by `from . import NAME`. */
+  modules(sources: Record<string, string>): Promise<PythonModules>;
+  /** Downloads a file as `load` does: with progress, resumed, checked, kept for the next visit. */
+  file(url: string | URL, options?: FileOptions): Promise<Uint8Array<ArrayBuffer>>;
   /** All supported tasks. */
   tasks(): Promise<TaskInfo[]>;
   info(): Promise<Info>;

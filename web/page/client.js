@@ -114,6 +114,18 @@ class Model {
     return this.#link.call("setAdapters", [this.#id, [names].flat()]);
   }
 
+  /** @param {object[]} rows @param {import("./client.d.ts").FinetuneOptions} [options]
+   *  @returns {Promise<number[]>} */
+  finetune(rows, { name = "default", signal, onProgress, ...given } = {}) {
+    const chosen = { name, ...given };
+    return this.#link.call("finetune", [this.#id, rows, chosen], { signal, onProgress });
+  }
+
+  /** @param {string} [name] @returns {Promise<Record<string, Uint8Array<ArrayBuffer>>>} */
+  adapterFiles(name = "default") {
+    return this.#link.call("adapterFiles", [this.#id, name]);
+  }
+
   /** @param {import("./client.d.ts").TuneOptions} [options]
    *  @returns {Promise<import("./client.d.ts").Tuned[]>} */
   tune(options) {
@@ -239,6 +251,26 @@ class Runtime {
   async complete(code, position) {
     await this.ready;
     return this.#link.call("complete", [code, position]);
+  }
+
+  /** @param {Record<string, string>} sources
+   *  @returns {Promise<import("./client.d.ts").PythonModules>} */
+  async modules(sources) {
+    await this.ready;
+    await this.#link.call("modules", [sources]);
+    return {
+      call: (name, args = [], { now = false, signal, onProgress } = {}) =>
+        this.#link.call("call", [name, args, now], { signal, onProgress }),
+    };
+  }
+
+  /** @param {string | URL} url @param {import("./client.d.ts").FileOptions} [options]
+   *  @returns {Promise<Uint8Array<ArrayBuffer>>} */
+  async file(url, { sha256, size, signal, onProgress } = {}) {
+    await until(this.ready, signal);
+    const full = new URL(url, document.baseURI);
+    const file = { path: full.pathname.split("/").pop() ?? "", url: full.href, sha256, size };
+    return this.#link.call("file", [file], { signal, onProgress });
   }
 
   /** @returns {Promise<import("./client.d.ts").TaskInfo[]>} */

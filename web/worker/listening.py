@@ -13,7 +13,7 @@ from rushlight.models.speech.live import TASK, LiveTranscriber
 from rushlight.models.speech.writers import WRITERS
 from rushlight.models.tasks import find
 from rushlight.models.tasks.record import camel, unsupported
-from rushlight.web.worker.session import Breathe, _driven, _given, _model
+from rushlight.web.worker.session import Breathe, _driven, given_of, model_of
 
 _lives: dict[int, LiveTranscriber] = {}
 _numbers = count(1)
@@ -25,8 +25,8 @@ def begin(model: int, rate: float, every: float, options: Any) -> int:
     options: those of automatic-speech-recognition, in JavaScript's spelling.
     """
     names = {camel(name): name for name in find(TASK).names}
-    given = {names.get(name, name): value for name, value in _given(options).items()}
-    live = LiveTranscriber(_model(model, "transcribeLive"), rate=int(rate), every=every, **given)
+    given = {names.get(name, name): value for name, value in given_of(options).items()}
+    live = LiveTranscriber(model_of(model, "transcribeLive"), rate=int(rate), every=every, **given)
     number = next(_numbers)
     _lives[number] = live
     return number
@@ -41,7 +41,7 @@ async def hear(
     between two steps. If it returns True, this raises asyncio.CancelledError.
     """
     live = _lives[number]
-    live.take(np.array(_given(samples), np.float32))
+    live.take(np.array(given_of(samples), np.float32))
     more = await _driven(live.model, live.step(ended), breathe, report)
     if ended and not more:
         close(number)

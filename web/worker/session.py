@@ -32,8 +32,6 @@ from rushlight.core.basis.errors import (
 from rushlight.core.io.text.template import bring_jinja_by
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
-from rushlight.models.adapters import adapter_from, adapter_from_gguf, set_adapter
-from rushlight.models.adapters.config import FILE
 from rushlight.models.loading import from_parts
 from rushlight.models.model import runs_in_software
 from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
@@ -114,28 +112,6 @@ async def build(
     }
 
 
-def device_of(number: int) -> str:
-    """The name of a model's device."""
-    return str(_model(number, "addAdapter").device)
-
-
-async def add_adapter(number: int, builder: Builder, name: str) -> None:
-    """Put the adapter in `builder` on a model, and make it the active one."""
-    model: Any = _model(number, "addAdapter")
-    files, tensors, metadata = builder.parts()
-    builder.tensors = {}
-    if metadata is not None:
-        adapter_from_gguf(model, metadata, tensors, name)
-    else:
-        adapter_from(model, files[FILE], tensors, name)
-    await builder.device.synchronize_async()
-
-
-def set_adapters(number: int, names: Any) -> None:
-    """Let the adapters of these names compute, and no others."""
-    set_adapter(_model(number, "setAdapters"), _given(names))
-
-
 def _kernels(device: rl.Device) -> str:
     """The instruction set of the device's C kernels; "" for a device without C kernels."""
     return str(device.info.get("kernels", "")).removeprefix("C, ")
@@ -145,19 +121,20 @@ def _generates(model: Model) -> bool:
     return "text-generation" in model.tasks
 
 
-def _model(number: int, call: str) -> Model:
+def model_of(number: int, call: str) -> Model:
+    """The model of this number; ValueError if there is none (any more)."""
     if number not in _models:
         raise ValueError(f"{call}: the model was disposed; load it again")
     return _models[number]
 
 
 def _pipeline(number: int, name: str) -> Pipeline:
-    task = check_served(_model(number, name), name)
+    task = check_served(model_of(number, name), name)
     own = {"linear": _linear[number]}
     return Pipeline(task, _models[number], {k: v for k, v in own.items() if k in task.names})
 
 
-async def _prepare(model: Any) -> None:
+async def prepare(model: Any) -> None:
     """Compile the chat template of a model that has one."""
     if model.template is not None:
         await model.template.prepare()
@@ -178,7 +155,7 @@ def bring_jinja(read: Callable[[str], Awaitable[Any]]) -> None:
     bring_jinja_by(bring)
 
 
-def _given(value: Any) -> Any:
+def given_of(value: Any) -> Any:
     """A JavaScript value as a Python value; strings and numbers are converted already."""
     return value.to_py() if type(value).__name__ == "JsProxy" else value
 
@@ -195,7 +172,7 @@ def task(number: int, name: str) -> dict[str, Any]:
     """
     if not number:
         return find(name).schema()
-    return check_served(_model(number, name), name).schema(_models[number])
+    return check_served(model := model_of(number, name), name).schema(model)
 
 
 async def run(
@@ -212,16 +189,16 @@ async def run(
     token. `breathe` runs between two steps. If it returns True, this raises
     asyncio.CancelledError.
     """
-    pipe, chosen = _pipeline(number, name), _given(options)
+    pipe, chosen = _pipeline(number, name), given_of(options)
     if name == "chat" or (chosen or {}).get("template"):
-        await _prepare(pipe.model)
-    steps = pipe.begin(_given(given), chosen, watched=True, page=True)
+        await prepare(pipe.model)
+    steps = pipe.begin(given_of(given), chosen, watched=True, page=True)
     result = await _driven(pipe.model, steps, breathe, report)
     if isinstance(result, rl.Tensor):
         numbers = np.ascontiguousarray(await result.numpy_async(), np.float32)
         return list(numbers.shape), numbers.reshape(-1)
     if pipe.task.spans is not None:
-        in_units(result, pipe.task.spans(_given(given)))
+        in_units(result, pipe.task.spans(given_of(given)))
     record = is_dataclass(result) and not isinstance(result, type)
     return _camel(asdict(result) if record else result), None
 
@@ -261,13 +238,13 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
 
 async def token_count(number: int, prompt: Any) -> int:
     """The number of tokens of a text, or of messages in the chat template."""
-    model: Any = _model(number, "tokenCount")
+    model: Any = model_of(number, "tokenCount")
     if isinstance(prompt, str):
         check_served(model, "text-generation")
         return len(model.prompt_ids(prompt))
     check_served(model, "chat")
-    await _prepare(model)
-    return len(model.chat_ids(_given(prompt)))
+    await prepare(model)
+    return len(model.chat_ids(given_of(prompt)))
 
 
 async def tune(
@@ -287,13 +264,13 @@ async def tune(
             raise asyncio.CancelledError
 
     async def work() -> None:
-        model = _model(number, "tune")
+        model = model_of(number, "tune")
         pipe = _pipeline(number, model.tasks[0])
         for given, options in pipe.task.samples:
             steps = pipe.begin(given, options)
             await _driven(model, steps, breathe, lambda *_: report(0, 0, ""))
 
-    if number and _model(number, "tune").device.backend.tuner() is None:
+    if number and model_of(number, "tune").device.backend.tuner() is None:
         raise ValueError("tune: the model is on the CPU; load it on webgpu")
     rows = await rl.tune_async("webgpu", work if number else None, tell)
     return [
@@ -304,7 +281,7 @@ async def tune(
 
 async def profile_begin(number: int) -> None:
     """Time the kernels of the model's device until `profile_end`."""
-    profile = rl.profile(_model(number, "profile").device)
+    profile = rl.profile(model_of(number, "profile").device)
     await profile.__aenter__()
     _profiles[:] = [profile]
 

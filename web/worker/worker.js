@@ -5,10 +5,11 @@
 
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
+import { adapting } from "./adapting.js";
 import { inspecting } from "./inspecting.js";
 import { listening } from "./listening.js";
 import { programming } from "./programming.js";
-import { ADAPTER, list } from "../loading/listing.js";
+import { list } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
 import * as tables from "./tables.js";
@@ -268,26 +269,6 @@ const api = {
       }
     }),
 
-  /** Puts an adapter on a model. @param {MessagePort} port @param {number} id
-   *  @param {Source} source @param {string} name */
-  addAdapter: (port, id, source, name) =>
-    perform(port, async ({ signal, report }) => {
-      const { session } = ready();
-      const device = session.device_of(id);
-      const listing = await list(store, source, signal, ADAPTER);
-      const builder = await bring(listing, device, { signal, report });
-      try {
-        await session.add_adapter(id, builder, name);
-        return { value: undefined };
-      } finally {
-        builder.destroy();
-      }
-    }),
-
-  /** @param {MessagePort} port @param {number} id @param {string[]} names */
-  setAdapters: (port, id, names) =>
-    perform(port, async () => ({ value: ready().session.set_adapters(id, names) })),
-
   /** Runs a task. Reports progress and tokens, and transfers a tensor's numbers.
    *  @param {MessagePort} port @param {number} id @param {string} task @param {unknown} input
    *  @param {Record<string, unknown>} options */
@@ -340,6 +321,7 @@ const api = {
     }),
 
   ...listening({ perform, pauseFor, ready, afterJob }),
+  ...adapting({ perform, ready, store: () => store, plain, pauseFor, bring }),
 
   ...programming({ perform, ready, afterJob }),
 
@@ -362,6 +344,22 @@ const api = {
       };
       return { value };
     }),
+
+  /** A file, which is kept as those of models are. @param {MessagePort} port
+   *  @param {import("../loading/ranges.js").FileSpec} file */
+  file: (port, file) =>
+    perform(
+      port,
+      async ({ signal, report }) => {
+        const tell = atMostEvery(50, report);
+        let loaded = 0;
+        const onBytes = (/** @type {number} */ count) =>
+          tell({ loaded: (loaded += count), total: file.size ?? null });
+        const bytes = await store.bytes(file, { signal, onBytes });
+        return Comlink.transfer({ value: bytes }, [bytes.buffer]);
+      },
+      { queue: false },
+    ),
 
   /** @param {MessagePort} port */
   measure: (port) =>

@@ -60,10 +60,8 @@ class _Fuser:
             mine = any(x is not None and x.storage in values for x in step.inputs)
             told = self._told(step, values, operands, first) if mine and self.plain(i) else None
             if told is not None and len(chain) + len(told) <= _MOST_STEPS:
-                # What is told of a step within it counts from the end of the chain.
-                chain += [
-                    (n, *(~(len(chain) + 1) if v is None else v for v in at)) for n, *at in told
-                ]
+                for name, one, other in told:
+                    chain.append((name, ~len(chain) if one is None else one, other))
                 members.append(i)
                 values[step.out.storage] = ~len(chain)
                 mine_only = {*members}
@@ -94,7 +92,7 @@ class _Fuser:
     ) -> list[tuple[str, int | None, int]] | None:
         """A step as steps of a tail: names, and two operands or ~values; new operands are added.
 
-        A clamp is two; None is the value of the first.
+        A clamp is two; None is the value of the step before.
         """
         assert simd.library is not None
         layout = first.out.layout

@@ -1,0 +1,63 @@
+"""Training steps of a CNN in the tab: Rushlight beside jax-js and tfjs, on one thread.
+
+    python benchmarks/training_web.py [--site DIR]
+
+A step is forward, backward and gradient descent on 64 pictures. Rushlight and jax-js compile it for
+WebAssembly; tfjs lacks a kernel there and computes in JavaScript. All begin with the same weights;
+after the same steps their losses must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import median
+from typing import Any
+
+from measure import HERE, markdown, opened, run, served
+from peers import JAX, npm
+from turns import alternate
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
+<link rel="icon" href="data:,">
+<script type="module" src="./web/training.js"></script>"""
+NAMES = ["rushlight", "jax-js", "tfjs"]
+TFJS_WHOLE = {"@tensorflow/tfjs": "4.22.0"}
+STEPS = {"rushlight": 10, "jax-js": 10, "tfjs": 2}  # of a sample
+MOST_APART = 1e-3
+
+
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a step, one sample of each library a round."""
+    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
+               "node_modules": npm({**JAX, **TFJS_WHOLE})}  # fmt: skip
+    with served(PAGE, folders) as address, opened(address) as page:
+        page.wait_for_function("window.bench")
+        versions = page.evaluate("(names) => bench.open(names)", NAMES)
+
+        def steps(name: str, count: int) -> tuple[float, float]:
+            seconds, loss = page.evaluate("(given) => bench.steps(...given)", [name, count])
+            return float(seconds), float(loss)
+
+        losses = {name: [steps(name, 1)[1] for _ in range(5)] for name in NAMES}
+        first = losses[NAMES[0]]
+        if not all(abs(a - b) < MOST_APART for found in losses.values()
+                   for a, b in zip(found, first, strict=True)):  # fmt: skip
+            raise SystemExit(f"the losses differ: {losses}")
+        samples = alternate(NAMES, lambda name, _: steps(name, STEPS[name])[0], chosen.rounds)
+        version = page.context.browser.version
+    return {"results": samples, "losses": losses,
+            "versions": {**versions, **JAX, **TFJS_WHOLE, "chromium": version}}  # fmt: skip
+
+
+def table(result: dict[str, Any]) -> str:
+    """Milliseconds of a step, and times the faster peer's speed."""
+    ms = {name: 1e3 * median(found) for name, found in result["results"].items()}
+    row = ["CNN, batch of 64", *ms.values(), min(ms[name] for name in NAMES[1:]) / ms[NAMES[0]]]
+    return markdown(["a step in the tab, ms", *NAMES, "times the faster peer's speed"], [row])
+
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "--rounds": {"type": int, "default": 7, "help": "samples of each"}
+    }
+    run("training_web", __doc__, {"tab": tab}, table, options)
