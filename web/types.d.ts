@@ -19,7 +19,7 @@ export interface PyBuilder extends PyProxy {
   hash(): import("./loading/weights.js").Hash & PyProxy;
 }
 
-/** The class Inspection of rushlight.web.worker.inspection. */
+/** The class Inspection of rushlight.web.worker.inspecting.inspection. */
 export interface PyInspection extends PyProxy {
   add_file(path: string, content: Uint8Array): void;
   begin(name: string, size: number): void;
@@ -113,7 +113,7 @@ export interface Pyodide {
       stopped: () => boolean,
     ): Promise<any>;
   };
-  pyimport(name: "rushlight.web.worker.inspection"): { Inspection(): PyInspection };
+  pyimport(name: "rushlight.web.worker.inspecting.inspection"): { Inspection(): PyInspection };
   pyimport(name: "rushlight.web.worker.listening"): {
     begin(model: number, rate: number, every: number, options: object): number;
     hear(

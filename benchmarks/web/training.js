@@ -1,5 +1,5 @@
-// The contenders of training_web.py in one page: steps of gradient descent of a CNN on batches of 64
-// pictures of 28 by 28. tfjs has no kernel for the gradient of a convolution's filter in
+// The contenders of training_web.py in one page: steps of gradient descent of a CNN on batches of
+// 64 pictures of 28 by 28. tfjs has no kernel for the gradient of a convolution's filter in
 // WebAssembly, so it computes in JavaScript ("cpu").
 
 import { MODULES, numbers, pyodide, script } from "./tab.js";

@@ -27,9 +27,9 @@ from rushlight.core.io.weights.zips import LEAD
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.web.loading.held import Held
-from rushlight.web.worker.fitting import FREQUENCIES, fit
-from rushlight.web.worker.tensor_figures import Sample, figures, sample
-from rushlight.web.worker.vocabulary import Vocabulary, special
+from rushlight.web.worker.inspecting.fitting import FREQUENCIES, fit
+from rushlight.web.worker.inspecting.tensor_figures import Sample, figures, sample
+from rushlight.web.worker.inspecting.vocabulary import Vocabulary, special
 
 _NAME, _VALUE = 300, 400  # the most characters of a name and of a value that a page gets
 _KEYS = 2000

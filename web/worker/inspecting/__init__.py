@@ -1,0 +1,1 @@
+"""Looking into weight files of any size, by ranges of their bytes."""
