@@ -23,7 +23,7 @@ from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.io.weights.source import BytesSource, FileSource
 from rushlight.core.io.weights.table import Entry
 from rushlight.web.loading.held import FIRST, Held
-from rushlight.web.worker import tensor_figures
+from rushlight.web.worker.inspecting import tensor_figures
 from rushlight.web.worker.inspecting.inspection import Inspection, read_header
 from rushlight.web.worker.inspecting.tensor_figures import figures, sample, values
 from rushlight.web.worker.inspecting.vocabulary import Vocabulary
