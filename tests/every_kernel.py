@@ -32,7 +32,9 @@ from rushlight.core.ops.matmul import linear_t
 from rushlight.core.tensor.op import REGISTRY
 
 CORE = Path(__file__).parent / "core"
-PLAIN = [name for name, d in DTYPES.items() if d.kind not in "qc" and name != "float64"]
+PLAIN = [
+    name for name, d in DTYPES.items() if d.kind not in "qc" and name not in ("float64", "uint64")
+]
 BLOCKS = [name for name, d in DTYPES.items() if d.kind == "q"]
 FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 CPU = {"type": "CPU", "device": "llvmpipe"}

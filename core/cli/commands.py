@@ -62,26 +62,44 @@ def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.
     print(folder)
 
 
-def models(as_json: Json = False) -> None:
-    """List the model families: model_type in config.json, formats, tasks, and what each is."""
+def family_rows() -> list[dict[str, Any]]:
+    """A row for each model_type: formats, tasks, reference, errors beside it, and what it is."""
     import importlib
 
-    from rushlight.models.families import families
+    from rushlight.models.families import families, measured
     from rushlight.models.tasks.registry import served_by
 
-    modules = {kind: importlib.import_module(path) for kind, path in families().items()}
     ggufs = set(families("GGUF_TYPES").values())
-    rows = [
-        {"model_type": kind, "formats": ["hf", "gguf"] if module.__name__ in ggufs else ["hf"],
-         "tasks": list(served_by(module)), "about": str(module.__doc__).partition("\n")[0]}
-        for kind, module in sorted(modules.items())
-    ]  # fmt: skip
+    rows = []
+    for kind, path in sorted(families().items()):
+        module, figures = importlib.import_module(path), measured().get(kind, {})
+        rows.append({
+            "model_type": kind, "formats": ["hf", "gguf"] if path in ggufs else ["hf"],
+            "devices": ["cpu", "webgpu"], "tasks": list(served_by(module)),
+            "reference": figures.get("reference", ""), "cpu": figures.get("cpu"),
+            "webgpu": figures.get("webgpu"), "about": str(module.__doc__).partition("\n")[0],
+        })  # fmt: skip
+    return rows
+
+
+def models(as_json: Json = False) -> None:
+    """List the model families: model_type in config.json, formats, what each is, the reference that
+    it is compared with, and how near it comes on cpu and webgpu: the largest difference by the
+    largest result. --json has tasks, too.
+    """
+    rows = family_rows()
     if as_json:
         print(json.dumps(rows))
         return
-    for row in rows:
-        cells = row["model_type"], ", ".join(row["formats"]), ", ".join(row["tasks"])
-        print(f"{cells[0]:12} {cells[1]:9} {cells[2]:22} {row['about']}")
+    head = ["model_type", "formats", "reference", "cpu", "webgpu", "what it is"]
+    cells = [
+        [row["model_type"], ", ".join(row["formats"]), row["reference"],
+         *("" if row[d] is None else f"{row[d]:.1e}" for d in row["devices"]), row["about"]]
+        for row in rows
+    ]  # fmt: skip
+    widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
+    for line in [head, *cells]:
+        print("  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]]))
 
 
 def info(as_json: Json = False) -> None:

@@ -5,33 +5,34 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.limits import iinfo
 from rushlight.core.ops.binary import CLAMP
 from rushlight.core.ops.common import TensorLike, constant, numbers, operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
+from rushlight.core.tensor.op import REGISTRY, Op
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 
-def _given(x: Tensor, min: Any, max: Any) -> list[Tensor]:
-    """The operands of CLAMP."""
+def _call(x: Tensor, min: Any, max: Any) -> tuple[Op, list[Tensor]]:
+    """The op of a clamp, and its operands."""
     if min is None and max is None:
         raise ValueError("clamp: give min, max or both")
     # A bound that is not given lets everything through.
     ends = (-math.inf if min is None else min, math.inf if max is None else max)
     if x.dtype.kind == "f" and all(type(v) in (int, float) for v in ends):  # most calls
         low, high = (constant(v, x.dtype, x.storage.device).expand(*x.shape) for v in ends)
-        return [x, low, high]
+        return CLAMP, [x, low, high]
     values = numbers("clamp", tuple(v for v in (x, min, max) if v is not None))
     whole = operands("clamp", *values)
-    if len(whole) < 3:
-        at, kind = 1 if min is None else 2, whole[0].dtype
-        if kind.kind in "iub":
-            ends = (False, True) if kind.kind == "b" else (iinfo(kind).min, iinfo(kind).max)
-        whole.insert(at, whole[0].new_full((), ends[at - 1]).expand(*whole[0].shape))
-    return whole
+    if len(whole) == 3:
+        return CLAMP, whole
+    if whole[0].dtype.kind != "f":  # of integers a device need not hold the ends
+        return REGISTRY["maximum" if max is None else "minimum"], whole
+    at = 1 if min is None else 2
+    whole.insert(at, whole[0].new_full((), ends[at - 1]).expand(*whole[0].shape))
+    return CLAMP, whole
 
 
 @public
@@ -41,14 +42,15 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
 
     At a bound the whole gradient goes to x, as in torch.
     """
-    return CLAMP(*_given(x, min, max))
+    op, whole = _call(x, min, max)
+    return op(*whole)
 
 
 @public
 @method()
 def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Limit the elements of `x` to [min, max], in place."""
-    whole = _given(x, min, max)
+    op, whole = _call(x, min, max)
     if whole[0].dtype is not x.dtype or whole[0].shape != x.shape:
         return copy_(x, clamp(x, min, max))
-    return CLAMP.inplace(x, *whole[1:])
+    return op.inplace(x, *whole[1:])

@@ -14,8 +14,10 @@ from __future__ import annotations
 import importlib
 import importlib.resources
 import re
+import tomllib
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 from rushlight.core.basis.errors import LoadError, brief, nearest
 
@@ -35,6 +37,17 @@ def families(constant: str = "MODEL_TYPES") -> dict[str, str]:
             for value in re.findall(r'"([^"]+)"', match[1]) if match else ():
                 found[value] = f"{__name__}.{room.name}.{name}"
     return found
+
+
+@cache
+def measured() -> dict[str, dict[str, Any]]:
+    """By model_type the "reference", and the largest relative error on "cpu" and "webgpu".
+
+    Without errors: a family that has no row in the tables of the tests. tools/measure_families.py
+    writes the file.
+    """
+    text = importlib.resources.files(__name__).joinpath("measured.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def family_of(value: object, what: str, constant: str = "MODEL_TYPES") -> ModuleType:

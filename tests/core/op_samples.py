@@ -389,6 +389,7 @@ SAMPLES["clamp"] = Samples(
         Sample("whole", (np.array([-5, 0, 7, 2**20]), np.array([-2, 1, 3, 9]),
                          np.array([4, 0, 6, 10]))),
     ),
+    whole=lambda v, low, high: min(max(v, low), high),
 )  # fmt: skip
 
 _cond = draws(9, (7, 13)) > 0

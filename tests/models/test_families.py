@@ -18,7 +18,7 @@ import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.core.tensor.op import REGISTRY
 from rushlight.models import layers
-from rushlight.models.families import families
+from rushlight.models.families import families, measured
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.speech.skeleton import SpeechModel
@@ -96,7 +96,22 @@ def test_command_and_readme_list_families(capsys: pytest.CaptureFixture[str]) ->
         kind for kind, module in families().items() if module in families("GGUF_TYPES").values()
     }
     commands.models()
-    assert capsys.readouterr().out.count("\n") == len(printed)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:5] == ["model_type", "formats", "reference", "cpu", "webgpu"]
+    assert [line.split()[0] for line in lines[1:]] == sorted(families())
+
+
+def test_references_and_errors_are_those_of_all_families() -> None:
+    """Within the tolerances; those without figures have tests of their own."""
+    figures = measured()
+    assert figures.keys() == families().keys()
+    assert all(row["reference"] for row in figures.values())
+    without = {kind for kind, row in figures.items() if "cpu" not in row or "webgpu" not in row}
+    kin = {kind for kind in without if families()[kind] in {
+        families()[k] for k in figures.keys() - without}}  # fmt: skip
+    assert without - kin == {"silero_vad", "u2net", "yolov3"}
+    for kind in figures.keys() - without:
+        assert figures[kind]["cpu"] <= 1e-4 and figures[kind]["webgpu"] <= 1e-3, kind
 
 
 def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) -> None:

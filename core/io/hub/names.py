@@ -92,18 +92,18 @@ class MadeSource:
         return self.parts.title
 
     def fetch(self, folder: Path, progress: Progress | None) -> str:
-        if all(is_there(folder / n, sha256) for n, (_, sha256) in self.files.items()):
-            return ""
         work = folder / "parts"
-        url = self.parts.fetch(work, progress)
-        with alone_in(work):
+        with alone_in(folder):  # another process may have made them meanwhile
+            if all(is_there(folder / n, sha256) for n, (_, sha256) in self.files.items()):
+                return ""
+            url = self.parts.fetch(work, progress)
             log.info("%s: making %s", self.title, ", ".join(self.files))
             made = import_module(f"rushlight.core.io.hub.{self.by}")
             made.convert({name: work / name for name in (*self.parts.files, *self.files)})
             for name, (_, sha256) in self.files.items():
                 check(work / name, ("sha256", sha256), str(work / name))
                 (work / name).replace(folder / name)
-        shutil.rmtree(work)
+            shutil.rmtree(work)
         return url
 
 

@@ -32,7 +32,7 @@ _MOST_TENSORS = 1 << 16  # of one file; a tensor without bytes costs a file 50 a
 _KEYS = {"dtype", "shape", "data_offsets"}
 # The writer's order, as in the reference: the widest dtype first, so that all lie aligned.
 _ORDER = (
-    "I64", "F64", "F32", "U32", "I32", "BF16", "F16", "I16",
+    "U64", "I64", "F64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16",
     "F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL",
 )  # fmt: skip
 _NAMES = {dtype: name for name, dtype in from_safetensors.items()}

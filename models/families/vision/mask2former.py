@@ -63,7 +63,6 @@ class Config:
     train_num_points: int = 12544
     oversample_ratio: float = 3.0
     importance_sample_ratio: float = 0.75
-    init_std: float = 0.02
     init_xavier_std: float = 1.0
     use_auxiliary_loss: bool = True
     output_auxiliary_logits: bool | None = None

@@ -48,7 +48,6 @@ class Config:
     no_object_weight: float = 0.1
     use_auxiliary_loss: bool = False
     output_auxiliary_logits: bool | None = None
-    init_std: float = 0.02
     init_xavier_std: float = 1.0
     dice_weight: float = 1.0
     cross_entropy_weight: float = 1.0

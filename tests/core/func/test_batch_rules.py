@@ -47,6 +47,8 @@ def plain(x: Array) -> rl.Tensor:
 def check(op: Any, sample: Any, mix: tuple[bool, ...]) -> bool:
     """Compare one call; whether it warned."""
     every: list[Any] = [None if x is None else variants(x) for x in sample.inputs]
+    if op.name == "ldl_solve":  # swaps and blocks that belong together are not turned
+        every[1] = [sample.inputs[1]] * SAMPLES
     places = [i for i, x in enumerate(every) if x is not None]
     batched = [i for i, m in zip(places, mix, strict=True) if m]
 

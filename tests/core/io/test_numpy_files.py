@@ -118,7 +118,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "objects": (changed(descr="'|O'"), "'|O' are not supported\n.*objects would need a pickle"),
     "text": (changed(descr="'<U3'"), "'<U3' are not supported"),
     "complex": (changed(descr="'<c32'"), "'<c32' are not supported"),
-    "uint64": (changed(descr="'<u8'"), "'<u8' are not supported"),
+    "durations": (changed(descr="'<m8'"), "'<m8' are not supported"),
     "no such": (changed(descr="'<f3'"), "'<f3' are not supported"),
 }
 

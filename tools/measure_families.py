@@ -1,0 +1,145 @@
+"""Writes models/families/measured.toml and docs/models.md: how near families are to references.
+
+    python tools/measure_families.py [cpu,webgpu]
+
+Each row of tests/models/families.py and vision.py, a small random checkpoint, is computed on each
+device. An error is the largest difference from the reference's results, by the largest of these;
+a family has the largest of its rows. Figures of a device that is not named stay.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import load_safetensors
+from rushlight.models.families import families, measured
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests" / "models"
+FILE = ROOT / "models" / "families" / "measured.toml"
+PAGE = ROOT / "docs" / "models.md"
+SCRIPT = "float64 script"  # beside the goldens, written from the published architecture
+# What is no class of transformers, and what has tables and tests of its own.
+REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model2vec": SCRIPT,
+              "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
+              "yolov3": SCRIPT, "u2net": "onnxruntime", "silero_vad": "onnxruntime"}  # fmt: skip
+HEAD = """# Model families
+
+`rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
+small random checkpoints: the largest difference from the reference, by its largest result, in the
+worst of a family's rows in `tests/models/families.py` and `vision.py`. Each runs on `cpu` and
+`webgpu`, natively and in the tab. A family without figures has tests of its own, on real weights.
+
+| model_type | formats | reference | error, cpu | error, webgpu | what it is |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def _module(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, TESTS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _off(found: Any, wanted: Any) -> float:
+    """The largest difference, by the largest number."""
+    a, b = found.numpy().astype(np.float64), wanted.numpy().astype(np.float64)
+    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+
+def texts(device: str) -> Iterator[tuple[str, str, float]]:
+    """(model_type, reference, error) of each row of families.py."""
+    table, tests = _module("families"), _module("test_families")
+    for row in table.ROWS:
+        model = tests.model(row, table, device)
+        found = rl.from_numpy(tests.run(model, *tests.given(row, table)))
+        kind = str(tests.metadata(row)[0]["model_type"])
+        yield kind, "transformers", _off(found, rl.from_numpy(tests.golden(row)[0]))
+
+
+def images(device: str) -> Iterator[tuple[str, str, float]]:
+    """The same of vision.py: logits, or what a model has in place of them."""
+    tests = _module("test_vision")
+    for row, (source, _, _, size) in tests.table.ROWS.items():
+        model, golden = (
+            tests.model(row, device),
+            load_safetensors(tests.DATA / f"{row}.safetensors"),
+        )
+        pixels = rl.tensor(tests.table.pixels_of(size, tests.channels(model)), device=device)
+        ids = rl.tensor(tests.table.ids_of(), device=device)
+        with rl.no_grad():
+            if row == "clip-text":
+                found = model(ids)
+            elif getattr(model.config, "task", "classify") != "classify":
+                found = model.seen(pixels)[0].sigmoid()
+            elif row.startswith(("sam", "mobile_sam")):
+                found = model.encode_image(pixels)
+            elif row.startswith("owl"):
+                found = model.ground(pixels, model.encode_text(ids))[0]
+            elif "masks" in golden:
+                found = model.seen(pixels)[0]
+            else:
+                found = model(ids, pixels) if "texts" in golden else model(pixels)
+        yield model.config.model_type, source, _off(found, golden["out"])
+
+
+def write(table: dict[str, dict[str, Any]]) -> None:
+    """The file and the page."""
+    lines = ["# Written by tools/measure_families.py: references, and errors beside them.\n"]
+    for kind in sorted(families()):
+        lines.append(f"\n[{kind}]\n")
+        lines += [f"{k} = {v!r}\n".replace("'", '"') for k, v in sorted(table[kind].items())]
+    FILE.write_text("".join(lines), encoding="utf-8")
+    measured.cache_clear()
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """The page of the table."""
+    from rushlight.core.cli.commands import family_rows
+
+    rows = []
+    for row in family_rows():
+        errors = [f"{row[d]:.1e}" if row[d] is not None else "" for d in ("cpu", "webgpu")]
+        cells = [
+            row["model_type"],
+            ", ".join(row["formats"]),
+            row["reference"],
+            *errors,
+            row["about"],
+        ]
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return HEAD + "".join(rows)
+
+
+def main(devices: list[str]) -> None:
+    table: dict[str, dict[str, Any]] = {kind: {} for kind in families()}
+    if FILE.is_file():
+        for kind, row in tomllib.loads(FILE.read_text(encoding="utf-8")).items():
+            table.get(kind, {}).update({k: v for k, v in row.items() if k not in devices})
+    sources: dict[str, set[str]] = {}
+    for device in devices:
+        for read in (texts, images):
+            for kind, source, off in read(device):
+                sources.setdefault(kind, set()).add(source)
+                table[kind][device] = float(f"{max(table[kind].get(device, 0.0), off):.1e}")
+                print(device, kind, f"{off:.1e}", flush=True)
+    for kind, module in families().items():
+        kin = {s for k, m in families().items() if m == module for s in sources.get(k, ())}
+        named = REFERENCES.get(kind) or ", ".join(sorted(sources.get(kind) or kin))
+        table[kind]["reference"] = named or table[kind]["reference"]
+    write(table)
+
+
+if __name__ == "__main__":
+    main((sys.argv[1] if len(sys.argv) > 1 else "cpu,webgpu").split(","))
