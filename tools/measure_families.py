@@ -30,7 +30,8 @@ SCRIPT = "float64 script"  # beside the goldens, written from the published arch
 # What is no class of transformers, and what has tables and tests of its own.
 REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model2vec": SCRIPT,
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
-              "yolov3": SCRIPT, "u2net": "onnxruntime", "silero_vad": "onnxruntime"}  # fmt: skip
+              "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
+              "silero_vad": "onnxruntime"}  # fmt: skip
 HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 import zlib
@@ -99,6 +100,16 @@ def test_command_and_readme_list_families(capsys: pytest.CaptureFixture[str]) ->
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:5] == ["model_type", "formats", "reference", "cpu", "webgpu"]
     assert [line.split()[0] for line in lines[1:]] == sorted(families())
+
+
+@pytest.mark.native
+def test_the_page_of_families_is_the_tables() -> None:
+    path = Path(__file__).parents[2] / "tools" / "measure_families.py"
+    spec = importlib.util.spec_from_file_location("measure_families", path)
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page()
 
 
 def test_references_and_errors_are_those_of_all_families() -> None:
