@@ -81,11 +81,11 @@ def test_what_lives_does_not_grow_with_captured_steps(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     soak = _module("soak", monkeypatch)
-    samples = list(soak.soak(device, 20, 4))  # after 5, 10, 15 and 20 steps
+    samples = list(soak.soak(device, 60, 3))  # after 20, 40 and 60 steps
     for kind in ("tensors", "storages", "nodes"):
-        assert samples[3][kind] == samples[1][kind] > 0 or kind == "nodes", kind
-    # The samples themselves are objects.
-    assert samples[3]["objects"] - samples[1]["objects"] <= 20
+        assert samples[2][kind] == samples[1][kind] > 0 or kind == "nodes", kind
+    # Fewer than one for each step; the samples themselves are objects.
+    assert samples[2]["objects"] - samples[1]["objects"] < 20
     if device == "webgpu":
         run, port = soak.training(device), rl.device(device).backend.port  # type: ignore[attr-defined]
         held = []

@@ -6,7 +6,7 @@
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
 import { adapting } from "./adapting.js";
-import { inspecting } from "./inspecting/inspecting.js";
+import { inspecting } from "./inspecting.js";
 import { listening } from "./listening.js";
 import { programming } from "./programming.js";
 import { list } from "../loading/listing.js";

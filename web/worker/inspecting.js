@@ -1,17 +1,17 @@
 // inspecting.js: the worker's calls that look into weight files by ranges, without loading them.
 
-import { find, nameOf } from "../../gpu/adapter.js";
-import { SMALL_FILES, list, shardsOf } from "../../loading/listing.js";
-import { WeightsError } from "../../loading/ranges.js";
-import { Spans } from "../../loading/spans.js";
+import { find, nameOf } from "../gpu/adapter.js";
+import { SMALL_FILES, list, shardsOf } from "../loading/listing.js";
+import { WeightsError } from "../loading/ranges.js";
+import { Spans } from "../loading/spans.js";
 
 /**
- * @typedef {import("../../types.d.ts").Pyodide} Pyodide
- * @typedef {import("../../types.d.ts").PyInspection} PyInspection
- * @typedef {import("../../types.d.ts").Reply} Reply
- * @typedef {import("../../loading/listing.js").Source} Source
- * @typedef {import("../../loading/ranges.js").FileSpec} FileSpec
- * @typedef {import("../../loading/weights.js").WeightStore} WeightStore
+ * @typedef {import("../types.d.ts").Pyodide} Pyodide
+ * @typedef {import("../types.d.ts").PyInspection} PyInspection
+ * @typedef {import("../types.d.ts").Reply} Reply
+ * @typedef {import("../loading/listing.js").Source} Source
+ * @typedef {import("../loading/ranges.js").FileSpec} FileSpec
+ * @typedef {import("../loading/weights.js").WeightStore} WeightStore
  * @typedef {{ signal: AbortSignal, report: (message: unknown) => void }} Job
  * @typedef {(port: MessagePort, work: (job: Job) => Promise<Reply>) => Promise<Reply>} Perform
  * @typedef {{ found: PyInspection, spans: Spans[] }} Opened
@@ -102,7 +102,7 @@ async function beside(store, url, signal) {
 
 /**
  * The calls, for the worker's api.
- * @param {{ perform: Perform, plain: (proxy: import("../../types.d.ts").PyProxy) => any,
+ * @param {{ perform: Perform, plain: (proxy: import("../types.d.ts").PyProxy) => any,
  *   ready: () => { py: Pyodide }, store: () => WeightStore, idle: () => number }} worker
  */
 export function inspecting({ perform, plain, ready, store, idle }) {
@@ -116,7 +116,7 @@ export function inspecting({ perform, plain, ready, store, idle }) {
     if (!one) throw new WeightsError("this inspection was closed; inspect the file again");
     return one;
   };
-  /** @param {import("../../types.d.ts").PyProxy | undefined} proxy @returns {number[]} */
+  /** @param {import("../types.d.ts").PyProxy | undefined} proxy @returns {number[]} */
   const numbers = (proxy) => (proxy ? plain(proxy) : []);
 
   return {
