@@ -190,6 +190,7 @@ TAILS: dict[str, Any] = {
 TAILED = [CASES[i] for i in (1, 6, 7, 14, 16, 19, 21)]
 
 
+@pytest.mark.native  # the tab's modules have no room for tails
 @pytest.mark.parametrize("name", TAILS)
 def test_tails_are_the_bits_of_the_ops(name: str) -> None:
     for of in TAILED:
@@ -239,6 +240,7 @@ def test_a_tail_joins_only_what_it_may() -> None:
             assert all((a == b).all() for a, b in zip(found, runs[2], strict=True))
 
 
+@pytest.mark.native  # the tab's modules have no room for tails
 def test_tails_that_do_not_fit_are_refused() -> None:
     x, weight, _, grad, _ = case(CASES[1])
     assert simd.library is not None
