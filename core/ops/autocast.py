@@ -145,16 +145,8 @@ def _mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 def _cast(x: Tensor, goal: DType) -> Tensor:
     """`x` in another dtype; the cast of a weight is made once, until it is written to."""
-    if (
-        not (
-            _casts.depth
-            and _casts.cached
-            and goal is not float32
-            and x.needs_grad
-            and x.node is None
-        )
-        or x.is_view
-    ):
+    weight = x.needs_grad and x.node is None and not x.is_view
+    if not (weight and goal is not float32 and _casts.depth and _casts.cached):
         return x.to(goal)
     hooks = capture.current() if capture.active else None
     casts = _casts.kept if hooks is None else hooks.casts  # a replay casts the weight of its time

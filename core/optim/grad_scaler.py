@@ -170,7 +170,7 @@ class GradScaler:
         with autograd.no_grad():
             if new_scale is not None:
                 value = new_scale if isinstance(new_scale, Tensor) else float(new_scale)
-                self._scale.copy_(self._scale * 0 + value)
+                self._scale.copy_(tensor(value, dtype=float32, device=self._scale.device))
             else:
                 found = [f.to(self._scale.device) for k in self._stage
                          for f in self._found.get(k, {}).values()]  # fmt: skip
@@ -249,8 +249,8 @@ class GradScaler:
         self._interval = state_dict["growth_interval"]
         if self._scale is not None and self._tracker is not None:
             with autograd.no_grad():
-                self._scale.copy_(self._scale * 0 + self._start)
-                self._tracker.copy_(self._tracker * 0 + self._first_tracker)
+                self._scale.fill_(self._start)
+                self._tracker.fill_(self._first_tracker)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._stage:

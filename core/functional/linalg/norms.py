@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
     if x.dtype.kind not in "fc":
         raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype; use .float()")
-    x = x if dtype is None else x.to(dtype)
-    return x
+    return x if dtype is None else x.to(dtype)
 
 
 @linalg()

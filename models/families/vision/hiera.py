@@ -244,13 +244,14 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         places = tensors.get("pos_embed", tensors.get("pos_embed_abs"))
         unit = tensors["pos_embed_win"].shape[2:] if "pos_embed_win" in tensors else None
         inner = tensors["blocks.0.mlp.fc1.weight"].shape[0]
-        assert places is not None and len(patch) == 2
+        if places is None or len(patch) != 2:
+            raise ValueError("other embeddings")
         background = None if unit is None else [places.shape[2], places.shape[3]]
         last = sum(depths) - 1
         multiplier = (tensors[f"blocks.{last}.norm2.weight"].shape[0] / width) ** (
             1 / max(len(depths) - 1, 1)
         )
-    except (AssertionError, KeyError, IndexError, ValueError):
+    except (KeyError, IndexError, ValueError):
         raise FormatError("the checkpoint is no Hiera of timm or of its authors") from None
     choose("global_pool", config.get("global_pool", "avg"), ("avg",))
     stride = given.get("patch_stride") or [4, 4]

@@ -18,22 +18,20 @@ class Layer(nn.Module):
 
     def __init__(self, inputs: int, inner: int, outputs: int, stride: int, c: Any) -> None:
         deep = c.layer_type == "bottleneck"
-        groups = getattr(c, "groups", 1)
         early = deep and c.downsample_in_bottleneck  # the stride is in the first convolution
         if deep:
             parts = [
                 ConvNorm(inputs, inner, 1, stride if early else 1),
-                ConvNorm(inner, inner, 3, 1 if early else stride, groups=groups),
+                ConvNorm(inner, inner, 3, 1 if early else stride, groups=c.groups),
                 ConvNorm(inner, outputs, 1, act=""),
             ]
         else:
             parts = [ConvNorm(inputs, inner, 3, stride), ConvNorm(inner, inner, act="")]
         self.layer = nn.Sequential(*parts)
         plain = inputs == outputs and stride == 1
-        pooled = getattr(c, "pooled_shortcut", False)
-        self.pool = stride if pooled else 1
+        self.pool = stride if c.pooled_shortcut else 1
         self.shortcut = nn.Identity() if plain else ConvNorm(
-            inputs, outputs, 1, 1 if pooled else stride, act=""
+            inputs, outputs, 1, 1 if c.pooled_shortcut else stride, act=""
         )  # fmt: skip
         self.act = activation(c.hidden_act)  # of the sum; inside it is relu
 
@@ -56,14 +54,13 @@ class ResNet(ImageModel):
                 f"config.json: depths {c.depths} and hidden_sizes {c.hidden_sizes} differ in length"
             )
         self.config, self.labels = c, labels
-        inner = getattr(c, "inner_sizes", None) or [
+        inner = c.inner_sizes or [
             n // 4 if c.layer_type == "bottleneck" else n for n in c.hidden_sizes
         ]
-        groups = getattr(c, "groups", 1)
-        whole = all(type(n) is int and n > 0 for n in (*inner, groups))
-        if len(inner) != len(c.depths) or not whole or any(n % groups for n in inner):
-            raise FormatError(f"config.json: inner_sizes {inner} do not fit groups {groups}")
-        stem = _stem(c, getattr(c, "deep_stem", None))
+        whole = all(type(n) is int and n > 0 for n in (*inner, c.groups))
+        if len(inner) != len(c.depths) or not whole or any(n % c.groups for n in inner):
+            raise FormatError(f"config.json: inner_sizes {inner} do not fit groups {c.groups}")
+        stem = _stem(c)
         put(self, "resnet.embedder.embedder", stem)
         before, first = c.embedding_size, 2 if c.downsample_in_first_stage else 1
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
@@ -81,11 +78,11 @@ class ResNet(ImageModel):
         return stages(self.resnet, self.checked(pixels, self.config.num_channels))[-1]
 
 
-def _stem(c: Any, deep: list[int] | None) -> nn.Module:
-    """One convolution of 7, or three of 3 with `deep` channels between them."""
-    if not deep:
+def _stem(c: Any) -> nn.Module:
+    """One convolution of 7, or three of 3 with the channels of `deep_stem` between them."""
+    if not c.deep_stem:
         return ConvNorm(c.num_channels, c.embedding_size, 7, 2, act=c.hidden_act)
-    widths = [c.num_channels, *deep, c.embedding_size]
+    widths = [c.num_channels, *c.deep_stem, c.embedding_size]
     return nn.Sequential(*(
         ConvNorm(a, b, 3, 1 if i else 2, act=c.hidden_act)
         for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))

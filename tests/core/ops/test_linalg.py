@@ -85,3 +85,9 @@ def test_out_and_names_of_arguments() -> None:
     assert linalg.inv(a, out=out) is out and out.tolist() == [[0.5, 0.0], [0.0, 0.5]]
     assert rl.inverse(a).tolist() == a.inverse().tolist() == out.tolist()
     assert math.isinf(linalg.cond(rl.ones(2, 2), 1).item())
+
+
+def test_blocks_of_ldl_that_end_behind_the_matrix_are_named() -> None:
+    x, b = rl.eye(3), rl.ones(3, 1)
+    with pytest.raises(rl.linalg.LinAlgError, match="negative come in pairs"):
+        rl.linalg.ldl_solve(x, rl.tensor([1, 2, -3]), b)

@@ -192,6 +192,8 @@ def _ldl_solve(out: Array, a: Array, pivots: Array, b: Array, *, hermitian: bool
             p = int(pivots[at][k])
             steps.append((k, 1 if p > 0 else 2, abs(p) - 1))
             k += steps[-1][1]
+        if k > len(x):
+            raise LinalgError("linalg.ldl_solve: pivots that are negative come in pairs")
         for k, step, p in steps:
             end, last = k + step, k + step - 1
             y[[last, p]] = y[[p, last]]
