@@ -7,7 +7,8 @@ export type * from "./inspection.d.ts";
 export type * from "./live.d.ts";
 
 /** Where a model comes from: the URL of a folder (with or without a manifest), of a .gguf file, or
- *  of a .pt or .pth file that tells what it holds (torchvision's, Ultralytics'), a hub id "owner/name" or "owner/name@revision", files the visitor chose, or a directory handle. If
+ *  of a .pt or .pth file that tells what it holds (torchvision's, Ultralytics'), a hub id
+ *  "owner/name" or "owner/name@revision", files the visitor chose, or a directory handle. If
  *  there are several GGUF files, types with fast kernels are preferred: q4_0, q4_1, q5_0, q5_1,
  *  q8_0, then q4_k, q5_k, q6_k, the other quantized types, f16, bf16. A part of a split GGUF file
  *  stands for all of them. Where there is no model.safetensors, a .bin, .pt, .pth or .npz serves. */
