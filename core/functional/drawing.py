@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.backends import HOST, Generator
 from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
 from rushlight.core.basis.errors import RangeError, TypeMismatch
+from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.functional.math.statistics import searchsorted
 from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
@@ -19,6 +20,7 @@ from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.random import rand, randint, randn
 from rushlight.core.ops.sort import topk
+from rushlight.core.tensor.grad_mode import no_grad
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -118,6 +120,39 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
         raise TypeMismatch(f"bernoulli: {x.dtype.name} is not a floating dtype")
     drawn = rand(x.shape, device=x.device, generator=generator)
     return (drawn < (x.detach() if p is None else p)).to(x.dtype)
+
+
+_AT_ONCE = 1 << 20  # numbers of a binomial draw
+
+
+def successes(
+    count: Tensor, prob: Tensor, most: int, generator: Generator | None = None
+) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed; no count is above `most`."""
+    with no_grad():
+        shape = broadcast_shapes("binomial", count.shape, prob.shape)
+        p = prob.expand(*shape)
+        found, step = p.zeros_like(), max(1, _AT_ONCE // max(1, p.numel()))
+        for first in range(0, most, step):
+            trials = arange(first, min(most, first + step), device=p.device)
+            drawn = bernoulli(p.expand(trials.numel(), *shape), generator=generator)
+            found = found + (drawn * (count > trials.reshape(-1, *[1] * p.ndim))).sum(0)
+        return found
+
+
+@public
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed: a sum of draws of 0 and 1.
+
+    Both of one floating dtype (TypeError), broadcast to one shape; reads the largest count. No
+    gradient passes.
+    """
+    if not count.dtype.is_floating_point:
+        raise ValueError(f"binomial: count is {count.dtype.name}; it must be a floating dtype")
+    if count.dtype is not prob.dtype:
+        raise TypeMismatch(f"binomial: count is {count.dtype.name} and prob {prob.dtype.name}")
+    most = int(count.detach().max().item()) if count.numel() else 0
+    return successes(count.detach(), prob.detach(), most, generator)
 
 
 def _check_weights(weights: Any, least: int) -> None:

@@ -30,7 +30,7 @@ NAMES = """
     ldexp addmm addmv addr baddbmm addbmm tril triu index_fill cumprod masked_fill
     scatter scatter_add index_add clip clamp_min clamp_max gcd lcm index_copy index_put
     lgamma digamma igamma igammac polygamma mvlgamma erfinv i0
-    float_power nextafter renorm conj_physical scatter_reduce index_reduce arctan2 greater
+    nextafter renorm conj_physical scatter_reduce index_reduce arctan2 greater
     greater_equal less less_equal not_equal clip
     masked_scatter put bitwise_left_shift bitwise_right_shift
 """

@@ -86,11 +86,15 @@ def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
     """`value` as `dtype` holds it; RangeError for one that it cannot hold.
 
     A fraction is cut off, infinity stays, and a negative number wraps around in an unsigned dtype
-    that holds its amount, as in torch.
+    that holds its amount, as in torch. A complex number without an imaginary part is a real one.
     """
     try:
-        if dtype.kind == "c" or isinstance(value, complex):
+        if dtype.kind == "c":
             return value
+        if isinstance(value, complex):
+            if value.imag:
+                raise OverflowError
+            value = value.real
         if dtype.kind == "f":
             amount = abs(float(value))
             # 448 is the largest number of float8_e4m3fn: every dtype holds it.

@@ -61,6 +61,8 @@ def flipud(x: Tensor) -> Tensor:
 @method()
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned k times by 90 degrees from the first of `dims` to the second; a copy."""
+    if len(dims) != 2 or x.ndim < 2:
+        raise ShapeError(f"rot90: dims {tuple(dims)} must be two of the dims of {x.shape}")
     a, b = (normalize_dim("rot90", d, x.shape) for d in dims)
     if a == b:
         raise ShapeError(f"rot90: dims {tuple(dims)} must differ")

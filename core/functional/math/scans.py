@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import RangeError
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.math.pointwise import logaddexp
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.creation import arange
@@ -86,6 +87,10 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     step, n = 1, x.shape[d]
     while step < n:
         early, late = x.narrow(d, 0, n - step), x.narrow(d, step, n - step)
+        if x.dtype.is_complex:
+            x = cat([x.narrow(d, 0, step), logaddexp(early, late)], d)
+            step *= 2
+            continue
         most = maximum(early, late).detach()
         base = where(abs(most) == math.inf, 0.0, most)
         joined = log(exp(early - base) + exp(late - base)) + base

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.basis.dtype import float32, float64
+from rushlight.core.basis.dtype import float32, float64, uint8
 from rushlight.core.ops.windows import RESAMPLE
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _constant(values: npt.NDArray[Any], x: Tensor) -> Tensor:
 
 
 def resample(x: Tensor, tables: Sequence[Table | None]) -> Tensor:
-    """`x`, floating, with its last dims resampled by their tables; None leaves a dim as it is.
+    """`x`, floating or uint8, with its last dims resampled by their tables; None leaves a dim.
 
     Halves are summed in float32.
     """
@@ -67,4 +67,6 @@ def resample(x: Tensor, tables: Sequence[Table | None]) -> Tensor:
             given += [_constant(at, x), _constant(stored, x)]
         given += [None] * (4 - len(given))
         out = RESAMPLE(out.contiguous(), *given, dim=d)
+    if x.dtype is uint8:  # torch rounds pixels, and cuts off what lies beyond them
+        out = out.round().clamp(0, 255)
     return out.to(x.dtype)
