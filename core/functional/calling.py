@@ -25,7 +25,7 @@ _SEVERAL = ("dims", "size", "shape", "repeats", "axis")  # a list in place of th
 # Functions that read their inputs while they write: out= shares no memory with one.
 _APART = frozenset("cat gather index_select kthvalue masked_select take topk".split())
 # Functions whose out= has the dtype of the result.
-_EXACT = frozenset("aminmax complex gather index_select masked_select take".split())
+_EXACT = frozenset("aminmax complex gather index_select masked_select multinomial take".split())
 
 
 # How many of the first arguments must be tensors, where operators take numbers too.

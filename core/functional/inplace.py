@@ -52,7 +52,9 @@ def _inplace(name: str) -> Callable[..., Any]:
             raise ShapeError(
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
             )
-        if out.dtype.category > x.dtype.category:
+        if out.dtype.category > x.dtype.category or (
+            name in ("abs", "absolute") and x.dtype.is_complex
+        ):
             raise TypeMismatch(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
                             f"{x.dtype.name}")  # fmt: skip
         return copy_(x, out)

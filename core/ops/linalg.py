@@ -52,6 +52,8 @@ def _halved(x: Tensor) -> Tensor:
 
 
 def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
+    if c.attrs["upper"]:
+        lower, g = lower.mH, g.mH
     phi = (lower.mH @ g.tril()).tril()
     # The diagonal keeps its imaginary part, as in torch.
     phi = (phi + phi.tril(-1).mH) * 0.5
@@ -59,8 +61,9 @@ def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
     return SOLVE_TRIANGULAR(lower.mH, half.mH, upper=True, unit=False, full=False).mH
 
 
-# The lower triangle l with l l^H = a, of which the lower triangle is read.
-CHOLESKY = Op("cholesky", infer=lambda a, check: a.fresh(), grads=(rule(_cholesky_grad, "out"),))
+# The lower triangle l with l l^H = a, of which the lower triangle is read; or the adjoint, upper.
+CHOLESKY = Op("cholesky", infer=lambda a, check, upper: a.fresh(),
+              grads=(rule(_cholesky_grad, "out"),))  # fmt: skip
 
 
 def _infer_lu(a: Meta, *, pivot: bool) -> Meta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
@@ -84,13 +85,12 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     d = normalize_dim("logcumsumexp", dim, x.shape)
     if x.ndim == 0 or x.shape[d] == 0:
         return x.clone()
+    if x.dtype.is_complex:  # one by one: the branch of a logarithm depends on the order
+        sums = accumulate(x.split(1, d), lambda total, one: logaddexp(one, total))
+        return cat(list(sums), d)
     step, n = 1, x.shape[d]
     while step < n:
         early, late = x.narrow(d, 0, n - step), x.narrow(d, step, n - step)
-        if x.dtype.is_complex:
-            x = cat([x.narrow(d, 0, step), logaddexp(early, late)], d)
-            step *= 2
-            continue
         most = maximum(early, late).detach()
         base = where(abs(most) == math.inf, 0.0, most)
         joined = log(exp(early - base) + exp(late - base)) + base

@@ -171,9 +171,7 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
 
 def _cell(mode: str, x: Tensor, state: State, weights: Weights) -> State:
     gates = linear(x, weights.input, weights.input_bias)
-    return KINDS[mode].step(
-        gates, linear(state[0], weights.hidden, weights.hidden_bias), state
-    )
+    return KINDS[mode].step(gates, linear(state[0], weights.hidden, weights.hidden_bias), state)
 
 
 @public

@@ -15,6 +15,7 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.matmul import linear
 from rushlight.core.tensor.tensor import Tensor
 
+
 def _plain_mode(name: str, nonlinearity: str) -> str:
     mode = f"RNN_{nonlinearity.upper()}"
     if nonlinearity not in ("tanh", "relu"):
