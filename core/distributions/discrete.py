@@ -167,8 +167,6 @@ class Geometric(ByProbs):
         return found / self.probs
 
 
-
-
 class Binomial(ByProbs):
     """Successes among `total_count` trials of probability `probs`.
 

@@ -132,9 +132,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 _AT_ONCE = 1 << 20  # numbers of a binomial draw
 
 
-def successes(
-    count: Tensor, prob: Tensor, most: int, generator: Generator | None = None
-) -> Tensor:
+def successes(count: Tensor, prob: Tensor, most: int, generator: Generator | None = None) -> Tensor:
     """How many of `count` trials of probability `prob` succeed; no count is above `most`."""
     with no_grad():
         shape = broadcast_shapes("binomial", count.shape, prob.shape)

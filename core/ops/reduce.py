@@ -152,7 +152,7 @@ def _arg(op: Op, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
         keepdim = False
     d = normalize_dim(op.name, dim, x.shape)
     if x.shape[d] == 0:
-        raise ShapeError(f"{op.name}: shape {x.shape} has no elements along dim {dim}")
+        raise IndexError(f"{op.name}: shape {x.shape} has no elements along dim {dim}")
     return op(x, dim=d, keepdim=keepdim)
 
 

@@ -126,7 +126,8 @@ for _module in (
     utils.checkpoint,
     autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
     special, linalg, fft, masked, signal, signal.windows, distributions,
-    distributions.constraints, distributions.kl, distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
+    distributions.constraints, distributions.kl, distributions.transforms, func, array_api,
+    array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 for _module in (adapters, amp, backends, cuda, datasets, mps, random, tuning):  # noqa: F405
@@ -148,12 +149,12 @@ __all__ = [
     "get_autocast_dtype", "get_default_device", "get_default_dtype", "get_linear_mode",
     "get_num_threads", "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int",
     "int16", "int32", "int64", "int8", "is_autocast_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "jit", "linalg", "linear_mode", "load", "long", "masked",
-    "models", "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
+    "is_inference_mode_enabled", "jit", "linalg", "linear_mode", "load", "long", "masked", "models",
+    "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
     "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
     "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
-    "set_printoptions", "short", "signal", "special", "tensor", "training",
-    "tune", "tune_async", "tuning", "uint16", "uint32", "uint64", "uint8", "utils", "vmap",
+    "set_printoptions", "short", "signal", "special", "tensor", "training", "tune", "tune_async",
+    "tuning", "uint16", "uint32", "uint64", "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip

@@ -146,24 +146,21 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
         raise ShapeError(f"{name}: states {[tuple(h.shape) for h in hx]} do not fit {len(weights)} "
                          "directions of layers")  # fmt: skip
     drop = given["dropout"] if given["train"] else 0.0
-    seen, sizes, batched = None, [], True
+    seen, sizes = None, []
     if packed:
         sizes = given["batch_sizes"].tolist()
         at = arange(sizes[0], device=x.device).reshape(1, -1, 1)
         seen = at < given["batch_sizes"].to(x.device).reshape(-1, 1, 1)
         x = stack([pad(part, (0, 0, 0, sizes[0] - len(part))) for part in x.split(sizes)])
     else:
-        batched = x.ndim == 3
-        x = x if batched else x.unsqueeze(1)
-        hx = hx if batched else [h.unsqueeze(1) for h in hx]
-        x = x.transpose(0, 1) if given["batch_first"] and batched else x
+        if x.ndim != 3:
+            raise ShapeError(f"{name}: input is {x.shape}; it must have 3 dims")
+        x = x.transpose(0, 1) if given["batch_first"] else x
     states = list(zip(*(h.unbind(0) for h in hx), strict=True))
     out, last = run_layers(kind, x, weights, states, seen, both, drop)
     ends = [stack(list(parts)) for parts in zip(*last, strict=True)]
     if packed:
         out = cat([out[t, :n] for t, n in enumerate(sizes)])
-    elif not batched:
-        out, ends = out.squeeze(1), [s.squeeze(1) for s in ends]
     elif given["batch_first"]:
         out = out.transpose(0, 1)
     return (out, *ends)
