@@ -135,7 +135,7 @@ def median(
     kind = input.dtype if dtype is None else as_dtype(dtype)
     floats = input.dtype.is_floating_point
     wide = input if floats else input.to(float32)
-    found = f.nanmedian(_filled(wide, mask, math.nan), dim, keepdim).values
+    found: Tensor = f.nanmedian(_filled(wide, mask, math.nan), dim, keepdim).values
     if floats:
         return found
     if f.isnan(found).any().item():

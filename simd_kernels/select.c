@@ -135,12 +135,17 @@ static void cast_item(void *ctx, int64_t item, int thread) {
     const select_job *job = ctx;
     const rl_walk *w = &job->walk;
     const rl_operand *out = &job->call->op[0], *in = &job->call->op[1];
-    int64_t first = item / job->parts * job->runs, last = rl_min(w->outer, first + job->runs);
-    int64_t start = item % job->parts * ITEM, stop = rl_min(w->inner, start + ITEM);
+#if defined(__wasm__) // one thread
+    int64_t first = item * job->runs, start = 0, stop = w->inner, piece = PIECE;
+#else
+    int64_t first = item / job->parts * job->runs;
+    int64_t start = item % job->parts * ITEM;
+    int64_t stop = job->parts == 1 ? w->inner : rl_min(w->inner, start + ITEM);
     // What is converted in one step needs no pieces.
     int64_t piece = in->dtype == RL_F32 && w->step[1] == 1 && IS_FLOAT(out->dtype) &&
                             !((uintptr_t)in->data & 3) ? ITEM : PIECE;
-    if (job->parts == 1) stop = w->inner;
+#endif
+    int64_t last = rl_min(w->outer, first + job->runs);
     rl_place p = walk_to(w, first);
     for (int64_t run = first; run < last; run++, walk_on(w, &p))
         for (int64_t s = start; s < stop; s += piece)
@@ -155,9 +160,11 @@ static int k_cast(const rl_call *c) {
     if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
     int64_t n = rl_numel(x[0]);
     if (!n) return RL_OK;
-    select_job job = {c, walk_over(x, 2, -1), 0, 0};
+    select_job job = {c, walk_over(x, 2, -1), 0, 1};
     job.runs = rl_max(1, ITEM / job.walk.inner);
+#if !defined(__wasm__)
     job.parts = (job.walk.inner + ITEM - 1) / ITEM;
+#endif
     run_items((job.walk.outer + job.runs - 1) / job.runs * job.parts, n, cast_item, &job);
     return RL_OK;
 }

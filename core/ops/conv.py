@@ -188,7 +188,12 @@ def conv2d(
         if _out(x.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i]) < 1:
             raise ShapeError(f"conv2d: weight {weight.shape} is larger than padded x {x.shape}")
     weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
-    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options: dict[str, Any] = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
     if x.dtype.kind == "c":
         out = _of_parts(lambda a, b: CONV2D(a, b, None, **options), x, weight)
         out = out if bias is None else out + bias.reshape(1, -1, 1, 1)
@@ -233,7 +238,13 @@ def conv_transpose2d(
             f"conv_transpose2d: output size ({h}, {w}) or output_padding {extra} does not fit"
         )
     weight = weight.to(x.dtype)
-    options = {"size": (h, w), "stride": s, "padding": p, "dilation": d, "groups": groups}
+    options: dict[str, Any] = {
+        "size": (h, w),
+        "stride": s,
+        "padding": p,
+        "dilation": d,
+        "groups": groups,
+    }
     if x.dtype.kind == "c":
         out = _of_parts(lambda a, b: CONV2D_INPUT(a, b, **options), x, weight)
     else:

@@ -18,8 +18,8 @@ Bytes = npt.NDArray[np.uint8]
 LEAST, MOST = 1 << 17, 1 << 24  # bytes of an array that is kept
 KEPT = 1 << 25  # bytes of all that are free
 LINE = 64  # bytes of a cache line, at whose beginning such an array lies
-# Bytes of a huge page, at whose beginning an array of as many lies. NumPy asks Linux for such pages
-# where it allocates ASKED bytes or more; each saves the look-ups of 512 small ones.
+# Bytes of a huge page, at whose beginning an array of nearly as many lies. NumPy asks Linux for
+# such pages where it allocates ASKED bytes or more; each saves the look-ups of 512 small ones.
 HUGE, ASKED = 1 << 21, 1 << 22
 Memory = tuple[Bytes, dict[str, Any]]  # with its array interface, which takes long to make
 _idle: dict[int, list[Memory]] = {}  # by their size
@@ -52,7 +52,7 @@ def allocate(nbytes: int) -> Bytes:
             return np.asarray(_Lent(_idle[nbytes].pop()))
         except LookupError:
             pass
-    apart = 0 if not lent else LINE if nbytes < HUGE else HUGE
+    apart = 0 if not lent else LINE if nbytes < HUGE * 3 // 4 else HUGE
     size = max(nbytes + apart, ASKED if apart == HUGE else 0)
     try:
         memory = np.empty(size, np.uint8)

@@ -125,7 +125,7 @@ def _grouped(name: str, params: Sequence[Tensor], count: int) -> list[Weights]:
     for at in range(0, len(params), each):
         part = list(params[at : at + each])
         project = part.pop() if each % 2 else None
-        found.append(Weights(*part, *[None] * (4 - len(part)), project))
+        found.append(Weights(*part, *[None] * (4 - len(part)), project))  # type: ignore[call-arg]
     return found
 
 

@@ -169,7 +169,7 @@ class RNNBase(_Uniform):
     def _weights(self) -> list[Weights]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         return [
-            Weights(*(getattr(self, f"{name}_{suffix}", None) for name in names))
+            Weights(*(getattr(self, f"{name}_{suffix}", None) for name in names))  # type: ignore[arg-type]
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]
