@@ -84,10 +84,8 @@ class Cache:
 
     def _layers(self, window: int | None) -> list[int]:
         """The layers with this window; None: the layers that keep all tokens."""
-        return [
-            i for i, spec in enumerate(self.specs)
-            if not isinstance(spec, State) and self._window(i) == window
-        ]  # fmt: skip
+        return [i for i, spec in enumerate(self.specs)
+                if not isinstance(spec, State) and self._window(i) == window]  # fmt: skip
 
     @property
     def device(self) -> Device:
