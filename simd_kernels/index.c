@@ -225,13 +225,17 @@ typedef struct {
 
 // A radix sort by 8 or 11 bits of the key at a time, the lowest first, which is stable.
 static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
+#if defined(__wasm__) // small code
+    const int bits = 8;
+#else
     int bits = n < 1 << 13 ? 8 : 11;
+#endif
     uint32_t size = 1u << bits, mask = size - 1;
     for (int shift = 0; shift < 32; shift += bits) {
         uint32_t at[2048], sum = 0;
         rl_zero(at, size * sizeof *at);
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & mask]++;
-        if (n && at[a[0].key >> shift & mask] == n) continue; // all alike here
+        if (at[a[0].key >> shift & mask] == n) continue; // all alike here
         RL_SMALL_LOOP for (uint32_t i = 0; i < size; i++) {
             uint32_t count = at[i];
             at[i] = sum;
@@ -298,7 +302,7 @@ static RL_ONCE void sort_item(void *ctx, int64_t item, int thread) {
     sort_pair *a = rl_scratch(thread, n * 2 * (int64_t)sizeof *a);
     rl_place p = walk_to(w, item);
     if (!a || !sort_load(job, &p, a, n)) {
-        job->failed = a ? RL_REFUSED : RL_MEMORY;
+        job->failed = RL_REFUSED; // NumPy's kernel takes it
         return;
     }
     if (job->k < n) m = sort_fewer(a, n, job->k);
@@ -323,7 +327,9 @@ static RL_ONCE int k_argsort(const rl_call *c) {
         if (d == dim ? out->shape[d] > in->shape[d] : out->shape[d] != in->shape[d])
             return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
+#if !defined(__wasm__) // whose memory holds fewer
     if (in->shape[dim] > UINT32_MAX) return RL_REFUSED;
+#endif
     sort_job job = {out, in, walk_over(x, 2, (int)dim), c->attrs[1] ? 0xffffffffu : 0,
                     out->shape[dim], out->strides[dim], RL_OK};
     run_items(job.walk.outer, rl_numel(in), sort_item, &job);

@@ -65,7 +65,7 @@ static int k_where(const rl_call *c) {
     if (x[2]->dtype != x[0]->dtype || x[3]->dtype != x[0]->dtype) return RL_REFUSED;
     int64_t n = rl_numel(x[0]);
     if (!n) return RL_OK;
-    select_job job = {c, walk_over(x, 4, -1), 0, 1};
+    select_job job = {c, walk_over(x, 4, -1), 0, 0};
     job.runs = rl_max(1, ITEM / job.walk.inner);
     run_items((job.walk.outer + job.runs - 1) / job.runs, n, select_item, &job);
     return RL_OK;
@@ -160,11 +160,12 @@ static int k_cast(const rl_call *c) {
     if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
     int64_t n = rl_numel(x[0]);
     if (!n) return RL_OK;
-    select_job job = {c, walk_over(x, 2, -1), 0, 1};
+    select_job job = {c, walk_over(x, 2, -1), 0, 0};
     job.runs = rl_max(1, ITEM / job.walk.inner);
+    int64_t items = (job.walk.outer + job.runs - 1) / job.runs;
 #if !defined(__wasm__)
-    job.parts = (job.walk.inner + ITEM - 1) / ITEM;
+    items *= job.parts = (job.walk.inner + ITEM - 1) / ITEM;
 #endif
-    run_items((job.walk.outer + job.runs - 1) / job.runs * job.parts, n, cast_item, &job);
+    run_items(items, n, cast_item, &job);
     return RL_OK;
 }

@@ -187,7 +187,8 @@ def conv2d(
     for i in range(2):
         if _out(x.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i]) < 1:
             raise ShapeError(f"conv2d: weight {weight.shape} is larger than padded x {x.shape}")
-    weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
+    # Kernels read weights in rows.
+    weight, bias = weight.to(x.dtype).contiguous(), None if bias is None else bias.to(x.dtype)
     options: dict[str, Any] = {
         "stride": stride,
         "padding": padding,
@@ -237,7 +238,7 @@ def conv_transpose2d(
         raise ShapeError(
             f"conv_transpose2d: output size ({h}, {w}) or output_padding {extra} does not fit"
         )
-    weight = weight.to(x.dtype)
+    weight = weight.to(x.dtype).contiguous()
     options: dict[str, Any] = {
         "size": (h, w),
         "stride": s,

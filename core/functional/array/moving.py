@@ -211,7 +211,7 @@ def logspace(
     """base ** linspace(start, end, steps), as torch rounds it for integers."""
     found = as_dtype(dtype)
     start, end = (v.item() if hasattr(v, "item") else v for v in (start, end))
-    if not found.is_floating_point:
+    if found.kind in "bui":
         start, end = int(start), int(end)
     wide = found if found.is_floating_point else float64
     there = device if found.is_floating_point else "cpu"

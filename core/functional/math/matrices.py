@@ -257,9 +257,13 @@ def _pair(x: Tensor, mine: str, y: Tensor, other: str, later: set[str]) -> tuple
         rest = other if which == 0 else mine
         gone = [d for d, c in enumerate(letters) if c not in later and c not in rest]
         if gone and which == 0:
-            x, mine = x.sum(gone), "".join(c for d, c in enumerate(letters) if d not in gone)
+            x = x.sum(gone)  # small integers become int64, as in torch
+            y = y.to(x.dtype) if x.dtype.kind in "ui" else y
+            mine = "".join(c for d, c in enumerate(letters) if d not in gone)
         elif gone:
-            y, other = y.sum(gone), "".join(c for d, c in enumerate(letters) if d not in gone)
+            y = y.sum(gone)
+            x = x.to(y.dtype) if y.dtype.kind in "ui" else x
+            other = "".join(c for d, c in enumerate(letters) if d not in gone)
     size = dict(zip(mine, x.shape, strict=True))
     for c, n in zip(other, y.shape, strict=True):
         if size.setdefault(c, n) == 1:
