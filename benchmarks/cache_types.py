@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import Any
 
-from measure import high_water, markdown, run
+from measure import high_water, markdown, run, step, tell
 from texts import book
 
 NAME, CONTEXT = "smollm2-135m-instruct", 512
@@ -34,11 +34,13 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     rows = []
     for dtype in CACHE_TYPES:
         base = None if dtype == "float32" else model
-        found = perplexity(model, ids, context=CONTEXT, base=base, cache_type=dtype)
+        with step(f"{dtype}: perplexity"):
+            found = perplexity(model, ids, context=CONTEXT, base=base, cache_type=dtype)
         command = [sys.executable, __file__, "--fill", dtype, "--tokens", str(chosen.tokens)]
-        filled = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        with step(f"{dtype}: a conversation"):
+            filled = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         rows.append({"dtype": dtype, **dataclasses.asdict(found), **json.loads(filled.stdout)})
-        print(cells(rows[-1]), flush=True)
+        tell(" ".join(map(str, cells(rows[-1]))))
     return {"results": rows, "tokens": chosen.tokens}
 
 

@@ -152,7 +152,7 @@ def torch_cuda(ask: Callable[[Side], Any]) -> dict[str, Any]:
     probe = "import torch, transformers, sys; sys.exit(not torch.cuda.is_available())"
     if subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode:
         return {"note": "torch with CUDA and transformers are not installed"}
-    side = Side([sys.executable, str(HERE / "sides" / "torch_cuda.py")], {})
+    side = Side([sys.executable, str(HERE / "sides" / "torch_cuda.py")], {}, "torch")
     try:
         return {**side.ask("about"), "found": ask(side)}
     finally:

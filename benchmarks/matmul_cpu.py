@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from matmul_web import PAGE, measure_size, onnx
-from measure import HERE, markdown, opened, run, served
+from measure import HERE, markdown, opened, run, served, step, tell
 from peers import JAX, ORT, ORT_WEB, npm, pypi
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
@@ -60,7 +60,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 row = {"size": f"{n}x{k}x{m}", "threads": threads,
                        **compared(samples, 2e-9 * n * k * m), "samples": samples}  # fmt: skip
                 rows.append(row)
-                print(line(row), flush=True)
+                tell(line(row))
             for row in rows:
                 row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
             results += rows
@@ -82,7 +82,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             with opened(address) as page:
                 page.wait_for_function("window.bench")
                 pid = page_process(page)
-                versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
+                with step(f"load {', '.join(names)}"):
+                    versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
                 for size in sizes:
                     found = measure_size(page, names, size, chosen.seconds, pid, 0.5)
                     speed, spent = found["gflops"], found["times_best_peer_by_processor_time"]
@@ -90,10 +91,10 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                            "times_by_processor": {"best": spent},
                            "times": {n: speed[names[0]] / speed[n] for n in names[1:]}}  # fmt: skip
                     results.append(row)
-                    print(line(row), flush=True)
+                    tell(line(row))
                 version = page.context.browser.version
             for name in names:
-                with opened(address) as page:
+                with step(f"{name}: memory"), opened(address) as page:
                     page.wait_for_function("window.bench")
                     page.evaluate("(names) => bench.open(names, 'cpu')", [name])
                     for size in sizes:
@@ -132,6 +133,6 @@ if __name__ == "__main__":
         "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--rounds": {"type": int, "default": 9, "help": "samples of each, natively"},
-        "--seconds": {"type": float, "default": 10.0, "help": "in the tab, time per size"},
+        "--seconds": {"type": float, "default": 5.0, "help": "in the tab, time per size"},
     }
     run("matmul_cpu", __doc__, {"native": native, "tab": tab}, table, options)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from measure import HERE
+from measure import HERE, step
 
 JAX = {"@jax-js/jax": "0.1.25"}
 ORT_WEB = {"onnxruntime-web": "1.30.0"}
@@ -26,9 +26,9 @@ FASTER_WHISPER = {"faster-whisper": "1.2.1"}
 WHISPER_CPP = {"pywhispercpp": "1.5.1"}
 SHOUT = {"@transcribe/shout": "1.0.7"}
 SILERO = {"silero-vad": "6.2.3"}
-TORCH = {"torch": "2.13.0"}
-VISION = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",
-          "safetensors": "0.8.0", "onnx": "1.23.2", "onnxruntime": "1.32.0"}  # fmt: skip
+# One folder for every benchmark that needs any of these: PyTorch is gigabytes.
+TORCH = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",
+         "safetensors": "0.8.0", "onnx": "1.23.2", "onnxruntime": "1.32.0"}  # fmt: skip
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
 
 
@@ -59,7 +59,8 @@ def npm(packages: Mapping[str, str]) -> Path:
         (place / "package.json").write_text(json.dumps({"dependencies": dict(packages)}))
         command = ["npm", "install", "--ignore-scripts", "--omit=optional", "--no-audit",
                    "--no-fund", "--silent"]  # fmt: skip
-        subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": node_path()})
+        with step(f"install {', '.join(packages)}"):
+            subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": node_path()})
         (place / "node_modules" / ".complete").touch()
     return place / "node_modules"
 
@@ -73,6 +74,7 @@ def pypi(packages: Mapping[str, str]) -> Path:
         wanted = [f"{name}=={version}" for name, version in packages.items()]
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:",
                    "--target", str(place), *wanted]  # fmt: skip
-        subprocess.run(command, check=True)
+        with step(f"install {', '.join(packages)}"):
+            subprocess.run(command, check=True)
         (place / ".complete").touch()
     return place

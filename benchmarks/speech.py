@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served
+from measure import HERE, markdown, opened, run, served, tell
 from peers import FASTER_WHISPER, SHOUT, WHISPER_CPP, npm, pypi
 from speech_mix import voice, written
 from turns import Processor, alternate, compared, measured, python_side, sides
@@ -73,7 +73,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     what = f"{name}, {precision}"
                     row = measured(at, sample, chosen.rounds, what, threads)
                     results.append(row)
-                    print(cells(row), flush=True)
+                    tell(" ".join(map(str, cells(row))))
                 for side in at.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **FASTER_WHISPER, **WHISPER_CPP}}
@@ -110,7 +110,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             taken = alternate(names, sample, chosen.rounds)
             row = {"what": f"{name}, float", "threads": 1, **compared(taken, 1), "samples": taken}
             results.append(row)
-            print(cells(row), flush=True)
+            tell(" ".join(map(str, cells(row))))
         version = page.context.browser.version
     return {"results": results, "versions": {**info, **SHOUT, "chromium": version}}
 
@@ -138,7 +138,7 @@ if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--precisions": {"default": ",".join(PRECISIONS), "help": "natively, of the weights"},
-        "--recordings": {"default": ",".join(TEXTS), "help": "which are heard, at 16 kHz"},
-        "--rounds": {"type": int, "default": 5, "help": "samples of each"},
+        "--recordings": {"default": "jfk,beckett", "help": "which are heard, at 16 kHz"},
+        "--rounds": {"type": int, "default": 3, "help": "samples of each"},
     }
     run("speech", __doc__, {"native": native, "tab": tab}, table, options)
