@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import Any
 
-from measure import high_water, markdown, run, step, tell
+from measure import high_water, markdown, run, step, tell_row
 from texts import book
 
 NAME, CONTEXT = "smollm2-135m-instruct", 512
@@ -40,7 +40,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
         with step(f"{dtype}: a conversation"):
             filled = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         rows.append({"dtype": dtype, **dataclasses.asdict(found), **json.loads(filled.stdout)})
-        tell(" ".join(map(str, cells(rows[-1]))))
+        tell_row(cells(rows[-1]))
     return {"results": rows, "tokens": chosen.tokens}
 
 

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from matmul_web import PAGE, measure_size, onnx
-from measure import HERE, markdown, opened, run, served, step, tell
+from measure import HERE, markdown, opened, run, served, step, tell_row
 from peers import JAX, ORT, ORT_WEB, npm, pypi
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
@@ -60,7 +60,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 row = {"size": f"{n}x{k}x{m}", "threads": threads,
                        **compared(samples, 2e-9 * n * k * m), "samples": samples}  # fmt: skip
                 rows.append(row)
-                tell(line(row))
+                tell_row(cells(row))
             for row in rows:
                 row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
             results += rows
@@ -91,7 +91,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                            "times_by_processor": {"best": spent},
                            "times": {n: speed[names[0]] / speed[n] for n in names[1:]}}  # fmt: skip
                     results.append(row)
-                    tell(line(row))
+                    tell_row(cells(row))
                 version = page.context.browser.version
             for name in names:
                 with step(f"{name}: memory"), opened(address) as page:
@@ -113,11 +113,6 @@ def cells(row: dict[str, Any]) -> list[object]:
     return [row["size"], row["threads"], *row["per_s"].values(), min(row["times"].values()),
             min(by_processor.values()) if by_processor else "",
             *row.get("peak_mb", {}).values()]  # fmt: skip
-
-
-def line(row: dict[str, Any]) -> str:
-    """A finished row as text."""
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
 def table(result: dict[str, Any]) -> str:

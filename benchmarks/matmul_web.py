@@ -33,7 +33,7 @@ from measure import (
     run,
     served,
     step,
-    tell,
+    tell_row,
 )
 from peers import JAX, ORT_WEB, TFJS, npm
 
@@ -94,7 +94,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             (gpu,) = browser_processes(os.getpid(), "gpu-process")
             for size in sizes:
                 results.append(measure_size(page, NAMES, size, chosen.seconds, gpu))
-                tell(_line(results[-1]))
+                tell_row(_row(results[-1]))
             version = page.context.browser.version
     return {
         "sizes": results,
@@ -159,10 +159,6 @@ def measure_size(
 def _row(result: dict[str, Any]) -> list[object]:
     times = [result["times_best_peer"], result["times_best_peer_by_processor_time"]]
     return [result["size"], *(result["gflops"][n] for n in NAMES), *times]
-
-
-def _line(result: dict[str, Any]) -> str:
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in _row(result))
 
 
 def table(result: dict[str, Any]) -> str:

@@ -45,6 +45,16 @@ def tell(what: str) -> None:
     print(f"[{time.perf_counter() - BEGAN:6.1f} s] {what}", flush=True)
 
 
+def tell_row(cells: Sequence[object]) -> None:
+    """Print a finished row of a table."""
+    tell("  ".join(_cell(value) for value in cells))
+
+
+def _cell(value: object) -> str:
+    """Numbers to three places."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 @contextmanager
 def step(what: str) -> Iterator[None]:
     """Tell that a step begins, and at its end how long it took."""
@@ -229,9 +239,5 @@ def run(
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table with numbers to three places."""
-
-    def cell(value: object) -> str:
-        return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-    lines = [head, ["---"] * len(head), *([cell(v) for v in row] for row in rows)]
+    lines = [head, ["---"] * len(head), *([_cell(v) for v in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import HERE, markdown, opened, run, served, step, tell
+from measure import HERE, markdown, opened, run, served, step, tell_row
 from minilm import NAME, SENTENCES, mixed, texts
 from minilm_onnx import minilm_onnx
 from peers import ORT, ORT_WEB, npm, pypi
@@ -78,7 +78,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
                                    for n, side in at.items()}  # fmt: skip
                 results.append(row)
-                tell(line(row))
+                tell_row(cells(row))
             for side in at.values():
                 versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **ORT}}
@@ -153,7 +153,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         row_of(MANY, many, vectors)
         results[-1]["peak_mb"] = peaks
     for row in results:
-        tell(line(row))
+        tell_row(cells(row))
     return {"results": results, "wasm_mb": memory,
             "versions": {**info, **ORT_WEB, "chromium": version}}  # fmt: skip
 
@@ -164,11 +164,6 @@ def cells(row: dict[str, Any]) -> list[object]:
     speed, peak = row["per_s"], row["peak_mb"]
     return [row["what"], row["threads"], speed["rushlight"], speed[peer], row["times"][peer],
             row["times_by_processor"].get(peer, ""), peak["rushlight"], peak[peer]]  # fmt: skip
-
-
-def line(row: dict[str, Any]) -> str:
-    """A finished row as text."""
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
 def table(result: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from measure import (
     processor_ms,
     run,
     served,
-    tell,
+    tell_row,
 )
 from minilm import NAME, SENTENCES, texts
 from minilm_cpu import LENGTH, PAGE, SAMPLE, VALUES, compare, open_page
@@ -77,7 +77,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             row = {"what": what, **compared(samples, len(some)), "samples": samples,
                    "largest_difference": worst}  # fmt: skip
             results.append(row)
-            tell(line(row))
+            tell_row(cells(row))
         version = page.context.browser.version
     return {"results": results, "versions": {**info, **ORT_WEB, "chromium": version}}
 
@@ -86,11 +86,6 @@ def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     return [row["what"], *row["per_s"].values(), *row["times"].values(),
             *row["times_by_processor"].values()]  # fmt: skip
-
-
-def line(row: dict[str, Any]) -> str:
-    """A finished row as text."""
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
 def table(result: dict[str, Any]) -> str:

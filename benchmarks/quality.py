@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import HERE, markdown, run, step, tell
+from measure import HERE, markdown, run, step, tell_row
 from peers import LLAMA, npm
 from train_llama import parts, train
 
@@ -85,7 +85,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
                             row["speeds"][device] = speeds(file, ids, device)
                         row["speed"][device] = max(row["speeds"][device])
                 rows.append(row)
-                tell(" ".join(map(str, cells(row))))
+                tell_row(cells(row))
                 if kind != "f32":
                     del model
                     file.unlink()

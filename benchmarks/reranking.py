@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import HERE, markdown, opened, run, served, step, tell
+from measure import HERE, markdown, opened, run, served, step, tell_row
 from minilm import NAME, mixed
-from minilm_cpu import PAGE, SAMPLE, VALUES, cells, line, open_page
+from minilm_cpu import PAGE, SAMPLE, VALUES, cells, open_page
 from minilm_onnx import HIDDEN, minilm_onnx
 from peers import ORT, ORT_WEB, npm, pypi
 from turns import Processor, compared, measured, python_side, renderer_peak, sides
@@ -96,7 +96,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     for sample in taken:
                         del sample["scores"]
                 results.append({**row, "largest_difference": worst})
-                tell(line(results[-1]))
+                tell_row(cells(results[-1]))
                 for side in at.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **ORT}}
@@ -139,7 +139,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                     version = page.context.browser.version
     row = {"what": "100 pairs", "threads": 1, **compared(samples, len(texts)), "samples": samples,
            "largest_difference": compare(*scores.values()), "peak_mb": peaks}  # fmt: skip
-    tell(line(row))
+    tell_row(cells(row))
     return {"results": [row], "versions": {**info, **ORT_WEB, "chromium": version}}
 
 

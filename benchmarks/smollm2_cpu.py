@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from measure import HERE, markdown, opened, processor_ms, run, served, step, tell
+from measure import HERE, markdown, opened, processor_ms, run, served, step, tell_row
 from peers import LLAMA, WLLAMA, node_path, npm
 from smollm2 import NAME, NEW_TOKENS, PROMPT_TOKENS, goldens
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
@@ -150,7 +150,7 @@ def beside_llama(
                 row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
                 row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
                                    for n, side in at.items()}  # fmt: skip
-                tell(line(row))
+                tell_row(cells(row))
             found += rows
         versions = {key: value for side in at.values() for key, value in side.ask("about").items()}
     return found, kept, versions
@@ -232,7 +232,7 @@ def beside_wllama(
     facts = {"linear": about["linear"], "agreed": agreed, "peak_mb": peaks, **facts}
     rows = rows_of(samples, len(given[-1][0]), **facts)
     for row in rows:
-        tell(line(row))
+        tell_row(cells(row))
     return rows, samples, {**about, **WLLAMA}
 
 
@@ -242,11 +242,6 @@ def cells(row: dict[str, Any]) -> list[object]:
     return [*(row[fact] for fact in ("model", "what", "threads", "linear") if fact in row),
             *row["per_s"].values(), *row["times"].values(), *by.values(),
             *row["peak_mb"].values()]  # fmt: skip
-
-
-def line(row: dict[str, Any]) -> str:
-    """A finished row as text."""
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
 def table(result: dict[str, Any]) -> str:

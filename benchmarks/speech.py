@@ -5,7 +5,8 @@
 
 All decode greedily, by windows with their defaults otherwise. Texts are compared with what is read
 first: a contender that hears otherwise ends the run. In the tab the peer is whisper.cpp's build for
-WebAssembly, @transcribe/shout, with one thread.
+WebAssembly, @transcribe/shout, with one thread. Its module is compiled for threads, so the page is
+cross-origin isolated; a sample of 10 s of speech takes it about 20 s.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served, tell
+from measure import HERE, markdown, opened, run, served, tell_row
 from peers import FASTER_WHISPER, SHOUT, WHISPER_CPP, npm, pypi
 from speech_mix import voice, written
 from turns import Processor, alternate, compared, measured, python_side, sides
@@ -71,9 +72,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                         return found
 
                     what = f"{name}, {precision}"
-                    row = measured(at, sample, chosen.rounds, what, threads)
+                    row = measured(at, sample, chosen.rounds or 3, what, threads)
                     results.append(row)
-                    tell(" ".join(map(str, cells(row))))
+                    tell_row(cells(row))
                 for side in at.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **FASTER_WHISPER, **WHISPER_CPP}}
@@ -107,10 +108,11 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 check(who, name, found.pop("text"))
                 return found
 
-            taken = alternate(names, sample, chosen.rounds)
+            # The peer takes many seconds for a sample: the first recording warms both.
+            taken = alternate(names, sample, chosen.rounds or 1, 0 if results else 1)
             row = {"what": f"{name}, float", "threads": 1, **compared(taken, 1), "samples": taken}
             results.append(row)
-            tell(" ".join(map(str, cells(row))))
+            tell_row(cells(row))
         version = page.context.browser.version
     return {"results": results, "versions": {**info, **SHOUT, "chromium": version}}
 
@@ -139,6 +141,6 @@ if __name__ == "__main__":
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--precisions": {"default": ",".join(PRECISIONS), "help": "natively, of the weights"},
         "--recordings": {"default": "jfk,beckett", "help": "which are heard, at 16 kHz"},
-        "--rounds": {"type": int, "default": 3, "help": "samples of each"},
+        "--rounds": {"type": int, "help": "samples of each: 3 natively, 1 in the tab"},
     }
     run("speech", __doc__, {"native": native, "tab": tab}, table, options)

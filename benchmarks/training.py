@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from measure import markdown, run, tell
+from measure import markdown, run, tell_row
 from peers import TORCH, pypi
 from turns import measured, python_side, sides
 
@@ -48,7 +48,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     if max(said.values()) - min(said.values()) > MOST_APART:
                         raise SystemExit(f"{kind}, turn {turn}: the losses differ: {said}")
                 results.append(row)
-                tell(" ".join(map(str, cells(row))))
+                tell_row(cells(row))
                 for side in at.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": versions}

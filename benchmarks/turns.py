@@ -19,6 +19,7 @@ Sample = TypeVar("Sample")
 # A pool's threads spin for a moment after their work, which would slow the next contender.
 SETTLE_S = 0.1
 TOLD_S = 2.0  # shorter rounds are not worth a line
+QUICK = ("about", "linear")  # calls that only ask
 _BEGIN = "TracingStartedInBrowser"
 
 
@@ -69,7 +70,7 @@ class Side:
 
         The first call of a kind, which loads or compiles, is told.
         """
-        if call in self._asked:
+        if call in self._asked or call in QUICK:
             return self._answer(call, arguments)
         self._asked.add(call)
         with step(f"{self.name}: {call}"):

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import markdown, run, tell
+from measure import markdown, run, tell, tell_row
 from peers import TORCH, pypi
 from turns import measured, python_side, sides
 
@@ -85,7 +85,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     )  # fmt: skip
                     row |= {"largest_difference": worst, "format": formats["torch"]}
                     results.append(row)
-                    tell(" ".join(map(str, cells(row))))
+                    tell_row(cells(row))
                     for side in at.values():
                         versions |= side.ask("about")
     return {"results": results, "versions": versions}
