@@ -20,7 +20,7 @@ from typing import Any
 
 from matmul_web import PAGE, measure_size, onnx
 from measure import HERE, markdown, opened, run, served, step, tell_row
-from peers import JAX, ORT, ORT_WEB, npm, pypi
+from peers import JAX, ORT, ORT_WEB, WEB, npm, pypi
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
 SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "384x1000x700", "333x1021x517"]
@@ -77,7 +77,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     with TemporaryDirectory() as made:
         sizes = sizes_of(chosen, made)
         folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-                   "node_modules": npm({**JAX, **ORT_WEB}), "models": Path(made)}  # fmt: skip
+                   "node_modules": npm(WEB), "models": Path(made)}  # fmt: skip
         with served(PAGE, folders) as address:
             with opened(address) as page:
                 page.wait_for_function("window.bench")

@@ -35,7 +35,7 @@ from measure import (
     step,
     tell_row,
 )
-from peers import JAX, ORT_WEB, TFJS, npm
+from peers import JAX, ORT_WEB, TFJS, WEB, npm
 
 PEERS = {**JAX, **ORT_WEB, **TFJS}
 NAMES = ["rushlight", "jax-js", "onnxruntime-web", "tfjs"]
@@ -83,7 +83,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             (Path(made) / f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
         folders = {
             "rushlight": chosen.site / "rushlight",
-            "node_modules": npm(PEERS),
+            "node_modules": npm(WEB),
             "web": HERE / "web",
             "models": Path(made),
         }

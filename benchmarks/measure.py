@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import signal
 import subprocess
 import sys
@@ -62,13 +61,6 @@ def step(what: str) -> Iterator[None]:
     tell(f"{what} ...")
     yield
     tell(f"{what}: {time.perf_counter() - began:.1f} s")
-
-
-def spent() -> dict[str, float]:
-    """Seconds of the clock so far, and of processor time, that of ended processes included."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    processor = sum(one.ru_utime + one.ru_stime for one in used)
-    return {"seconds": time.perf_counter() - BEGAN, "processor_s": processor}
 
 
 def high_water(pid: int | str = "self") -> float:
@@ -231,10 +223,10 @@ def run(
     result = places[where](chosen)
     result["load_average"] = {"before": before, "after": os.getloadavg()[0]}
     result["machine"] = machine()
-    took = result["took"] = spent()
+    result["seconds"] = time.perf_counter() - BEGAN
     label = f"{name}_{where}" if len(places) > 1 else name
     keep(label, result, table(result) if table else None)
-    tell(f"{label}: {took['seconds']:.0f} s, {took['processor_s']:.0f} s of processor time")
+    tell(f"{label}: {result['seconds']:.0f} seconds in all")
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from measure import HERE, markdown, opened, run, served, step, tell_row
 from minilm import NAME, SENTENCES, mixed, texts
 from minilm_onnx import minilm_onnx
-from peers import ORT, ORT_WEB, npm, pypi
+from peers import ORT, ORT_WEB, WEB, npm, pypi
 from turns import Processor, alternate, compared, python_side, renderer_peak, sides
 
 TOLERANCE = 1e-4
@@ -110,7 +110,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         what: [e.ids for e in tokenizer.encode_batch(given, max_length=LENGTH)]
         for what, given in SETS.items()
     }
-    folders = {"": chosen.site, "node_modules": npm(ORT_WEB), "web": HERE / "web",
+    folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
                "minilm.onnx": minilm_onnx(folder)}  # fmt: skip
     names = ["rushlight", "onnxruntime-web"]
     results: list[dict[str, Any]] = []

@@ -30,7 +30,7 @@ from measure import (
 from minilm import NAME, SENTENCES, texts
 from minilm_cpu import LENGTH, PAGE, SAMPLE, VALUES, compare, open_page
 from minilm_onnx import minilm_onnx
-from peers import ORT_WEB, npm
+from peers import ORT_WEB, WEB, npm
 from turns import alternate, compared
 
 NAMES = ["rushlight", "onnxruntime-web"]
@@ -54,7 +54,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
     folder = Path(resolve(NAME))
     given = sets(load_tokenizer((folder / "tokenizer.json").read_bytes()))
-    folders = {"": chosen.site, "node_modules": npm(ORT_WEB), "web": HERE / "web",
+    folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
                "minilm.onnx": minilm_onnx(folder)}  # fmt: skip
     results: list[dict[str, Any]] = []
     with served(PAGE, folders) as address, opened(address, WEBGPU) as page:

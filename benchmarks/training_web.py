@@ -14,14 +14,13 @@ from statistics import median
 from typing import Any
 
 from measure import HERE, markdown, opened, run, served, step
-from peers import JAX, npm
+from peers import JAX, TFJS_WHOLE, WEB, npm
 from turns import alternate
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
 <link rel="icon" href="data:,">
 <script type="module" src="./web/training.js"></script>"""
 NAMES = ["rushlight", "jax-js", "tfjs"]
-TFJS_WHOLE = {"@tensorflow/tfjs": "4.22.0"}
 STEPS = {"rushlight": 10, "jax-js": 1, "tfjs": 1}  # of a sample
 CHECKED = 3  # steps whose losses are compared; they warm, too
 MOST_APART = 1e-3
@@ -30,7 +29,7 @@ MOST_APART = 1e-3
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step, one sample of each library a round."""
     folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "node_modules": npm({**JAX, **TFJS_WHOLE})}  # fmt: skip
+               "node_modules": npm(WEB)}  # fmt: skip
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("window.bench")
         with step(f"load {', '.join(NAMES)}"):

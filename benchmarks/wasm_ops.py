@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from measure import HERE, markdown, opened, run, served, step, tell
-from peers import JAX, TFJS_WASM, npm
+from peers import JAX, TFJS_WASM, WEB, npm
 from turns import alternate
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -29,7 +29,7 @@ OPS = ["add", "mul", "exp", "tanh", "sigmoid", "clamp", "a > b", "where", "sum",
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a call of each op and library, one sample a round."""
     folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "node_modules": npm({**JAX, **TFJS_WASM})}  # fmt: skip
+               "node_modules": npm(WEB)}  # fmt: skip
     results = {}
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("window.bench")
