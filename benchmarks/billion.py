@@ -55,7 +55,7 @@ def long_prompts(count: int) -> list[list[int]]:
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each model and number of threads."""
     found: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
-    short = [ids for ids, _ in prompts((chosen.rounds or 3) + 1)]
+    short = [ids for ids, _ in prompts((chosen.rounds or 2) + 1)]
     types, mixture = chosen.types or TYPES, 1 if chosen.mixture is None else chosen.mixture
     with TemporaryDirectory() as folder:
         for shape, kind, file in files(types, mixture, Path(folder)):
@@ -111,7 +111,7 @@ if __name__ == "__main__":
         "--types": {"help": f"file types of the llama: {TYPES}; in the tab {TYPES_IN_TAB}"},
         "--mixture": {"type": int, "help": "the mixture of experts: 1 natively, 0 in the tab"},
         "--linear": {"default": "fast", "help": "the mode of linear layers"},
-        "--rounds": {"type": int, "help": "samples of each: 3 natively, 1 in the tab"},
+        "--rounds": {"type": int, "help": "samples of each: 2 natively, 1 in the tab"},
         "--long": {"type": int, "default": 1, "help": f"samples of prompts of {LONG} tokens"},
     }
     run("billion", __doc__, {"native": native, "tab": tab}, table, options)

@@ -32,11 +32,11 @@ const contenders = {
     rl = await createRushlight();
     const model = await rl.load(folder, { device });
     const ranks = model.tasks.includes("text-ranking");
-    const pipe = ranks && (await model.pipeline("text-ranking", { function_to_apply: "none" }));
+    const pipe = ranks && (await model.pipeline("text-ranking", { functionToApply: "none" }));
     return async (texts, query) => {
       if (!pipe) return model.encode(texts);
       const scores = [];
-      for (const row of await pipe(texts, { query })) scores[row.corpus_id] = [row.score];
+      for (const row of await pipe(texts, { query })) scores[row.corpusId] = [row.score];
       return scores;
     };
   },
