@@ -1,6 +1,6 @@
 """The cache's dtypes on SmolLM2-135M: how far predictions move, and how much memory it takes.
 
-    python benchmarks/cache_types.py [--windows 16] [--tokens 4096]
+    python benchmarks/cache_types.py [--windows 8] [--tokens 4096]
 
 Windows of 512 tokens of Alice in Wonderland, the second half of each counted. The divergence is
 that from a float32 cache. The memory is that of one conversation of --tokens tokens: what the cache
@@ -82,7 +82,7 @@ if __name__ == "__main__":
         fill(sys.argv[2], int(sys.argv[4]))
     else:
         options: dict[str, dict[str, Any]] = {
-            "--windows": {"type": int, "default": 16, "help": "windows of 512 tokens"},
+            "--windows": {"type": int, "default": 8, "help": "windows of 512 tokens"},
             "--tokens": {"type": int, "default": 4096, "help": "tokens of the conversation"},
         }
         run("cache_types", __doc__, {"native": measure}, table, options)
