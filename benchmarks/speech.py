@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served, tell_row
+from measure import HERE, markdown, opened, run, served, step, tell_row
 from peers import FASTER_WHISPER, SHOUT, WEB, WHISPER_CPP, npm, pypi
 from speech_mix import voice, written
 from turns import Processor, alternate, compared, measured, python_side, sides
@@ -97,7 +97,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     with served(PAGE, folders, isolated=True) as address, opened(address) as page:
         page.wait_for_function("window.bench")
-        info = page.evaluate("(names) => bench.open(names)", names)
+        with step(f"load {', '.join(names)}"):
+            info = page.evaluate("(names) => bench.open(names)", names)
         spent = Processor(page).evaluate
         for name in chosen.recordings.split(","):
             packed = base64.b64encode(voice(name).tobytes()).decode()
