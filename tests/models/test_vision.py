@@ -85,6 +85,9 @@ def test_logits_and_features_agree(name: str) -> None:
             logits, masks = m.seen(rl.tensor(pixels))
         close(logits.numpy(), golden["out"].numpy())
         close(masks.numpy(), golden["masks"].numpy())
+        if "boxes" in golden:
+            with rl.no_grad():
+                close(m.detect(rl.tensor(pixels))[1].numpy(), golden["boxes"].numpy())
         return
     if "texts" in golden:
         ids = rl.tensor(table.ids_of())

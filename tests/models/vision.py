@@ -527,6 +527,11 @@ ROWS: dict[str, Row] = {
     "detr-learned": ("transformers", "DetrForObjectDetection", _DETR | {
         "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
         "auxiliary_loss": True}, (45, 64)),
+    "detr-masks": ("transformers", "DetrForSegmentation", _DETR | {
+        "num_labels": 4, "d_model": 32, "encoder_attention_heads": 8, "num_queries": 18,
+        "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1],
+            "out_features": ["stage1", "stage2", "stage3", "stage4"]}}, (45, 40)),
     "owlvit": ("transformers", "OwlViTForObjectDetection", {
         "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
     "owlvit-odd": ("transformers", "OwlViTForObjectDetection", {

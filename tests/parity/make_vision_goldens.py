@@ -286,7 +286,8 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
             return {"out": found.class_queries_logits, "masks": found.masks_queries_logits,
                     **_segments(found, type(model).__name__.rpartition("For")[0])}  # fmt: skip
         if "pred_boxes" in found:
-            return {"out": found.logits, "boxes": found.pred_boxes}
+            made = {"out": found.logits, "boxes": found.pred_boxes}
+            return made | ({"masks": found.pred_masks} if "pred_masks" in found else {})
         out = found.logits if "logits" in found else found.last_hidden_state
         if type(model).__name__ == "SiglipVisionModel":
             return {"out": pooled}
