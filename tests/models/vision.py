@@ -291,6 +291,8 @@ ROWS: dict[str, Row] = {
     "convnext-plain": ("transformers", "ConvNextModel", _CONVNEXT | {
         "layer_scale_init_value": 0.0, "hidden_act": "relu", "patch_size": 3, "num_channels": 2,
         "layer_norm_eps": 1e-3}, (33, 40)),
+    "convnext-backbone": ("transformers", "ConvNextBackbone", _CONVNEXT | {
+        "out_features": ["stage1", "stage3"]}, (45, 38)),
     "convnextv2": ("transformers", "ConvNextV2ForImageClassification", _CONVNEXT | _LABELS,
                    (45, 38)),
     "convnext-timm": ("timm", "convnext_atto", {
