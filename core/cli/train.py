@@ -147,7 +147,8 @@ def _batches(given: dict[str, Any], config: Path) -> tuple[Any, Any]:
     loader = {key: section.pop(key) for key in _LOADER if key in section}
     changes, mixes = _transforms(_typed(section, "transforms", list, []))
     section.pop("transforms", None)
-    found, held = _dataset("data", section, config, changes), None
+    found = _dataset("data", section, config, changes)
+    held: Any = None
     steady = [one for one in changes if isinstance(one, rl.datasets.transforms.Normalize)]
     if "validation" in given:
         other = _section(given, "validation")

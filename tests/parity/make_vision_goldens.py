@@ -339,9 +339,8 @@ def main(rows: list[str]) -> None:
             told = base64.b85encode(zlib.compress(told.encode(), 9)).decode()
         metadata = {"config": json.dumps(config), "names": told}
         save_file(tensors, place, metadata=metadata)
-        print(
-            row, place.stat().st_size, "bytes", float(made.get("out", made.get("features")).std())
-        )
+        seen = made["out" if "out" in made else "features"]
+        print(row, place.stat().st_size, "bytes", float(seen.std()))
 
 
 if __name__ == "__main__":
