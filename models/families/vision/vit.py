@@ -29,9 +29,10 @@ _ACTS = {"quick_gelu": re.compile("_quickgelu_"), "gelu_tanh": re.compile(
     r"^vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_(?:gap_)?"
     r"|large_patch16_siglip_(?:gap_)?512)")}  # fmt: skip
 _KNOWN = re.compile(
-    r"(?:cls_token|class_token|reg_token|pos_embed|conv_proj\..+|patch_embed\.proj\.\w+|encoder\..+"
-    r"|attn_pool\.(?:latent|(?:q|kv|proj|norm|mlp\.fc[12])\.\w+)|(?:norm_pre|norm|fc_norm|head)\.\w+"
-    r"|heads\.head\.\w+|blocks\.\d+\.(?:norm[12]|attn\.(?:qkv|proj)|mlp\.fc[12]|ls[12])\.\w+)"
+    r"(?:cls_token|class_token|reg_token|pos_embed|(?:conv_proj|patch_embed\.proj)\.\w+|encoder\..+"
+    r"|attn_pool\.(?:latent|(?:q|kv|proj|norm|mlp\.fc[12])\.\w+)"
+    r"|(?:norm_pre|norm|fc_norm|head|heads\.head)\.\w+"
+    r"|blocks\.\d+\.(?:norm[12]|attn\.(?:qkv|proj)|mlp\.fc[12]|ls[12])\.\w+)"
 )
 
 
