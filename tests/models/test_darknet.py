@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.hub.fetch import FetchError
 from rushlight.core.io.weights.safetensors import load_safetensors, save_safetensors
 from rushlight.site.builder.serve import Handler, Server
 
@@ -100,7 +101,7 @@ def test_an_address_stands_for_both_files(tmp_path: Path) -> None:
     try:
         base = f"http://127.0.0.1:{server.server_port}"
         found = [rl.models.load(f"{base}/tiny.{kind}") for kind in ("cfg", "weights?1")]
-        with pytest.raises(rl.errors.FetchError, match="other.cfg"):
+        with pytest.raises(FetchError, match="other.cfg"):
             rl.models.load(f"{base}/other.cfg")
     finally:
         server.shutdown()
