@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -11,8 +12,10 @@ from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from rushlight.core.ops.autocast import narrowed, recurrent_dtype
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.matmul import linear
+from rushlight.core.tensor.grad_mode import without_autocast
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -61,9 +64,11 @@ class RNNCellBase(_Uniform):
             )
         if state is None:
             state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * count
-        gates = linear(input, self.weight_ih, self.bias_ih)
-        hidden = linear(state[0], self.weight_hh, self.bias_hh)
-        return step(gates, hidden, state)
+        dtype = recurrent_dtype("cell", input)
+        given = ((input, *state), (self.weight_ih, self.bias_ih), (self.weight_hh, self.bias_hh))
+        (input, *state), into, onward = narrowed(given, dtype)
+        with contextlib.nullcontext() if dtype is None else without_autocast():
+            return step(linear(input, *into), linear(state[0], *onward), tuple(state))
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
@@ -209,8 +214,14 @@ class RNNBase(_Uniform):
                 )
             x = input if batched else input.unsqueeze(1)
             x = x.transpose(0, 1) if self.batch_first and batched else x
-        out, last = run_layers(KINDS[self.mode], x, self._weights(), self._initial(x, hx, batched),
-                               seen, self.bidirectional, self.dropout * self.training)  # fmt: skip
+        given: Any = x, self._initial(x, hx, batched), [tuple(w) for w in self._weights()]
+        dtype = recurrent_dtype("apart" if packed or self.proj_size else self.mode, x)
+        with contextlib.nullcontext() if dtype is None else without_autocast():
+            x, first, weights = narrowed(given, dtype)
+            out, last = run_layers(
+                KINDS[self.mode], x, [Weights(*w) for w in weights], first, seen,
+                self.bidirectional, self.dropout * self.training,
+            )  # fmt: skip
         states = [stack(list(parts)) for parts in zip(*last, strict=True)]
         if packed:
             assert lengths is not None
