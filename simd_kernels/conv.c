@@ -71,22 +71,20 @@ static int step_is(const tail *t, int s, map_fn fn, int whole, int32_t *found) {
 static void begin(tail *t) {
     int32_t n = 3, used = 0;
     t->added = -1;
-    for (int k = 0; k < 5; k++) t->by[k] = -1;
     if (!step_is(t, 0, f_sub, 0, &t->by[0]) || !step_is(t, 1, f_mul, 0, &t->by[1]) ||
         !step_is(t, 2, f_add, 0, &t->by[2]))
-        return;
+        n = 0, t->by[0] = t->by[1] = t->by[2] = -1;
     int32_t more = -1;
     if (step_is(t, n, f_add, 1, &more)) t->added = more, n++;
     if (n < t->steps && t->chain[n].fn == f_relu && t->chain[n].from[0] == ~n)
         t->bounds = RELU, n++;
-    else if (t->added < 0 && step_is(t, n, f_maximum, 0, &t->by[3]) &&
-             step_is(t, n + 1, f_minimum, 0, &t->by[4]))
+    else if (step_is(t, n, f_maximum, 0, &t->by[3]) && step_is(t, n + 1, f_minimum, 0, &t->by[4]))
         t->bounds = CLAMP, n += 2;
     for (int s = n; s < t->steps; s++)
         for (int k = 0; k < 2; k++) {
             int32_t from = t->chain[s].from[k];
             if (from < 0 && ~from < n) {
-                t->added = -1;
+                t->added = -1, t->bounds = NO_BOUNDS;
                 return;
             }
             if (from >= 0) used |= 1 << from;
@@ -167,6 +165,10 @@ static int convolve(const rl_call *c, tail *t) {
     }
     if (is_plain(&m, x, size)) p.image = NULL;
 #if RL_ROOM
+    if (n && p.image && k && lanes_pay(&p)) {
+        code = conv_lanes(&p, m.taps[m.count]);
+        if (code != RL_REFUSED) return code;
+    }
     if (n && tiles_pay(&m, c, rows)) return conv_tiles(&p, m.taps + m.count);
 #endif
     return run_conv(&p);

@@ -140,10 +140,16 @@ typedef struct {
     const float *packed; // the first operand's panels, round by round, or NULL
 } gemm_job;
 
-// Scratch floats: packed rows, a panel of columns, rows to transpose, a micro-tile, a tile's sums.
+// Scratch floats: packed rows, a panel of columns, rows to transpose, two micro-tiles, numbers of
+// rows, a tile's sums.
 #define SCRATCH_A (PADDED(ROWS) * (STRIP / ROWS + 1) * DEPTH)
 #define SCRATCH_B (PANEL * DEPTH)
-#define SCRATCH_MORE (4 * DEPTH + ROWS * PANEL)
+#define SCRATCH_MORE (4 * DEPTH + 2 * ROWS * PANEL + SCRATCH_NUMBERS)
+#if RL_ROOM
+#define SCRATCH_NUMBERS (NUMBERS * (STRIP + ROWS)) // of the rows of a tile, for a tail
+#else
+#define SCRATCH_NUMBERS 0
+#endif
 // Floats of a tile of results, which stays in the cache; the most of an operand that is packed.
 #define TILE_FLOATS 49152
 #define MOST_PACKED (3 << 20)
@@ -190,6 +196,49 @@ static void gemm_pack_item(void *ctx, int64_t item, int thread) {
 
 #endif
 
+// Rows of at most PANEL floats that do not fill their vectors.
+static void copy_part(float *to, const float *from, int64_t n) {
+    for (; n >= VF; n -= VF, to += VF, from += VF) vstore(to, vload(from));
+    if (n) vstore_part(to, vload(from), n);
+}
+
+// small (rows, PANEL) += c (rows, n), c_row apart.
+static void add_part(float *small, const float *c, int64_t c_row, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++, small += PANEL, c += c_row) {
+        int64_t i = 0;
+        for (; i + VF <= n; i += VF) vstore(small + i, vload(small + i) + vload(c + i));
+        if (i < n) vstore(small + i, vload(small + i) + vload_part(c + i, n - i));
+    }
+}
+
+#if RL_ROOM
+// The beginning of a tail over a micro-tile, while it is near: rows i and columns j on, in c. Where
+// `beside` is given, c has whole vectors and the added tensor is brought there.
+static void begin_tile(const product *p, int64_t i, int64_t j, int64_t rows, int64_t cols,
+                       float *c, int64_t c_row, float *beside, const float *numbers,
+                       int64_t room) {
+    const tail *t = p->tail;
+    const float *more = NULL;
+    int64_t step = 0, n = beside ? (cols + VF - 1) & ~(int64_t)(VF - 1) : cols;
+    if (t && t->added >= 0) {
+        const matrix *from = &t->of[t->added];
+        more = (const float *)(const void *)element(from, i, j) + p->moved[t->added];
+        step = from->row;
+        if (beside) {
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t e = 0; e < cols; e += VF) {
+                    const float *at = more + r * step + e;
+                    vstore(beside + r * PANEL + e, cols - e < VF ? vload_part(at, cols - e)
+                                                                 : vload(at));
+                }
+            more = beside, step = PANEL;
+        }
+    }
+    begin_rows(t ? t->bounds : NO_BOUNDS, rows, c, c, c_row, more, step, numbers, room, n);
+}
+
+#endif
+
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
     float *own = rl_scratch(thread, 0), *pb = own + SCRATCH_A;
@@ -201,8 +250,15 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
     panel_rows(p.m, s0, &i0);
     m += last - i0;
     int64_t n = rl_min(job->cols, p.n - j0), round = round_of(p.k);
-    float *c = job->whole ? (float *)(void *)element(&p.c, i0, j0) : small + ROWS * PANEL;
+    float *beside = small + ROWS * PANEL, *numbers = beside + ROWS * PANEL;
+    float *c = job->whole ? (float *)(void *)element(&p.c, i0, j0) : numbers + SCRATCH_NUMBERS;
     int64_t c_row = job->whole ? p.c.row : tile_row(job);
+    int begun = RL_ROOM && job->whole && (p.tail ? p.tail->begun : p.bias.data && !p.bias.col);
+    int done = job->whole && (p.tail ? RL_ROOM && begun && p.tail->begun == p.tail->steps
+                                     : begun || !p.bias.data);
+#if RL_ROOM
+    if (begun) tail_numbers(&p, i0, m, numbers, m);
+#endif
     for (int64_t k0 = 0; k0 < p.k; k0 += round) {
         int64_t depth = rl_min(round, p.k - k0), i = i0;
         const float *pa = own;
@@ -224,24 +280,30 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                 b = (const float *)(const void *)from;
                 b_row = p.b.row;
             } else pack(pb, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
-            int part = job->whole && cols < vectors * VF;
+            int part = job->whole && cols < vectors * VF, last = begun && k0 + depth == p.k;
             const float *a = pa;
             float *out = c + j;
-            for (int64_t s = s0, rows; s < s1; s++, out += rows * c_row) {
+            for (int64_t s = s0, rows, r0 = 0; s < s1; s++, out += rows * c_row, r0 += rows) {
                 rows = panel_rows(p.m, s, &i);
                 MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
                                                      part ? PANEL : c_row, !part && (k0 || p.add));
-                for (int64_t r = 0; part && r < rows; r++)
-                    for (int64_t t = 0; t < cols; t++) {
-                        float sum = small[r * PANEL + t];
-                        out[r * c_row + t] = k0 || p.add ? out[r * c_row + t] + sum : sum;
-                    }
                 a += PADDED(rows) * depth;
+                if (part && (k0 || p.add)) add_part(small, out, c_row, rows, cols);
+#if RL_ROOM
+                if (last) begin_tile(&p, i0 + r0, j0 + j, rows, cols, part ? small : out,
+                                     part ? PANEL : c_row, part ? beside : NULL, numbers + r0, m);
+#endif
+                for (int64_t r = 0; part && r < rows; r++)
+                    copy_part(out + r * c_row, small + r * PANEL, cols);
             }
         }
     }
-    if (!job->whole || p.bias.data || (RL_ROOM && p.tail))
-        for (int64_t i = 0; i < m; i++) finish(&p, i0 + i, j0, c + i * c_row, n);
+    for (int64_t i = 0; i < m && !done; i++)
+#if RL_ROOM
+        if (p.tail) finish_tail(&p, i0 + i, j0, c + i * c_row, n, begun);
+        else
+#endif
+            finish(&p, i0 + i, j0, c + i * c_row, n);
 }
 
 // Any product with k > 0.

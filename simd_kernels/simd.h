@@ -69,12 +69,19 @@ RL_INLINE vf vselect(vi mask, vf yes, vf no) {
 
 // The first n elements, then zeros. Reads nothing past them.
 RL_INLINE vf vload_part(const float *p, int64_t n) {
+#if defined(__AVX512F__)
+    return __builtin_ia32_loadups512_mask(p, (vf){}, (uint16_t)((1u << n) - 1));
+#endif
     float out[VF] = {0};
     for (int64_t i = 0; i < n; i++) out[i] = fload(p + i);
     return vload(out);
 }
 
 RL_INLINE void vstore_part(float *p, vf x, int64_t n) {
+#if defined(__AVX512F__)
+    __builtin_ia32_storeups512_mask(p, x, (uint16_t)((1u << n) - 1));
+    return;
+#endif
     for (int64_t i = 0; i < n; i++) fstore(p + i, x[i]);
 }
 

@@ -53,6 +53,7 @@ RARE_END
 #include "strips.c"
 #if RL_ROOM
 #include "winograd.c"
+#include "depthwise.c"
 #endif
 RARE_BEGIN
 #include "conv.c"
