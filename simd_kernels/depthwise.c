@@ -140,17 +140,21 @@ static void lane_item(void *ctx, int64_t item, int thread) {
     int64_t count = rl_min(VF, job->channels - c), y = part * job->lines;
     int64_t lines = rl_min(job->lines, job->p->n / m->wide - y), taps = m->count;
     product p = nth(job->p, number);
-    const float *planes[VF];
+    const float *planes[VF], *weights[VF];
     float *to[VF], *by = rl_scratch(thread, 0), *numbers = by + taps * VF;
     float *made = numbers + NUMBERS * VF, *seen = made + (job->lines * m->wide + VF) * VF;
     for (int64_t l = 0; l < VF; l++) { // after the last channel, the last one again
         int64_t k = rl_min(l, count - 1);
         planes[l] = (const float *)(const void *)image_of(m, number + k);
         to[l] = (float *)(void *)(p.c.data + k * job->p->step[0][1] * 4) + y * m->wide;
-        const uint8_t *w = p.a.data + k * job->p->step[1][1] * RL_SIZE[p.a.dtype];
-        for (int64_t t = 0; t < taps; t++)
-            LOAD_F[p.a.dtype](by + t * VF + l, w + t * RL_SIZE[p.a.dtype], 1, 1);
+        weights[l] = (const float *)(const void *)(p.a.data + k * taps * RL_SIZE[p.a.dtype]);
     }
+    if (p.a.dtype != RL_F32)
+        for (int64_t l = 0; l < VF; l++) {
+            LOAD_F[p.a.dtype](seen + l * taps, weights[l], 1, taps);
+            weights[l] = seen + l * taps;
+        }
+    load_lanes(by, weights, taps, taps, taps);
     see_lanes(job, planes, y, lines, seen);
     for (int64_t line = 0; line < lines; line++) {
         float *out = made + line * m->wide * VF;
@@ -197,7 +201,7 @@ static int conv_lanes(const product *p, int64_t *at) {
     job.high = most[0] - job.least[0] + 1;
     job.pitch = (m->wide - 1) * m->step[1] + most[1] - job.least[1] + 1;
     int64_t line = VF * 4 * (job.pitch * m->step[0] + m->wide);
-    int64_t more = VF * 4 * (rl_times(job.pitch, job.high) + VF + m->count + NUMBERS);
+    int64_t more = VF * 4 * (rl_times(job.pitch, job.high) + VF + 2 * m->count + NUMBERS);
     if (line > LANE_MOST || more > LANE_MOST) return RL_REFUSED;
     job.lines = rl_max(1, rl_min(rows, (LANE_BYTES - more) / line));
     job.parts = (rows + job.lines - 1) / job.lines;

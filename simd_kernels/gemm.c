@@ -72,6 +72,43 @@ EACH_ROWS(MICRO)
 static const micro_kernel MICRO_KERNELS[ROWS][2] = {EACH_ROWS(MICRO)};
 #undef MICRO
 
+#if RL_ROOM
+// The same for at most EDGE columns, by vectors of rows: `a` has VF floats of each term. The result
+// has rows of PANEL.
+#define EDGE 4
+RL_INLINE void edge(const int cols, int rows, int64_t depth, const float *a, const float *b,
+                    int64_t b_row, float *c) {
+    for (int r = 0; r < rows; r += VF) {
+        const float *from = a + r, *by = b;
+        vf sum[EDGE];
+#pragma GCC unroll 4
+        for (int t = 0; t < cols; t++) sum[t] = (vf){};
+        for (int64_t i = 0; i < depth; i++, from += PADDED(rows), by += b_row) {
+            vf x = vload(from);
+#pragma GCC unroll 4
+            for (int t = 0; t < cols; t++) sum[t] = vfma(x, vsplat(by[t]), sum[t]);
+        }
+        for (int t = 0; t < cols; t++)
+            for (int k = 0; k < VF && r + k < rows; k++) c[(r + k) * PANEL + t] = sum[t][k];
+    }
+}
+
+static RL_APART void edges(int64_t cols, int rows, int64_t depth, const float *a, const float *b,
+                           int64_t b_row, float *c) {
+    if (cols == 1) edge(1, rows, depth, a, b, b_row, c);
+    else if (cols == 2) edge(2, rows, depth, a, b, b_row, c);
+    else if (cols == 3) edge(3, rows, depth, a, b, b_row, c);
+    else edge(4, rows, depth, a, b, b_row, c);
+}
+
+// How many of the n columns that are left one pass takes.
+static int64_t panel_cols(int64_t n) {
+    return n < PANEL && n > VF && n <= VF + EDGE ? VF : rl_min(PANEL, n);
+}
+#else
+#define panel_cols(n) rl_min(PANEL, n)
+#endif
+
 // to[i * row + r] = from[r][i]: four rows become four columns.
 static void turn_four(float *to, int64_t row, const float *const from[4], int64_t n) {
     int64_t i = 0;
@@ -270,8 +307,9 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                 pack(own + (panel_floats(p.m, s) - panel_floats(p.m, s0)) * depth, PADDED(rows),
                      rows, element(&p.a, i, k0), p.a.dtype, p.a.row, p.a.col, depth, turned);
             }
-        for (int64_t j = 0; j < n; j += PANEL) {
-            int64_t cols = rl_min(PANEL, n - j), vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
+        for (int64_t j = 0, cols; j < n; j += cols) {
+            cols = panel_cols(n - j);
+            int64_t vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
             const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + j);
             const float *b = pb;
             if (p.image)
@@ -280,18 +318,24 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                 b = (const float *)(const void *)from;
                 b_row = p.b.row;
             } else pack(pb, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
-            int part = job->whole && cols < vectors * VF, last = begun && k0 + depth == p.k;
+            int part = job->whole && cols < vectors * VF;
             const float *a = pa;
             float *out = c + j;
             for (int64_t s = s0, rows, r0 = 0; s < s1; s++, out += rows * c_row, r0 += rows) {
                 rows = panel_rows(p.m, s, &i);
-                MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
-                                                     part ? PANEL : c_row, !part && (k0 || p.add));
+#if RL_ROOM
+                if (part && cols <= EDGE && cols < VF) edges(cols, (int)rows, depth, a, b, b_row, small);
+                else
+#endif
+                    MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
+                                                         part ? PANEL : c_row,
+                                                         !part && (k0 || p.add));
                 a += PADDED(rows) * depth;
                 if (part && (k0 || p.add)) add_part(small, out, c_row, rows, cols);
 #if RL_ROOM
-                if (last) begin_tile(&p, i0 + r0, j0 + j, rows, cols, part ? small : out,
-                                     part ? PANEL : c_row, part ? beside : NULL, numbers + r0, m);
+                if (begun && k0 + depth == p.k)
+                    begin_tile(&p, i0 + r0, j0 + j, rows, cols, part ? small : out,
+                               part ? PANEL : c_row, part ? beside : NULL, numbers + r0, m);
 #endif
                 for (int64_t r = 0; part && r < rows; r++)
                     copy_part(out + r * c_row, small + r * PANEL, cols);
@@ -334,7 +378,7 @@ static RL_ONCE int gemm(const product *p) {
     if (!reserve(floats * 4)) return RL_MEMORY;
 #if RL_ROOM
     if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
-        float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k) * 4);
+        float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k + VF) * 4);
         if (!more) return RL_MEMORY;
         job.packed = more + floats;
         share_out(work / (double)p->n * 100, job.panels, gemm_pack_item, &job);
