@@ -93,16 +93,16 @@ static void begin(tail *t) {
     while (t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
 }
 
-// Reads the tail of a convolution: the operands after the bias, and three attributes a step, which
+// Reads the tail of a convolution: the operands from number `first` on, and three attributes a step, which
 // are a kernel's number and what it is applied to: the number of an operand, or ~value.
-static int read_tail(tail *t, const rl_call *c, int64_t rows) {
+static int read_tail(tail *t, const rl_call *c, int first, int64_t rows) {
     const rl_operand *out = &c->op[0];
-    *t = (tail){.operands = c->n > 4 ? c->n - 4 : 0, .steps = (c->n_attrs - 7) / 3};
+    *t = (tail){.operands = rl_max(c->n - first, 0), .steps = (c->n_attrs - 7) / 3};
     if ((c->n_attrs - 7) % 3 || t->operands > TAIL_OPERANDS || t->steps > TAIL_STEPS ||
         !t->steps || out->dtype != RL_F32 || (uintptr_t)out->data & 3 || !packed(out, 2))
         return 0;
     for (int k = 0; k < t->operands; k++) {
-        const rl_operand *x = &c->op[4 + k];
+        const rl_operand *x = &c->op[first + k];
         const rl_operand *both[2] = {out, x};
         if (x->ndim != 4 || !IS_FLOAT(x->dtype) || !same_shapes(both, 2) ||
             (x->shape[2] > 1 && x->shape[3] > 1 && x->strides[2] != x->strides[3] * x->shape[3]))
@@ -129,7 +129,7 @@ static int read_tail(tail *t, const rl_call *c, int64_t rows) {
 #endif
 
 // out (n, o, oh, ow) = x (n, c, h, w) under weight (o, c / groups, kh, kw), plus bias (o).
-static int convolve(const rl_call *c, tail *t) {
+static int convolve(const rl_call *c, tail *t, const rl_operand *kept) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     image m;
     if (c->n < 3 || out->ndim != 4) return RL_REFUSED;
@@ -154,7 +154,7 @@ static int convolve(const rl_call *c, tail *t) {
                           {0, rows * k},
                           {x->strides[0], m.channels * x->strides[1]}}};
 #if RL_ROOM
-    if (t && !read_tail(t, c, rows)) return RL_REFUSED;
+    if (t && !read_tail(t, c, kept ? 5 : 4, rows)) return RL_REFUSED;
 #endif
     p.tail = t;
     if (c->n > 3 && bias->data) {
@@ -169,20 +169,65 @@ static int convolve(const rl_call *c, tail *t) {
         code = conv_lanes(&p, m.taps[m.count]);
         if (code != RL_REFUSED) return code;
     }
-    if (n && tiles_pay(&m, c, rows)) return conv_tiles(&p, m.taps + m.count);
+    float form = kept ? ((const float *)(const void *)kept->data)[0] : 0;
+    int tiles = tiles_pay(c->attrs, w, out->shape[2], m.wide) && out->dtype == RL_F32 &&
+                !((uintptr_t)out->data & 3);
+    if (kept && m.groups > 1) return RL_REFUSED;
+    if (form && form == (tiles ? KEPT_TILES : KEPT_PANELS)) {
+        if (rl_numel(kept) < (tiles ? kept_tiles(rows, m.channels) : kept_panels(rows, k)))
+            return RL_REFUSED;
+        p.kept = (const float *)(const void *)kept->data;
+    }
+    if (n && tiles) return conv_tiles(&p, m.taps + m.count);
 #endif
     return run_conv(&p);
 }
 
 static int k_conv2d(const rl_call *c) {
-    return c->n > 4 || c->n_attrs != 7 ? RL_REFUSED : convolve(c, NULL);
+    return c->n > 4 || c->n_attrs != 7 ? RL_REFUSED : convolve(c, NULL, NULL);
 }
 
 #if RL_ROOM
 // The same, through the steps of a tail.
 static int k_conv2d_tail(const rl_call *c) {
     tail t;
-    return c->n < 4 ? RL_REFUSED : convolve(c, &t);
+    return c->n < 4 ? RL_REFUSED : convolve(c, &t, NULL);
+}
+
+static int is_kept(const rl_operand *x) {
+    return x->ndim == 1 && x->dtype == RL_F32 && packed(x, 0) && x->shape[0] >= KEPT_HEAD &&
+           !((uintptr_t)x->data & 3);
+}
+
+// The same, with or without a tail, and with the weight as conv2d_keep made it after the bias.
+static int k_conv2d_kept(const rl_call *c) {
+    tail t;
+    if (c->n < 5 || !is_kept(&c->op[4])) return RL_REFUSED;
+    return convolve(c, c->n_attrs > 7 ? &t : NULL, &c->op[4]);
+}
+
+// out: the form of weight (o, c / groups, kh, kw), f32, in which it is multiplied; or, i64 (1), how
+// many floats that takes, 0 where none is kept. attrs: as above; height and width of results.
+static int k_conv2d_keep(const rl_call *c) {
+    const rl_operand *out = &c->op[0], *w = &c->op[1];
+    image m;
+    if (c->n != 2 || c->n_attrs != 9 || out->ndim != 1 || w->dtype != RL_F32 || w->ndim != 4)
+        return RL_REFUSED;
+    int code = windows(&m, c, w, w, 1, 0); // w stands for the image, of which nothing is read
+    if (code) return code;
+    product p = {.m = w->shape[0], .n = 1, .k = m.channels * m.count, .batch = 1};
+    p.a = (matrix){w->data, RL_F32, p.k, 1};
+    int tiles = tiles_pay(c->attrs, w, c->attrs[7], c->attrs[8]);
+    int64_t floats = tiles ? kept_tiles(p.m, m.channels) : kept_panels(p.m, p.k);
+    if (out->dtype == RL_I64 && out->shape[0] == 1) {
+        if (m.groups > 1 || p.m <= FEW || !p.k) floats = 0;
+        rl_copy(out->data, &floats, 8);
+        return RL_OK;
+    }
+    if (!is_kept(out) || out->shape[0] < floats || m.groups > 1 || p.m <= FEW || !p.k)
+        return RL_REFUSED;
+    float *to = (float *)(void *)out->data;
+    return tiles ? keep_tiles(&p, &m, to) : keep_panels(&p, to);
 }
 #endif
 

@@ -350,6 +350,26 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
             finish(&p, i0 + i, j0, c + i * c_row, n);
 }
 
+#if RL_ROOM
+// Operands that are kept between calls have a head: which form it is, and whether an element is not
+// finite, or close to it.
+enum { KEPT_PANELS = 1, KEPT_TILES };
+#define KEPT_HEAD 16
+
+static int64_t kept_panels(int64_t m, int64_t k) {
+    return KEPT_HEAD + panel_floats(m, (m + ROWS - 1) / ROWS) * k + VF;
+}
+
+// The first operand in panels.
+static int keep_panels(const product *p, float *to) {
+    gemm_job job = {.p = p, .panels = (p->m + ROWS - 1) / ROWS, .packed = to + KEPT_HEAD};
+    if (!reserve(4 * DEPTH * 4)) return RL_MEMORY;
+    to[0] = KEPT_PANELS;
+    share_out(100.0 * (double)p->m * (double)p->k, job.panels, gemm_pack_item, &job);
+    return RL_OK;
+}
+#endif
+
 // Any product with k > 0.
 static RL_ONCE int gemm(const product *p) {
     gemm_job job = {.p = p, .panels = (p->m + ROWS - 1) / ROWS};
@@ -377,7 +397,8 @@ static RL_ONCE int gemm(const product *p) {
     double work = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
     if (!reserve(floats * 4)) return RL_MEMORY;
 #if RL_ROOM
-    if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
+    if (p->kept) job.packed = p->kept + KEPT_HEAD;
+    else if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
         float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k + VF) * 4);
         if (!more) return RL_MEMORY;
         job.packed = more + floats;

@@ -22,6 +22,7 @@ typedef struct {
     int add;                   // whether to add to c, which is then f32 with contiguous rows
     int64_t wide, line;        // if not 0, a row of c is lines of `wide` elements, `line` apart
     const struct tail *tail;   // what is done to c's elements before they are stored, or NULL
+    const float *kept;         // a in panels, with a head, from an earlier call; or NULL
     int64_t moved[TAIL_OPERANDS]; // of the tail's operands, in elements, for this product
 } product;
 

@@ -12,6 +12,7 @@ import numpy as np
 from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import lowering, simd
 from rushlight.core.backends.cpu.fusing import fuse
+from rushlight.core.backends.cpu.kept import Kept, keep
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.protocol import Operand
@@ -53,6 +54,7 @@ class CpuExecutable:
         self.calls: list[Callable[[], None]] = []
         self.call_steps: list[list[Step]] = []  # the steps of each call, for profiles
         self.messages = 0
+        self.kept: dict[Kept, None] = {}
         self._bind(steps)
 
     def bind(self, slot: Slot, argument: Operand) -> None:
@@ -79,6 +81,8 @@ class CpuExecutable:
 
     def run(self) -> None:
         """Run all calls once."""
+        for kept in self.kept:
+            kept.renew()
         if profiling.watching:
             profiling.watching[-1](self.calls, self.call_steps)
             return
@@ -136,6 +140,9 @@ class CpuExecutable:
             with linear_mode(step.activation_precision) if other else nullcontext():
                 record = lowering.record(step.name, step.inputs, step.out, step.attrs)
             if record is not None:
+                record, kept = keep(step, record)
+                if kept is not None:
+                    self.kept[kept] = None
                 records.append(record)
                 sent.append(step)
                 continue
