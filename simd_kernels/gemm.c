@@ -19,6 +19,7 @@
 #define PANEL (2 * VF)
 // Terms of a sum between two updates of the result; rows of a strip of the first operand.
 #define DEPTH 256
+#define FEW_TERMS 32 // with no more of them the result's memory is what takes time
 #define STRIP (ROWS * 24)
 
 // Panels of the first operand are padded to four rows, which are transposed at a time.
@@ -331,6 +332,10 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                                                          part ? PANEL : c_row,
                                                          !part && (k0 || p.add));
                 a += PADDED(rows) * depth;
+                for (int64_t r = 0; RL_ROOM && job->whole && p.k <= FEW_TERMS && r < rows; r++) {
+                    const float *next = out + r * c_row + PANEL; // is written soon
+                    __builtin_prefetch(next, 1), __builtin_prefetch(next + PANEL - 1, 1);
+                }
                 if (part && (k0 || p.add)) add_part(small, out, c_row, rows, cols);
 #if RL_ROOM
                 if (begun && k0 + depth == p.k)

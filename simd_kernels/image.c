@@ -81,6 +81,22 @@ static int image_whole(const image *m, const uint8_t *channel, int64_t tap, int6
     return 1;
 }
 
+#if RL_ROOM
+// The same for windows two elements apart, a vector of which lies in one row: 0 where they do not.
+static int image_second(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                        float *to) {
+    int64_t row = y * m->step[0] + m->taps[tap][0], from = 2 * x + m->taps[tap][1];
+    if (x + VF > m->wide || from < 0 || from + 2 * VF > m->width) return 0;
+    if (row < 0 || row >= m->height) {
+        vstore(to, (vf){});
+        return 1;
+    }
+    channel += (row * m->h + from) * 4;
+    vstore(to, EVEN(vload(channel), vload(channel + VF * 4)));
+    return 1;
+}
+#endif
+
 // The first channel of product `index` of the batch: image by image, group by group.
 static const uint8_t *image_of(const image *m, int64_t index) {
     int64_t at = index / m->groups * m->n + index % m->groups * m->channels * m->c;
@@ -96,6 +112,10 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
     int64_t tap = at % m->count, first = m->turned ? k0 : j0;
     int64_t y = first / m->wide, x = first % m->wide;
     int run = m->step[0] * m->step[1] * m->w == 1 && m->dtype == RL_F32 && n == PANEL;
+#if RL_ROOM
+    int second = m->step[1] == 2 && m->w == 1 && m->dtype == RL_F32 && n % VF == 0 && !m->turned;
+    int64_t y2 = (first + VF) / m->wide, x2 = (first + VF) % m->wide;
+#endif
     for (int64_t t = 0; t < count; t++) {
         const uint8_t *from = base + channel * m->c * RL_SIZE[m->dtype];
         if (m->turned) {
@@ -103,6 +123,13 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
             if (t % 4 == 0) rl_zero(rows, 4 * DEPTH * 4);
             image_line(m, from, tap, y, x, depth, rows + t % 4 * DEPTH);
             if (t % 4 == 3 || t == n - 1) turn_four(to + (t & ~(int64_t)3), width, four, depth);
+#if RL_ROOM
+        } else if (second) {
+            float *at = to + t * width;
+            if (!image_second(m, from, tap, y, x, at)) image_line(m, from, tap, y, x, VF, at);
+            if (n > VF && !image_second(m, from, tap, y2, x2, at + VF))
+                image_line(m, from, tap, y2, x2, VF, at + VF);
+#endif
         } else if (!run || !image_whole(m, from, tap, y, x, to + t * width)) {
             image_line(m, from, tap, y, x, n, to + t * width);
             for (int64_t rest = n; rest < width; rest++) to[t * width + rest] = 0;

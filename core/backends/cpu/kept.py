@@ -1,10 +1,13 @@
-"""Weights of convolutions in the form that C kernels multiply, kept between runs of executables."""
+"""What depends on tensors from outside alone, kept between an executable's runs.
+
+Such are the weights of convolutions in the form that C kernels multiply, and the values of steps.
+"""
 
 from __future__ import annotations
 
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +15,55 @@ import numpy as np
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.cpu.simd import Record
 from rushlight.core.basis.dtype import float32, int64
-from rushlight.core.basis.graph import GraphOperand, Memory, Step, TensorView
+from rushlight.core.basis.graph import GraphOperand, Memory, Slot, Step, TensorView
 from rushlight.core.basis.layout import Layout
 
 _MOST = 192 << 20  # the most bytes of all that is kept
+_SMALL = 1 << 16  # the most bytes of a step's value that is kept
 _PLACES = 2048  # with more results of a filter, making the form again takes no time to speak of
+
+
+def _private(slot: Slot) -> bool:
+    """Whether the slot is memory from outside that its owner's ops alone write to."""
+    memory = slot.ref()
+    mine = slot.kind == "outer" and not slot.writes
+    return mine and memory is not None and not memory.lent
+
+
+class Watch:
+    """Memory from outside, and whether it may have changed since what is made of it was made."""
+
+    def __init__(self, memory: Iterable[Memory]) -> None:
+        self.refs = [weakref.ref(x) for x in memory]
+        self.made: list[int] | None = None  # the versions then
+
+    def renew(self, calls: Iterable[Callable[[], None]]) -> None:
+        """Make it again by `calls`, if ops wrote to the memory or others could."""
+        found = [x for ref in self.refs if (x := ref()) is not None]
+        versions = [x.version for x in found]
+        if self.made != versions or any(x.lent for x in found):
+            self.made = None  # if a call raises
+            for call in calls:
+                call()
+            self.made = versions
+
+
+def settled(steps: Sequence[Step], results: Collection[Slot]) -> tuple[list[Step], Watch]:
+    """The steps whose small values change only where tensors from outside do, and those tensors."""
+    written: dict[Slot, int] = {}
+    for step in steps:
+        written[step.out.storage] = written.get(step.out.storage, 0) + 1
+    made: dict[Slot, Step] = {}
+    sources: dict[Slot, Memory] = {}
+    for step in steps:
+        out, given = step.out.storage, [x.storage for x in step.inputs if x is not None]
+        once = out.kind == "temp" and written[out] == 1 and out not in results
+        if not once or step.draw or not given or out.nbytes > _SMALL:
+            continue
+        if all(slot in made or slot.fixed or _private(slot) for slot in given):
+            made[out] = step
+            sources |= {s: memory for s in given if (memory := s.ref()) and s.kind == "outer"}
+    return list(made.values()), Watch(sources.values())
 
 
 class Kept:
@@ -25,20 +72,17 @@ class Kept:
     alive: ClassVar[weakref.WeakSet[Kept]] = weakref.WeakSet()
 
     def __init__(self, key: tuple[Any, ...], memory: Memory, count: int) -> None:
-        self.key, self.ref, self.made = key, weakref.ref(memory), -1
+        self.key, self.watch = key, Watch([memory])
         self.buffer = np.empty(4 * count, np.uint8)
         self.address: int = self.buffer.__array_interface__["data"][0]
         self.view = TensorView(self, Layout.contiguous((count,)), float32)
         self.words = array("q")
         self.alive.add(self)
 
-    def renew(self) -> None:
-        """Make the form again, unless the weight is as it was and nobody else can write to it."""
-        memory = self.ref()
-        if memory is not None and (memory.lent or memory.version != self.made):
-            assert simd.library is not None
-            simd.library.run(self.words, ["conv2d"])
-            self.made = memory.version
+    def make(self) -> None:
+        """Make the form."""
+        assert simd.library is not None
+        simd.library.run(self.words, ["conv2d"])
 
 
 def keep(step: Step, record: Record) -> tuple[Record, Kept | None]:
@@ -49,14 +93,14 @@ def keep(step: Step, record: Record) -> tuple[Record, Kept | None]:
         return record, None
     slot, out = weight.storage, step.out.layout.shape
     memory = slot.ref()
-    if slot.kind != "outer" or slot.writes or memory is None or memory.lent:
+    if memory is None or not _private(slot):
         return record, None
     if weight.dtype is not float32 or out[0] * out[2] * out[3] > _PLACES:
         return record, None
     told = (*record.attrs[:7], *out[2:])
     count = _count(weight, told)
     key = (id(memory), slot.address, weight.layout, told[:7], count)
-    found = next((x for x in Kept.alive if x.key == key and x.ref() is memory), None)
+    found = next((x for x in Kept.alive if x.key == key and x.watch.refs[0]() is memory), None)
     if found is None:
         if not count or sum(x.buffer.nbytes for x in Kept.alive) + 4 * count > _MOST:
             return record, None
