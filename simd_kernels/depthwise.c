@@ -70,37 +70,58 @@ static void store_lanes(float *const *to, const float *from, int64_t n, int64_t 
     }
 }
 
+// What the lines of an item have in common: the weights of `taps` taps, and how a tail begins.
+typedef struct {
+    const float *by, *numbers; // no numbers: no tail begins
+    const int64_t *at;
+    int64_t taps;
+    int bounds;
+} lane_line;
+
 // `some` neighbouring results: the sums over the taps of weights by pixels `step` apart.
 RL_INLINE void lane_sums(const int some, const int64_t step, float *to, const float *x,
-                         const float *by, const int64_t *at, int64_t taps) {
+                         const lane_line *line) {
+    const float *by = line->by, *numbers = line->numbers;
     vf sum[8];
 #pragma GCC unroll 8
     for (int i = 0; i < some; i++) sum[i] = (vf){};
-    for (int64_t t = 0; t < taps; t++) {
+    for (int64_t t = 0; t < line->taps; t++) {
         vf w = vload(by + t * VF);
-        const float *from = x + at[t] * VF;
+        const float *from = x + line->at[t] * VF;
 #pragma GCC unroll 8
         for (int i = 0; i < some; i++) sum[i] = vfma(w, vload(from + i * step * VF), sum[i]);
     }
+#define BEGIN(bounds)                                                                              \
+    _Pragma("GCC unroll 8") for (int i = 0; i < some; i++)                                         \
+        sum[i] = begin_vector(bounds, sum[i], bias, mean, scale, offset, low, high, NULL)
+    if (numbers) {
+        vf bias = vload(numbers), mean = vload(numbers + VF), scale = vload(numbers + 2 * VF);
+        vf offset = vload(numbers + 3 * VF), low = vload(numbers + 4 * VF);
+        vf high = vload(numbers + 5 * VF);
+        if (line->bounds == RELU) BEGIN(RELU);
+        else if (line->bounds) BEGIN(CLAMP);
+        else BEGIN(NO_BOUNDS);
+    }
+#undef BEGIN
 #pragma GCC unroll 8
     for (int i = 0; i < some; i++) vstore(to + i * VF, sum[i]);
 }
 
 // A line of n results.
-RL_INLINE void lane_line(const int64_t step, float *to, const float *x, const float *by,
-                         const int64_t *at, int64_t taps, int64_t n) {
+RL_INLINE void make_line(const int64_t step, float *to, const float *x, const lane_line *line,
+                         int64_t n) {
     for (int64_t i = 0, rest; (rest = n - i) > 0;) {
         // The last ones may be computed twice.
         if (rest >= 8 || (rest > 4 && n >= 8)) {
             i = rl_min(i, n - 8);
-            lane_sums(8, step, to + i * VF, x + i * step * VF, by, at, taps);
+            lane_sums(8, step, to + i * VF, x + i * step * VF, line);
             i += 8;
         } else if (n >= 4) {
             i = rl_min(i, n - 4);
-            lane_sums(4, step, to + i * VF, x + i * step * VF, by, at, taps);
+            lane_sums(4, step, to + i * VF, x + i * step * VF, line);
             i += 4;
         } else {
-            lane_sums(1, step, to + i * VF, x + i * step * VF, by, at, taps);
+            lane_sums(1, step, to + i * VF, x + i * step * VF, line);
             i++;
         }
     }
@@ -156,19 +177,20 @@ static void lane_item(void *ctx, int64_t item, int thread) {
         }
     load_lanes(by, weights, taps, taps, taps);
     see_lanes(job, planes, y, lines, seen);
-    for (int64_t line = 0; line < lines; line++) {
-        float *out = made + line * m->wide * VF;
-        const float *x = seen + line * m->step[0] * job->pitch * VF;
-        if (m->step[1] == 1) lane_line(1, out, x, by, job->at, taps, m->wide);
-        else if (m->step[1] == 2) lane_line(2, out, x, by, job->at, taps, m->wide);
-        else lane_line(m->step[1], out, x, by, job->at, taps, m->wide);
-    }
     int64_t n = lines * m->wide;
     const tail *t = p.tail;
     int begun = t && t->begun && t->added < 0, done = begun ? t->begun == t->steps : !t;
+    lane_line line = {by, NULL, job->at, taps, t ? t->bounds : NO_BOUNDS};
     if (begun || (!t && p.bias.data)) {
         tail_numbers(&p, 0, count, numbers, VF);
-        begin_lanes(t ? t->bounds : NO_BOUNDS, made, numbers, n);
+        line.numbers = numbers;
+    }
+    for (int64_t l = 0; l < lines; l++) {
+        float *out = made + l * m->wide * VF;
+        const float *x = seen + l * m->step[0] * job->pitch * VF;
+        if (m->step[1] == 1) make_line(1, out, x, &line, m->wide);
+        else if (m->step[1] == 2) make_line(2, out, x, &line, m->wide);
+        else make_line(m->step[1], out, x, &line, m->wide);
     }
     store_lanes(to, made, n, count);
     for (int64_t l = 0; l < count && !done; l++) {

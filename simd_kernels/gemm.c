@@ -19,7 +19,8 @@
 #define PANEL (2 * VF)
 // Terms of a sum between two updates of the result; rows of a strip of the first operand.
 #define DEPTH 256
-#define FEW_TERMS 32 // with no more of them the result's memory is what takes time
+// The most panels of columns that are multiplied by the same rows one after the other.
+#define GROUP (RL_ROOM ? 16 : 1)
 #define STRIP (ROWS * 24)
 
 // Panels of the first operand are padded to four rows, which are transposed at a time.
@@ -308,42 +309,52 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                 pack(own + (panel_floats(p.m, s) - panel_floats(p.m, s0)) * depth, PADDED(rows),
                      rows, element(&p.a, i, k0), p.a.dtype, p.a.row, p.a.col, depth, turned);
             }
-        for (int64_t j = 0, cols; j < n; j += cols) {
-            cols = panel_cols(n - j);
-            int64_t vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
-            const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + j);
-            const float *b = pb;
-            if (p.image)
-                image_panel(&p, item / tiles, pb, b_row, k0, depth, j0 + j, cols, turned);
-            else if (job->direct && cols == b_row) {
-                b = (const float *)(const void *)from;
-                b_row = p.b.row;
-            } else pack(pb, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
-            int part = job->whole && cols < vectors * VF;
+        for (int64_t j = 0, next; j < n; j = next) {
+            // A few panels of columns, so that rows of the result are written in longer runs.
+            const float *panel[GROUP];
+            float *to = pb;
+            int panels = 0;
+            for (next = j; panels < GROUP && next < n && to + depth * PANEL <= pb + SCRATCH_B;) {
+                int64_t cols = panel_cols(n - next), b_row = cols > VF ? PANEL : VF;
+                const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + next);
+                panel[panels] = to;
+                if (p.image)
+                    image_panel(&p, item / tiles, to, b_row, k0, depth, j0 + next, cols, turned);
+                else if (job->direct && cols == b_row)
+                    panel[panels] = (const float *)(const void *)from;
+                else pack(to, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
+                panels++, next += cols, to += depth * b_row;
+            }
             const float *a = pa;
-            float *out = c + j;
-            for (int64_t s = s0, rows, r0 = 0; s < s1; s++, out += rows * c_row, r0 += rows) {
+            float *rows_of = c;
+            for (int64_t s = s0, rows, r0 = 0; s < s1; s++, r0 += rows) {
                 rows = panel_rows(p.m, s, &i);
+                float *out = rows_of + j;
+                for (int64_t g = 0, at = j, cols; g < panels; g++, at += cols, out += cols) {
+                    cols = panel_cols(n - at);
+                    int64_t vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
+                    if (job->direct && !p.image && cols == b_row) b_row = p.b.row;
+                    int part = job->whole && cols < vectors * VF;
+                    float *sum = part ? small : out;
+                    int64_t row = part ? PANEL : c_row;
 #if RL_ROOM
-                if (part && cols <= EDGE && cols < VF) edges(cols, (int)rows, depth, a, b, b_row, small);
-                else
+                    if (part && cols <= EDGE && cols < VF)
+                        edges(cols, (int)rows, depth, a, panel[g], b_row, sum);
+                    else
 #endif
-                    MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
-                                                         part ? PANEL : c_row,
-                                                         !part && (k0 || p.add));
-                a += PADDED(rows) * depth;
-                for (int64_t r = 0; RL_ROOM && job->whole && p.k <= FEW_TERMS && r < rows; r++) {
-                    const float *next = out + r * c_row + PANEL; // is written soon
-                    __builtin_prefetch(next, 1), __builtin_prefetch(next + PANEL - 1, 1);
+                        MICRO_KERNELS[rows - 1][vectors - 1](depth, a, panel[g], b_row, sum, row,
+                                                             !part && (k0 || p.add));
+                    if (part && (k0 || p.add)) add_part(small, out, c_row, rows, cols);
+#if RL_ROOM
+                    if (begun && k0 + depth == p.k)
+                        begin_tile(&p, i0 + r0, j0 + at, rows, cols, sum, row,
+                                   part ? beside : NULL, numbers + r0, m);
+#endif
+                    for (int64_t r = 0; part && r < rows; r++)
+                        copy_part(out + r * c_row, small + r * PANEL, cols);
                 }
-                if (part && (k0 || p.add)) add_part(small, out, c_row, rows, cols);
-#if RL_ROOM
-                if (begun && k0 + depth == p.k)
-                    begin_tile(&p, i0 + r0, j0 + j, rows, cols, part ? small : out,
-                               part ? PANEL : c_row, part ? beside : NULL, numbers + r0, m);
-#endif
-                for (int64_t r = 0; part && r < rows; r++)
-                    copy_part(out + r * c_row, small + r * PANEL, cols);
+                rows_of += rows * c_row;
+                a += PADDED(rows) * depth;
             }
         }
     }

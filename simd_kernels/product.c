@@ -125,19 +125,6 @@ static RL_APART void begin_rows(int bounds, int64_t rows, float *to, const float
 #undef EACH_ROW
 }
 
-// The same in place over n vectors whose lanes are rows.
-static RL_APART void begin_lanes(int bounds, float *to, const float *by, int64_t n) {
-    vf bias = vload(by), mean = vload(by + VF), scale = vload(by + 2 * VF);
-    vf offset = vload(by + 3 * VF), low = vload(by + 4 * VF), high = vload(by + 5 * VF);
-#define EACH_VECTOR(bounds)                                                                        \
-    for (float *end = to + n * VF; to < end; to += VF)                                             \
-        vstore(to, begin_vector(bounds, vload(to), bias, mean, scale, offset, low, high, NULL))
-    if (bounds == RELU) EACH_VECTOR(RELU);
-    else if (bounds) EACH_VECTOR(CLAMP);
-    else EACH_VECTOR(NO_BOUNDS);
-#undef EACH_VECTOR
-}
-
 // finish() for a product with a tail, whose result is f32 in contiguous rows. `begun`: its beginning
 // is done, in x.
 static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x, int64_t n,
