@@ -59,9 +59,9 @@ static void image_line(const image *m, const uint8_t *channel, int64_t tap, int6
     }
 }
 
-// The same for `size` floats, a panel's width or a vector, which lie together, in one row or in two:
-// they are copied as if there were no border, then those outside of it are cleared. 0 if they do not
-// lie so.
+// The same for `size` floats, a panel's width or a vector, which lie together in one row or in two:
+// they are copied as if there were no border, then those outside of it are cleared. 0 if they lie
+// apart.
 RL_INLINE int image_whole(const int64_t size, const image *m, const uint8_t *channel, int64_t tap,
                           int64_t y, int64_t x, float *to) {
     int64_t row = y + m->taps[tap][0], right = m->taps[tap][1], from = x + right;

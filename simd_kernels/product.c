@@ -125,8 +125,8 @@ static RL_APART void begin_rows(int bounds, int64_t rows, float *to, const float
 #undef EACH_ROW
 }
 
-// finish() for a product with a tail, whose result is f32 in contiguous rows. `begun`: its beginning
-// is done, in x.
+// finish() for a product with a tail, whose result is f32 in contiguous rows. `begun`: x has its
+// beginning already.
 static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x, int64_t n,
                                  int begun) {
     // Vectors that cross lines of the cache take twice as long.

@@ -43,6 +43,7 @@ RARE_END
 #include "chunks_row.c"
 #include "blocks_linear.c"
 #include "product.c"
+#include "micro.c"
 #include "gemm.c"
 #include "gemv.c"
 #include "windows.c"

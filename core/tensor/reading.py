@@ -27,6 +27,7 @@ class Reading(Methods):
 
     if TYPE_CHECKING:  # attributes that Tensor defines
         requires_grad: bool
+        storage: Any
 
         @property
         def buffer(self) -> Any: ...
