@@ -93,8 +93,8 @@ static void begin(tail *t) {
     while (t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
 }
 
-// Reads the tail of a convolution: the operands from number `first` on, and three attributes a step,
-// which are a kernel's number and what it is applied to: the number of an operand, or ~value.
+// Reads the tail of a convolution: the operands from number `first` on, and three attributes a step
+// (a kernel's number and what it is applied to: the number of an operand, or ~value).
 static int read_tail(tail *t, const rl_call *c, int first, int64_t rows) {
     const rl_operand *out = &c->op[0];
     *t = (tail){.operands = rl_max(c->n - first, 0), .steps = (c->n_attrs - 7) / 3};
