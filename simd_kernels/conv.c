@@ -71,22 +71,20 @@ static int step_is(const tail *t, int s, map_fn fn, int whole, int32_t *found) {
 static void begin(tail *t) {
     int32_t n = 3, used = 0;
     t->added = -1;
-    for (int k = 0; k < 5; k++) t->by[k] = -1;
     if (!step_is(t, 0, f_sub, 0, &t->by[0]) || !step_is(t, 1, f_mul, 0, &t->by[1]) ||
         !step_is(t, 2, f_add, 0, &t->by[2]))
-        return;
+        n = 0, t->by[0] = t->by[1] = t->by[2] = -1;
     int32_t more = -1;
     if (step_is(t, n, f_add, 1, &more)) t->added = more, n++;
     if (n < t->steps && t->chain[n].fn == f_relu && t->chain[n].from[0] == ~n)
         t->bounds = RELU, n++;
-    else if (t->added < 0 && step_is(t, n, f_maximum, 0, &t->by[3]) &&
-             step_is(t, n + 1, f_minimum, 0, &t->by[4]))
+    else if (step_is(t, n, f_maximum, 0, &t->by[3]) && step_is(t, n + 1, f_minimum, 0, &t->by[4]))
         t->bounds = CLAMP, n += 2;
     for (int s = n; s < t->steps; s++)
         for (int k = 0; k < 2; k++) {
             int32_t from = t->chain[s].from[k];
             if (from < 0 && ~from < n) {
-                t->added = -1;
+                t->added = -1, t->bounds = NO_BOUNDS;
                 return;
             }
             if (from >= 0) used |= 1 << from;
@@ -95,16 +93,16 @@ static void begin(tail *t) {
     while (t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
 }
 
-// Reads the tail of a convolution: the operands after the bias, and three attributes a step, which
-// are a kernel's number and what it is applied to: the number of an operand, or ~value.
-static int read_tail(tail *t, const rl_call *c, int64_t rows) {
+// Reads the tail of a convolution: the operands from number `first` on, and three attributes a step
+// (a kernel's number and what it is applied to: the number of an operand, or ~value).
+static int read_tail(tail *t, const rl_call *c, int first, int64_t rows) {
     const rl_operand *out = &c->op[0];
-    *t = (tail){.operands = c->n > 4 ? c->n - 4 : 0, .steps = (c->n_attrs - 7) / 3};
+    *t = (tail){.operands = rl_max(c->n - first, 0), .steps = (c->n_attrs - 7) / 3};
     if ((c->n_attrs - 7) % 3 || t->operands > TAIL_OPERANDS || t->steps > TAIL_STEPS ||
         !t->steps || out->dtype != RL_F32 || (uintptr_t)out->data & 3 || !packed(out, 2))
         return 0;
     for (int k = 0; k < t->operands; k++) {
-        const rl_operand *x = &c->op[4 + k];
+        const rl_operand *x = &c->op[first + k];
         const rl_operand *both[2] = {out, x};
         if (x->ndim != 4 || !IS_FLOAT(x->dtype) || !same_shapes(both, 2) ||
             (x->shape[2] > 1 && x->shape[3] > 1 && x->strides[2] != x->strides[3] * x->shape[3]))
@@ -130,8 +128,31 @@ static int read_tail(tail *t, const rl_call *c, int64_t rows) {
 
 #endif
 
+#if RL_ROOM
+// Whether windows are of one element each, all of them inside of the image.
+static int sees_inside(const image *m, int64_t high) {
+    return m->count == 1 && !m->taps[0][0] && !m->taps[0][1] && m->step[0] * m->step[1] > 1 &&
+           (high - 1) * m->step[0] < m->height && (m->wide - 1) * m->step[1] < m->width;
+}
+
+// The elements that such windows see, as floats: an image that is read once, not once per strip.
+static float *see_every(const image *m, int64_t n, int64_t high) {
+    int64_t planes = m->groups * m->channels, size = high * m->wide;
+    float *seen = rl_shared(rl_times(rl_times(n * planes, size), 4)), *to = seen;
+    row_cut cut = cut_row(m->dtype, m->w, m->width, 0, m->step[1], m->wide);
+    for (int64_t i = 0; seen && i < n * planes; i++) {
+        const uint8_t *at = m->data;
+        at += (i / planes * m->n + i % planes * m->c) * RL_SIZE[m->dtype];
+        for (int64_t y = 0; y < high; y++, to += m->wide)
+            load_row(&cut, to, at + y * m->step[0] * m->h * RL_SIZE[m->dtype], 0);
+    }
+    return seen;
+}
+#endif
+
 // out (n, o, oh, ow) = x (n, c, h, w) under weight (o, c / groups, kh, kw), plus bias (o).
-static int convolve(const rl_call *c, tail *t) {
+static int convolve(const rl_call *c, tail *t, const rl_operand *kept) {
+    (void)kept;
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     image m;
     if (c->n < 3 || out->ndim != 4) return RL_REFUSED;
@@ -156,7 +177,7 @@ static int convolve(const rl_call *c, tail *t) {
                           {0, rows * k},
                           {x->strides[0], m.channels * x->strides[1]}}};
 #if RL_ROOM
-    if (t && !read_tail(t, c, rows)) return RL_REFUSED;
+    if (t && !read_tail(t, c, kept ? 5 : 4, rows)) return RL_REFUSED;
 #endif
     p.tail = t;
     if (c->n > 3 && bias->data) {
@@ -167,20 +188,75 @@ static int convolve(const rl_call *c, tail *t) {
     }
     if (is_plain(&m, x, size)) p.image = NULL;
 #if RL_ROOM
-    if (n && tiles_pay(&m, c, rows)) return conv_tiles(&p, m.taps + m.count);
+    else if (sees_inside(&m, out->shape[2]) && rows > FEW) {
+        float *seen = see_every(&m, n, out->shape[2]);
+        if (!seen) return RL_MEMORY;
+        p.b = (matrix){(uint8_t *)seen, RL_F32, size, 1}, p.image = NULL;
+        p.step[2][0] = m.groups * m.channels * size, p.step[2][1] = m.channels * size;
+    }
+    if (n && p.image && k && lanes_pay(&p)) {
+        code = conv_lanes(&p, m.taps[m.count]);
+        if (code != RL_REFUSED) return code;
+    }
+    float form = kept ? ((const float *)(const void *)kept->data)[0] : 0;
+    int tiles = tiles_pay(c->attrs, w, out->shape[2], m.wide) && out->dtype == RL_F32 &&
+                !((uintptr_t)out->data & 3);
+    if (kept && m.groups > 1) return RL_REFUSED;
+    if (form && form == (tiles ? KEPT_TILES : KEPT_PANELS)) {
+        if (rl_numel(kept) < (tiles ? kept_tiles(rows, m.channels) : kept_panels(rows, k)))
+            return RL_REFUSED;
+        p.kept = (const float *)(const void *)kept->data;
+    }
+    if (n && tiles) return conv_tiles(&p, m.taps + m.count);
 #endif
     return run_conv(&p);
 }
 
 static int k_conv2d(const rl_call *c) {
-    return c->n > 4 || c->n_attrs != 7 ? RL_REFUSED : convolve(c, NULL);
+    return c->n > 4 || c->n_attrs != 7 ? RL_REFUSED : convolve(c, NULL, NULL);
 }
 
 #if RL_ROOM
 // The same, through the steps of a tail.
 static int k_conv2d_tail(const rl_call *c) {
     tail t;
-    return c->n < 4 ? RL_REFUSED : convolve(c, &t);
+    return c->n < 4 ? RL_REFUSED : convolve(c, &t, NULL);
+}
+
+static int is_kept(const rl_operand *x) {
+    return x->ndim == 1 && x->dtype == RL_F32 && packed(x, 0) && x->shape[0] >= KEPT_HEAD &&
+           !((uintptr_t)x->data & 3);
+}
+
+// The same, with or without a tail, and with the weight as conv2d_keep made it after the bias.
+static int k_conv2d_kept(const rl_call *c) {
+    tail t;
+    if (c->n < 5 || !is_kept(&c->op[4])) return RL_REFUSED;
+    return convolve(c, c->n_attrs > 7 ? &t : NULL, &c->op[4]);
+}
+
+// out: the form of weight (o, c / groups, kh, kw), f32, in which it is multiplied; or, i64 (1), how
+// many floats that takes, 0 where none is kept. attrs: as above; height and width of results.
+static int k_conv2d_keep(const rl_call *c) {
+    const rl_operand *out = &c->op[0], *w = &c->op[1];
+    image m;
+    if (c->n != 2 || c->n_attrs != 9 || out->ndim != 1 || w->dtype != RL_F32 || w->ndim != 4)
+        return RL_REFUSED;
+    int code = windows(&m, c, w, w, 1, 0); // w stands for the image, of which nothing is read
+    if (code) return code;
+    product p = {.m = w->shape[0], .n = 1, .k = m.channels * m.count, .batch = 1};
+    p.a = (matrix){w->data, RL_F32, p.k, 1};
+    int tiles = tiles_pay(c->attrs, w, c->attrs[7], c->attrs[8]);
+    int64_t floats = tiles ? kept_tiles(p.m, m.channels) : kept_panels(p.m, p.k);
+    if (out->dtype == RL_I64 && out->shape[0] == 1) {
+        if (m.groups > 1 || p.m <= FEW || !p.k) floats = 0;
+        rl_copy(out->data, &floats, 8);
+        return RL_OK;
+    }
+    if (!is_kept(out) || out->shape[0] < floats || m.groups > 1 || p.m <= FEW || !p.k)
+        return RL_REFUSED;
+    float *to = (float *)(void *)out->data;
+    return tiles ? keep_tiles(&p, &m, to) : keep_panels(&p, to);
 }
 #endif
 

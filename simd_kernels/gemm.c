@@ -1,77 +1,6 @@
 // Matrix products in tiles: operands are packed into panels and multiplied in registers.
 // The method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
 
-// Rows of a micro-tile; it is PANEL columns wide, two vectors.
-#if VF == 16
-#define ROWS 14
-#define EACH_ROWS(M) \
-    M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13) M(14)
-#elif defined(__wasm__) && !defined(__wasm_relaxed_simd__)
-#define ROWS 4
-#define EACH_ROWS(M) M(1) M(2) M(3) M(4)
-#elif defined(__aarch64__)
-#define ROWS 8
-#define EACH_ROWS(M) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8)
-#else
-#define ROWS 6
-#define EACH_ROWS(M) M(1) M(2) M(3) M(4) M(5) M(6)
-#endif
-#define PANEL (2 * VF)
-// Terms of a sum between two updates of the result; rows of a strip of the first operand.
-#define DEPTH 256
-#define STRIP (ROWS * 24)
-
-// Panels of the first operand are padded to four rows, which are transposed at a time.
-#define PADDED(rows) (((rows) + 3) & ~3)
-
-// V8 keeps the order of instructions and has fifteen registers. So rows go one after the other,
-// each with one register, where clang would load them all first. An opaque pointer keeps its
-// offsets in the instructions.
-#if defined(__wasm__)
-#define IN_ORDER(x, y, pointer) __asm__ volatile("" : "+r"(x), "+r"(y), "+r"(pointer))
-#else
-#define IN_ORDER(x, y, pointer)
-#endif
-
-// c (rows, vectors * VF) = or += the product of two panels of `depth` terms.
-RL_INLINE void micro(const int rows, const int vectors, int64_t depth, const float *a,
-                     const float *b, int64_t b_row, float *c, int64_t c_row, int add) {
-    vf sum[ROWS][2];
-#pragma GCC unroll 14
-    for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = (vf){};
-    for (int64_t i = 0; i < depth; i++, a += PADDED(rows), b += b_row) {
-        vf first = vload(b), second = vectors > 1 ? vload(b + VF) : first;
-#pragma GCC unroll 14
-        for (int r = 0; r < rows; r++) {
-            vf x = vsplat(a[r]);
-            sum[r][0] = vfma(x, first, sum[r][0]);
-            if (vectors > 1) sum[r][1] = vfma(x, second, sum[r][1]);
-            IN_ORDER(sum[r][0], sum[r][vectors - 1], a);
-        }
-    }
-#pragma GCC unroll 14
-    for (int r = 0; r < rows; r++, c += c_row) {
-        vstore(c, add ? sum[r][0] + vload(c) : sum[r][0]);
-        if (vectors > 1) vstore(c + VF, add ? sum[r][1] + vload(c + VF) : sum[r][1]);
-    }
-}
-
-typedef void (*micro_kernel)(int64_t, const float *, const float *, int64_t, float *, int64_t, int);
-#define MICRO(rows)                                                                                \
-    static void micro_##rows##_1(int64_t depth, const float *a, const float *b, int64_t b_row,     \
-                                 float *c, int64_t c_row, int add) {                               \
-        micro(rows, 1, depth, a, b, b_row, c, c_row, add);                                         \
-    }                                                                                              \
-    static void micro_##rows##_2(int64_t depth, const float *a, const float *b, int64_t b_row,     \
-                                 float *c, int64_t c_row, int add) {                               \
-        micro(rows, 2, depth, a, b, b_row, c, c_row, add);                                         \
-    }
-EACH_ROWS(MICRO)
-#undef MICRO
-#define MICRO(rows) {micro_##rows##_1, micro_##rows##_2},
-static const micro_kernel MICRO_KERNELS[ROWS][2] = {EACH_ROWS(MICRO)};
-#undef MICRO
-
 // to[i * row + r] = from[r][i]: four rows become four columns.
 static void turn_four(float *to, int64_t row, const float *const from[4], int64_t n) {
     int64_t i = 0;
@@ -140,10 +69,16 @@ typedef struct {
     const float *packed; // the first operand's panels, round by round, or NULL
 } gemm_job;
 
-// Scratch floats: packed rows, a panel of columns, rows to transpose, a micro-tile, a tile's sums.
+// Scratch floats: packed rows, a panel of columns, rows to transpose, two micro-tiles, numbers of
+// rows, a tile's sums.
 #define SCRATCH_A (PADDED(ROWS) * (STRIP / ROWS + 1) * DEPTH)
 #define SCRATCH_B (PANEL * DEPTH)
-#define SCRATCH_MORE (4 * DEPTH + ROWS * PANEL)
+#define SCRATCH_MORE (4 * DEPTH + 2 * ROWS * PANEL + SCRATCH_NUMBERS)
+#if RL_ROOM
+#define SCRATCH_NUMBERS (NUMBERS * (STRIP + ROWS)) // of the rows of a tile, for a tail
+#else
+#define SCRATCH_NUMBERS 0
+#endif
 // Floats of a tile of results, which stays in the cache; the most of an operand that is packed.
 #define TILE_FLOATS 49152
 #define MOST_PACKED (3 << 20)
@@ -190,6 +125,49 @@ static void gemm_pack_item(void *ctx, int64_t item, int thread) {
 
 #endif
 
+// Rows of at most PANEL floats that do not fill their vectors.
+static void copy_part(float *to, const float *from, int64_t n) {
+    for (; n >= VF; n -= VF, to += VF, from += VF) vstore(to, vload(from));
+    if (n) vstore_part(to, vload(from), n);
+}
+
+// small (rows, PANEL) += c (rows, n), c_row apart.
+static void add_part(float *small, const float *c, int64_t c_row, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++, small += PANEL, c += c_row) {
+        int64_t i = 0;
+        for (; i + VF <= n; i += VF) vstore(small + i, vload(small + i) + vload(c + i));
+        if (i < n) vstore(small + i, vload(small + i) + vload_part(c + i, n - i));
+    }
+}
+
+#if RL_ROOM
+// The beginning of a tail over a micro-tile, while it is near: rows i and columns j on, in c. Where
+// `beside` is given, c has whole vectors and the added tensor is brought there.
+static void begin_tile(const product *p, int64_t i, int64_t j, int64_t rows, int64_t cols,
+                       float *c, int64_t c_row, float *beside, const float *numbers,
+                       int64_t room) {
+    const tail *t = p->tail;
+    const float *more = NULL;
+    int64_t step = 0, n = beside ? (cols + VF - 1) & ~(int64_t)(VF - 1) : cols;
+    if (t && t->added >= 0) {
+        const matrix *from = &t->of[t->added];
+        more = (const float *)(const void *)element(from, i, j) + p->moved[t->added];
+        step = from->row;
+        if (beside) {
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t e = 0; e < cols; e += VF) {
+                    const float *at = more + r * step + e;
+                    vstore(beside + r * PANEL + e, cols - e < VF ? vload_part(at, cols - e)
+                                                                 : vload(at));
+                }
+            more = beside, step = PANEL;
+        }
+    }
+    begin_rows(t ? t->bounds : NO_BOUNDS, rows, c, c, c_row, more, step, numbers, room, n);
+}
+
+#endif
+
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
     float *own = rl_scratch(thread, 0), *pb = own + SCRATCH_A;
@@ -201,8 +179,15 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
     panel_rows(p.m, s0, &i0);
     m += last - i0;
     int64_t n = rl_min(job->cols, p.n - j0), round = round_of(p.k);
-    float *c = job->whole ? (float *)(void *)element(&p.c, i0, j0) : small + ROWS * PANEL;
+    float *beside = small + ROWS * PANEL, *numbers = beside + ROWS * PANEL;
+    float *c = job->whole ? (float *)(void *)element(&p.c, i0, j0) : numbers + SCRATCH_NUMBERS;
     int64_t c_row = job->whole ? p.c.row : tile_row(job);
+    int begun = RL_ROOM && job->whole && (p.tail ? p.tail->begun : p.bias.data && !p.bias.col);
+    int done = job->whole && (p.tail ? RL_ROOM && begun && p.tail->begun == p.tail->steps
+                                     : begun || !p.bias.data);
+#if RL_ROOM
+    if (begun) tail_numbers(&p, i0, m, numbers, m);
+#endif
     for (int64_t k0 = 0; k0 < p.k; k0 += round) {
         int64_t depth = rl_min(round, p.k - k0), i = i0;
         const float *pa = own;
@@ -214,35 +199,82 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                 pack(own + (panel_floats(p.m, s) - panel_floats(p.m, s0)) * depth, PADDED(rows),
                      rows, element(&p.a, i, k0), p.a.dtype, p.a.row, p.a.col, depth, turned);
             }
-        for (int64_t j = 0; j < n; j += PANEL) {
-            int64_t cols = rl_min(PANEL, n - j), vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
-            const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + j);
-            const float *b = pb;
-            if (p.image)
-                image_panel(&p, item / tiles, pb, b_row, k0, depth, j0 + j, cols, turned);
-            else if (job->direct && cols == b_row) {
-                b = (const float *)(const void *)from;
-                b_row = p.b.row;
-            } else pack(pb, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
-            int part = job->whole && cols < vectors * VF;
+        for (int64_t j = 0, next; j < n; j = next) {
+            // A few panels of columns, so that rows of the result are written in longer runs.
+            const float *panel[GROUP];
+            float *to = pb;
+            int panels = 0;
+            for (next = j; panels < GROUP && next < n && to + depth * PANEL <= pb + SCRATCH_B;) {
+                int64_t cols = panel_cols(n - next), b_row = cols > VF ? PANEL : VF;
+                const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + next);
+                panel[panels] = to;
+                if (p.image)
+                    image_panel(&p, item / tiles, to, b_row, k0, depth, j0 + next, cols, turned);
+                else if (job->direct && cols == b_row)
+                    panel[panels] = (const float *)(const void *)from;
+                else pack(to, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
+                panels++, next += cols, to += depth * b_row;
+            }
             const float *a = pa;
-            float *out = c + j;
-            for (int64_t s = s0, rows; s < s1; s++, out += rows * c_row) {
+            float *rows_of = c;
+            for (int64_t s = s0, rows, r0 = 0; s < s1; s++, r0 += rows) {
                 rows = panel_rows(p.m, s, &i);
-                MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
-                                                     part ? PANEL : c_row, !part && (k0 || p.add));
-                for (int64_t r = 0; part && r < rows; r++)
-                    for (int64_t t = 0; t < cols; t++) {
-                        float sum = small[r * PANEL + t];
-                        out[r * c_row + t] = k0 || p.add ? out[r * c_row + t] + sum : sum;
-                    }
+                float *out = rows_of + j;
+                for (int64_t g = 0, at = j, cols; g < panels; g++, at += cols, out += cols) {
+                    cols = panel_cols(n - at);
+                    int64_t vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
+                    if (job->direct && !p.image && cols == b_row) b_row = p.b.row;
+                    int part = job->whole && cols < vectors * VF;
+                    float *sum = part ? small : out;
+                    int64_t row = part ? PANEL : c_row;
+#if RL_ROOM
+                    if (part && cols <= EDGE && cols < VF)
+                        edges(cols, (int)rows, depth, a, panel[g], b_row, sum);
+                    else
+#endif
+                        MICRO_KERNELS[rows - 1][vectors - 1](depth, a, panel[g], b_row, sum, row,
+                                                             !part && (k0 || p.add));
+                    if (part && (k0 || p.add)) add_part(small, out, c_row, rows, cols);
+#if RL_ROOM
+                    if (begun && k0 + depth == p.k)
+                        begin_tile(&p, i0 + r0, j0 + at, rows, cols, sum, row,
+                                   part ? beside : NULL, numbers + r0, m);
+#endif
+                    for (int64_t r = 0; part && r < rows; r++)
+                        copy_part(out + r * c_row, small + r * PANEL, cols);
+                }
+                rows_of += rows * c_row;
                 a += PADDED(rows) * depth;
             }
         }
     }
-    if (!job->whole || p.bias.data || (RL_ROOM && p.tail))
-        for (int64_t i = 0; i < m; i++) finish(&p, i0 + i, j0, c + i * c_row, n);
+    for (int64_t i = 0; i < m && !done; i++)
+#if RL_ROOM
+        if (p.tail) finish_tail(&p, i0 + i, j0, c + i * c_row, n, begun);
+        else
+#endif
+            finish(&p, i0 + i, j0, c + i * c_row, n);
 }
+
+#if RL_ROOM
+// Operands that are kept between calls have a head: which form it is, and whether an element is not
+// finite, or close to it.
+enum { KEPT_PANELS = 1, KEPT_TILES };
+#define KEPT_HEAD 16
+
+static int64_t kept_panels(int64_t m, int64_t k) {
+    return KEPT_HEAD + panel_floats(m, (m + ROWS - 1) / ROWS) * k + VF;
+}
+
+// The first operand in panels.
+static int keep_panels(const product *p, float *to) {
+    gemm_job job = {.p = p, .panels = (p->m + ROWS - 1) / ROWS, .packed = to + KEPT_HEAD};
+    if (!reserve(4 * DEPTH * 4)) return RL_MEMORY;
+    to[0] = KEPT_PANELS;
+    share_out(100.0 * (double)p->m * (double)p->k, job.panels, gemm_pack_item, &job);
+    return RL_OK;
+}
+#endif
 
 // Any product with k > 0.
 static RL_ONCE int gemm(const product *p) {
@@ -271,8 +303,9 @@ static RL_ONCE int gemm(const product *p) {
     double work = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
     if (!reserve(floats * 4)) return RL_MEMORY;
 #if RL_ROOM
-    if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
-        float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k) * 4);
+    if (p->kept) job.packed = p->kept + KEPT_HEAD;
+    else if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
+        float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k + VF) * 4);
         if (!more) return RL_MEMORY;
         job.packed = more + floats;
         share_out(work / (double)p->n * 100, job.panels, gemm_pack_item, &job);

@@ -59,27 +59,45 @@ static void image_line(const image *m, const uint8_t *channel, int64_t tap, int6
     }
 }
 
-// The same for a panel's width of floats which lie together, in one row or in two: they are copied
-// as if there were no border, then those outside of it are cleared. 0 if they do not lie so.
-static int image_whole(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
-                       float *to) {
+// The same for `size` floats, a panel's width or a vector, which lie together in one row or in two:
+// they are copied as if there were no border, then those outside of it are cleared. 0 if they lie
+// apart.
+RL_INLINE int image_whole(const int64_t size, const image *m, const uint8_t *channel, int64_t tap,
+                          int64_t y, int64_t x, float *to) {
     int64_t row = y + m->taps[tap][0], right = m->taps[tap][1], from = x + right;
-    int64_t n = rl_min(PANEL, m->wide - x), t;
-    if (row < 0 || row + (n < PANEL) >= m->height || row * m->h + from < 0 ||
-        row * m->h + from + PANEL > (m->height - 1) * m->h + m->width ||
-        (n < PANEL && (m->h != m->wide || m->wide < PANEL)))
+    int64_t n = rl_min(size, m->wide - x), t;
+    if (row < 0 || row + (n < size) >= m->height || row * m->h + from < 0 ||
+        row * m->h + from + size > (m->height - 1) * m->h + m->width ||
+        (n < size && (m->h != m->wide || m->wide < size)))
         return 0;
     channel += (row * m->h + from) * 4;
-    vstore(to, vload(channel)), vstore(to + VF, vload(channel + VF * 4));
+    vstore(to, vload(channel));
+    if (size > VF) vstore(to + VF, vload(channel + VF * 4));
     // What the next panel reads: rows of many channels are too many streams for the processor.
     __builtin_prefetch(channel + PANEL * 4), __builtin_prefetch(channel + PANEL * 8 - 4);
-    if (n == PANEL && from >= 0 && from + PANEL <= m->width) return 1;
+    if (n == size && from >= 0 && from + size <= m->width) return 1;
     RL_SMALL_LOOP for (t = 0; t < rl_min(n, -from); t++) to[t] = 0;
     RL_SMALL_LOOP for (t = rl_max(0, m->width - from); t < n; t++) to[t] = 0;
-    RL_SMALL_LOOP for (t = n; t < rl_min(PANEL, n - right); t++) to[t] = 0;
-    RL_SMALL_LOOP for (t = n + rl_max(0, m->width - right); t < PANEL; t++) to[t] = 0;
+    RL_SMALL_LOOP for (t = n; t < rl_min(size, n - right); t++) to[t] = 0;
+    RL_SMALL_LOOP for (t = n + rl_max(0, m->width - right); t < size; t++) to[t] = 0;
     return 1;
 }
+
+#if RL_ROOM
+// The same for windows two elements apart, a vector of which lies in one row: 0 where they do not.
+static int image_second(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                        float *to) {
+    int64_t row = y * m->step[0] + m->taps[tap][0], from = 2 * x + m->taps[tap][1];
+    if (x + VF > m->wide || from < 0 || from + 2 * VF > m->width) return 0;
+    if (row < 0 || row >= m->height) {
+        vstore(to, (vf){});
+        return 1;
+    }
+    channel += (row * m->h + from) * 4;
+    vstore(to, EVEN(vload(channel), vload(channel + VF * 4)));
+    return 1;
+}
+#endif
 
 // The first channel of product `index` of the batch: image by image, group by group.
 static const uint8_t *image_of(const image *m, int64_t index) {
@@ -96,6 +114,11 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
     int64_t tap = at % m->count, first = m->turned ? k0 : j0;
     int64_t y = first / m->wide, x = first % m->wide;
     int run = m->step[0] * m->step[1] * m->w == 1 && m->dtype == RL_F32 && n == PANEL;
+#if RL_ROOM
+    int by_vectors = m->w == 1 && m->dtype == RL_F32 && n % VF == 0 && !m->turned &&
+                     (m->step[1] == 2 || (m->step[0] * m->step[1] == 1 && m->wide < PANEL));
+    int64_t y2 = (first + VF) / m->wide, x2 = (first + VF) % m->wide;
+#endif
     for (int64_t t = 0; t < count; t++) {
         const uint8_t *from = base + channel * m->c * RL_SIZE[m->dtype];
         if (m->turned) {
@@ -103,7 +126,16 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
             if (t % 4 == 0) rl_zero(rows, 4 * DEPTH * 4);
             image_line(m, from, tap, y, x, depth, rows + t % 4 * DEPTH);
             if (t % 4 == 3 || t == n - 1) turn_four(to + (t & ~(int64_t)3), width, four, depth);
-        } else if (!run || !image_whole(m, from, tap, y, x, to + t * width)) {
+#if RL_ROOM
+        } else if (by_vectors) {
+            float *at = to + t * width;
+            for (int64_t v = 0; v < n; v += VF)
+                if (!(m->step[1] > 1
+                          ? image_second(m, from, tap, v ? y2 : y, v ? x2 : x, at + v)
+                          : image_whole(VF, m, from, tap, v ? y2 : y, v ? x2 : x, at + v)))
+                    image_line(m, from, tap, v ? y2 : y, v ? x2 : x, VF, at + v);
+#endif
+        } else if (!run || !image_whole(PANEL, m, from, tap, y, x, to + t * width)) {
             image_line(m, from, tap, y, x, n, to + t * width);
             for (int64_t rest = n; rest < width; rest++) to[t * width + rest] = 0;
         }

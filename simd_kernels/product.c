@@ -22,6 +22,7 @@ typedef struct {
     int add;                   // whether to add to c, which is then f32 with contiguous rows
     int64_t wide, line;        // if not 0, a row of c is lines of `wide` elements, `line` apart
     const struct tail *tail;   // what is done to c's elements before they are stored, or NULL
+    const float *kept;         // a in panels, with a head, from an earlier call; or NULL
     int64_t moved[TAIL_OPERANDS]; // of the tail's operands, in elements, for this product
 } product;
 
@@ -32,7 +33,7 @@ typedef struct tail {
     int64_t step[TAIL_OPERANDS][RL_DIMS];
     int32_t operands, steps;
     // The steps that one pass does, how it ends, and which operands it takes: the added one, and
-    // those before `alone` as one number a row each.
+    // one number a row each. Later steps use none before `alone`.
     int32_t begun, bounds, added, by[5], alone;
     struct {
         map_fn fn;
@@ -50,54 +51,107 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
 }
 
 #if RL_ROOM
-// How a tail begins, where that is done in one pass: a norm with its statistics, the sum with
-// another tensor, and bounds.
+// How a tail begins, where that is done in one pass: the bias, a norm with its statistics, the sum
+// with another tensor, and bounds.
 enum { NO_BOUNDS, RELU, CLAMP };
+enum { OF_BIAS, OF_MEAN, OF_SCALE, OF_OFFSET, OF_LOW, OF_HIGH, NUMBERS };
 
-// to = the steps of a tail's beginning over n elements of x; `by`: mean, scale, offset and bounds.
-RL_INLINE void begin_tail(const int added, const int bounds, float *to, const float *x,
-                          const float *more, const float *by, int64_t n) {
-    for (int64_t i = 0; i < n; i += VF) {
-        vf a = n - i < VF ? load_rest(x + i, n - i) : vload(x + i);
-        a = (a - vsplat(by[0])) * vsplat(by[1]) + vsplat(by[2]);
-        if (added) a = a + (n - i < VF ? load_rest(more + i, n - i) : vload(more + i));
-        if (bounds == RELU) a = vselect(~(vi)(a <= 0.0f), a, (vf){}); // nan stays
-        if (bounds == CLAMP) { // a bound that is nan made by[2] nan
-            a = vselect(~(vi)(a <= vsplat(by[3])), a, vsplat(by[3]));
-            a = vselect(~(vi)(a >= vsplat(by[4])), a, vsplat(by[4]));
+// The numbers of rows i to i + rows, of each kind `room` after the last; what leaves every bit of a
+// sum as it is where there is none.
+static void tail_numbers(const product *p, int64_t i, int64_t rows, float *to, int64_t room) {
+    static const float NONE[NUMBERS] = {-0.0f, 0, 1, -0.0f, 0, 0};
+    const tail *t = p->tail;
+    for (int k = 0; k < NUMBERS; k++, to += room) {
+        int32_t of = k && t && (k < OF_LOW || t->bounds == CLAMP) ? t->by[k - 1] : -1;
+        const matrix *m = of < 0 ? &p->bias : &t->of[of];
+        if (of < 0 && (k || !m->data)) {
+            for (int64_t r = 0; r < rows; r++) to[r] = NONE[k];
+            continue;
         }
-        if (n - i < VF) store_rest(to + i, a, n - i);
-        else vstore(to + i, a);
+        const uint8_t *at = element(m, i, 0) + (of < 0 ? 0 : p->moved[of] * RL_SIZE[m->dtype]);
+        if (rows > 1) LOAD_F[m->dtype](to, at, m->row, rows);
+        else if (m->dtype == RL_F32) rl_copy(to, at, 4);
+        else LOAD_F[m->dtype](to, at, 1, 1);
+    }
+    to -= NUMBERS * room;
+    for (int64_t r = 0; t && t->bounds == CLAMP && r < rows; r++) { // a bound that is nan
+        float low = to[OF_LOW * room + r], high = to[OF_HIGH * room + r];
+        if (low != low || high != high) to[OF_OFFSET * room + r] = __builtin_nanf("");
     }
 }
 
-// finish() for a product with a tail, whose result is f32 in contiguous rows.
-static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x,
-                                 int64_t n) {
+RL_INLINE vf begin_vector(const int bounds, vf a, vf bias, vf mean, vf scale, vf offset, vf low,
+                          vf high, const float *more) {
+    a = (a + bias - mean) * scale + offset;
+    if (more) a = a + vload(more);
+    if (bounds == RELU) a = vselect(~(vi)(a <= 0.0f), a, (vf){}); // nan stays
+    if (bounds == CLAMP) {
+        a = vselect(~(vi)(a <= low), a, low);
+        a = vselect(~(vi)(a >= high), a, high);
+    }
+    return a;
+}
+
+// to = the steps of a tail's beginning over n elements of x, a row with the numbers `by`.
+RL_INLINE void begin_row(const int added, const int bounds, float *to, const float *x,
+                         const float *more, const float *by, int64_t room, int64_t n) {
+    vf bias = vsplat(by[0]), mean = vsplat(by[room]), scale = vsplat(by[2 * room]);
+    vf offset = vsplat(by[3 * room]), low = vsplat(by[4 * room]), high = vsplat(by[5 * room]);
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF)
+        vstore(to + i, begin_vector(bounds, vload(x + i), bias, mean, scale, offset, low, high,
+                                    added ? more + i : NULL));
+    if (i < n) {
+        float rest[VF];
+        if (added) vstore(rest, vload_part(more + i, n - i));
+        vstore_part(to + i, begin_vector(bounds, vload_part(x + i, n - i), bias, mean, scale,
+                                         offset, low, high, added ? rest : NULL), n - i);
+    }
+}
+
+// The same over `rows` rows, `step` apart; of `more`, if it is there, `more_step`.
+static RL_APART void begin_rows(int bounds, int64_t rows, float *to, const float *x, int64_t step,
+                                const float *more, int64_t more_step, const float *by,
+                                int64_t room, int64_t n) {
+#define EACH_ROW(added, bounds)                                                                    \
+    for (int64_t r = 0; r < rows; r++)                                                             \
+        begin_row(added, bounds, to + r * step, x + r * step, more + r * more_step, by + r, room, n)
+    if (more && bounds == RELU) EACH_ROW(1, RELU);
+    else if (more && bounds) EACH_ROW(1, CLAMP);
+    else if (more) EACH_ROW(1, NO_BOUNDS);
+    else if (bounds == RELU) EACH_ROW(0, RELU);
+    else if (bounds) EACH_ROW(0, CLAMP);
+    else EACH_ROW(0, NO_BOUNDS);
+#undef EACH_ROW
+}
+
+// finish() for a product with a tail, whose result is f32 in contiguous rows. `begun`: x has its
+// beginning already.
+static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x, int64_t n,
+                                 int begun) {
     // Vectors that cross lines of the cache take twice as long.
     __attribute__((aligned(64))) float values[TAIL_STEPS][TAIL_RUN];
     __attribute__((aligned(64))) float loaded[TAIL_OPERANDS][TAIL_RUN], sums[TAIL_RUN];
-    float bias = 0, by[5];
+    float bias = 0, by[NUMBERS];
     const tail *t = p->tail;
-    for (int k = 0; k < t->operands; k++) { // one value: broadcast it once
+    for (int k = t->begun ? t->alone : 0; k < t->operands; k++) { // one value: broadcast it once
         const matrix *m = &t->of[k];
         const uint8_t *at = element(m, i, 0) + p->moved[k] * RL_SIZE[m->dtype];
-        if (!m->col) LOAD_F[m->dtype](loaded[k], at, 0, k < t->alone ? 1 : rl_min(TAIL_RUN, n));
+        if (!m->col) LOAD_F[m->dtype](loaded[k], at, 0, rl_min(TAIL_RUN, n));
     }
-    for (int k = 0; k < 5 && t->begun; k++) by[k] = t->by[k] < 0 ? 0 : loaded[t->by[k]][0];
-    if (t->begun && by[3] + by[4] != by[3] + by[4]) by[2] = by[3] + by[4];
-    if (p->bias.data) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
+    if (t->begun && !begun) tail_numbers(p, i, 1, by, 1);
+    if (p->bias.data && !t->begun) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
     for (int64_t at = 0, count; at < n; at += count, j += count) {
         const float *from[TAIL_OPERANDS], *made[TAIL_STEPS + 1];
         float *to = (float *)(void *)element(&p->c, i, j);
         count = rl_min(TAIL_RUN, n - at);
         int64_t whole = (count + VF - 1) & ~(int64_t)(VF - 1);
         made[0] = x + at;
-        if (p->bias.data) {
+        if (p->bias.data && !t->begun) {
             for (int64_t e = 0; e < count; e++) sums[e] = fload(x + at + e) + bias;
             made[0] = sums;
         }
-        for (int k = 0; k < t->operands; k++) {
+        for (int k = t->begun == t->steps ? rl_max(t->added, 0) : 0; k < t->operands; k++) {
             const matrix *m = &t->of[k];
             const uint8_t *first = element(m, i, j) + p->moved[k] * RL_SIZE[m->dtype];
             from[k] = loaded[k];
@@ -105,19 +159,16 @@ static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const f
                 from[k] = (const float *)(const void *)first;
             else if (m->col) LOAD_F[m->dtype](loaded[k], first, m->col, count);
         }
-        if (t->begun) {
+        if (t->begun && !begun) {
             float *out = t->begun == t->steps ? to : values[t->begun - 1];
-            const float *more = t->added < 0 ? NULL : from[t->added];
+            begin_rows(t->bounds, 1, out, made[0], 0, t->added < 0 ? NULL : from[t->added], 0, by,
+                       1, count);
             made[t->begun] = out;
-            if (more && t->bounds == RELU) begin_tail(1, RELU, out, made[0], more, by, count);
-            else if (more) begin_tail(1, NO_BOUNDS, out, made[0], more, by, count);
-            else if (t->bounds == RELU) begin_tail(0, RELU, out, made[0], more, by, count);
-            else if (t->bounds) begin_tail(0, CLAMP, out, made[0], more, by, count);
-            else begin_tail(0, NO_BOUNDS, out, made[0], more, by, count);
         } else if (count < whole) { // whole vectors of memory that is no one else's
             rl_copy(sums, made[0], (size_t)count * 4);
             made[0] = sums;
         }
+        if (begun) made[t->begun] = made[0];
         for (int s = t->begun; s < t->steps; s++) {
             const void *given[2];
             for (int k = 0; k < 2; k++) {
@@ -140,7 +191,7 @@ static void finish(const product *p, int64_t i, int64_t j, const float *x, int64
     float sums[64];
 #if RL_ROOM
     if (p->tail) {
-        finish_tail(p, i, j, x, n);
+        finish_tail(p, i, j, x, n, 0);
         return;
     }
 #endif

@@ -17,7 +17,7 @@
 // Changes whenever a word of a message changes its meaning.
 #define RL_VERSION 1
 #define RL_DIMS 8
-#define RL_OPERANDS 12
+#define RL_OPERANDS 13
 #define RL_THREADS 64
 // The most elements of an operand, a size of zero counted as one: more than any memory holds, and
 // so few that a product of sizes of one operand, times bytes, fits 64 bits. The cpu backend has it

@@ -85,7 +85,11 @@ RL_INLINE vf vload_part(const float *p, int64_t n) {
 }
 
 RL_INLINE void vstore_part(float *p, vf x, int64_t n) {
+#if VF == 16
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+#else
     for (int64_t i = 0; i < n; i++) fstore(p + i, x[i]);
+#endif
 }
 
 // a * b + c, with one rounding if the processor supports it; never a call.

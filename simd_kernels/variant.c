@@ -43,6 +43,7 @@ RARE_END
 #include "chunks_row.c"
 #include "blocks_linear.c"
 #include "product.c"
+#include "micro.c"
 #include "gemm.c"
 #include "gemv.c"
 #include "windows.c"
@@ -53,6 +54,7 @@ RARE_END
 #include "strips.c"
 #if RL_ROOM
 #include "winograd.c"
+#include "depthwise.c"
 #endif
 RARE_BEGIN
 #include "conv.c"

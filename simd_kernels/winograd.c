@@ -203,18 +203,32 @@ static void tile_item(void *ctx, int64_t item, int thread) {
 }
 
 // Whether tiles pay: there are enough filters for a panel, and places for the weights' transforms.
-static int tiles_pay(const image *m, const rl_call *c, int64_t rows) {
-    const rl_operand *out = &c->op[0], *w = &c->op[2];
-    int64_t one = c->attrs[0] * c->attrs[1] * c->attrs[4] * c->attrs[5] * c->attrs[6];
-    return one == 1 && w->shape[2] == 3 && w->shape[3] == 3 && out->dtype == RL_F32 &&
-           !((uintptr_t)out->data & 3) && rows >= 8 && m->channels >= 8 &&
-           m->channels <= 1 << 14 && out->shape[3] < 1 << 14 && out->shape[2] > 3 &&
-           out->shape[3] > 3;
+static int tiles_pay(const int64_t *attrs, const rl_operand *w, int64_t high, int64_t wide) {
+    int64_t one = attrs[0] * attrs[1] * attrs[4] * attrs[5] * attrs[6];
+    return one == 1 && w->shape[2] == 3 && w->shape[3] == 3 && w->shape[0] >= 8 &&
+           w->shape[1] >= 8 && w->shape[1] <= 1 << 14 && wide < 1 << 14 && high > 3 && wide > 3;
 }
 
 // Floats of shared memory for the transforms of a block.
 static int64_t tile_weights(int64_t channels) {
     return BLOCK_PANELS * 16 * channels * PADDED(ROWS) + 16;
+}
+
+static int64_t kept_tiles(int64_t m, int64_t channels) {
+    return KEPT_HEAD + rl_times((m + ROWS - 1) / ROWS * 16 * PADDED(ROWS), channels);
+}
+
+// The transforms of all weights.
+static int keep_tiles(const product *p, const image *m, float *to) {
+    product none = *p;
+    tile_job job = {.p = &none, .m = m, .weights = to + KEPT_HEAD};
+    none.batch = 0; // no images to look at
+    if (!reserve((PADDED(ROWS) + 4) * DEPTH * 4)) return RL_MEMORY;
+    share_out(10.0 * (double)p->m * (double)p->k, p->m, tile_check_item, &job);
+    share_out(100.0 * (double)p->m * (double)p->k, (p->m + ROWS - 1) / ROWS, tile_weights_item,
+              &job);
+    to[0] = KEPT_TILES, to[1] = (float)job.large;
+    return RL_OK;
 }
 
 static int conv_tiles(const product *p, void *shared) {
@@ -234,13 +248,21 @@ static int conv_tiles(const product *p, void *shared) {
     int64_t all = (p->m + ROWS - 1) / ROWS;
     job.each = job.groups * p->batch < 4 ? BLOCK_PANELS / 2 : BLOCK_PANELS;
     if (!reserve(rl_max(tile_floats(&job), (PADDED(ROWS) + 4) * DEPTH) * 4)) return RL_MEMORY;
+    if (p->kept) job.large = p->kept[1] != 0;
     share_out(10.0 * (double)(p->batch * m->channels * m->height * m->width),
-              p->batch * m->channels + p->m, tile_check_item, &job);
-    if (job.large) return gemm(p);
+              p->batch * m->channels + (p->kept ? 0 : p->m), tile_check_item, &job);
+    if (job.large) {
+        product plain = *p;
+        plain.kept = NULL;
+        return gemm(&plain);
+    }
     for (; job.panel < all; job.panel += BLOCK_PANELS) {
         job.panels = rl_min(BLOCK_PANELS, all - job.panel);
         double work = (double)job.panels * ROWS * (double)p->k;
-        share_out(work * 10, job.panels, tile_weights_item, &job);
+        if (p->kept) {
+            int64_t before = job.panel * 16 * m->channels * PADDED(ROWS);
+            job.weights = (float *)(uintptr_t)p->kept + KEPT_HEAD + before;
+        } else share_out(work * 10, job.panels, tile_weights_item, &job);
         int64_t parts = (job.panels + job.each - 1) / job.each;
         share_out(work * (double)p->n * (double)p->batch, job.groups * p->batch * parts, tile_item,
                   &job);

@@ -25,6 +25,8 @@ class Memory(Protocol):
     buffer: Any
     nbytes: int
     moves: int
+    version: int
+    lent: bool
 
 
 class Draws(Protocol):

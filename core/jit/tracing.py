@@ -31,7 +31,7 @@ def _through(name: str) -> property:
     return property(lambda s: getattr(s.base, name), lambda s, v: setattr(s.base, name, v))
 
 
-for _name in ("version", "history"):
+for _name in ("version", "history", "lent"):
     setattr(_Bound, _name, _through(_name))
 
 

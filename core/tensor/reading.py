@@ -27,6 +27,7 @@ class Reading(Methods):
 
     if TYPE_CHECKING:  # attributes that Tensor defines
         requires_grad: bool
+        storage: Any
 
         @property
         def buffer(self) -> Any: ...
@@ -56,11 +57,13 @@ class Reading(Methods):
         """The stored bits as a NumPy array (blocks as rows of bytes). May share memory."""
         if capture.active:
             capture.values_read(self)  # type: ignore[arg-type]
+        self.storage.lent = True
         return self._shaped(self.device.backend.download(self.buffer, *self._span(), self.dtype))
 
     async def _stored_async(self) -> npt.NDArray[Any]:
         if capture.active:
             capture.values_read(self)  # type: ignore[arg-type]
+        self.storage.lent = True
         backend = self.device.backend
         return self._shaped(await backend.download_async(self.buffer, *self._span(), self.dtype))
 

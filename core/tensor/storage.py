@@ -28,6 +28,7 @@ class Storage:
     version counts in-place writes: a gradient rule that saved a value compares it.
     history counts in-place writes that autograd recorded: views taken before are out of date.
     moves counts how often a tensor left this storage for another: executables compare it.
+    lent: other code has, or may have, the memory too, and may write to it unseen.
     inference: it was made in `inference_mode`, and autograd takes no tensor of it.
     """
 
@@ -37,6 +38,7 @@ class Storage:
         "device",
         "history",
         "inference",
+        "lent",
         "moves",
         "nbytes",
         "version",
@@ -50,6 +52,7 @@ class Storage:
         self.version = 0
         self.history = 0
         self.moves = 0
+        self.lent = True
         self.inference = inference.on
         self._address: int | None = None
         if capture.active:
@@ -73,7 +76,9 @@ class Storage:
     @staticmethod
     def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:
         """A storage of `nbytes` bytes, not initialised."""
-        return Storage(device, device.backend.allocate(nbytes, dtype), nbytes)
+        made = Storage(device, device.backend.allocate(nbytes, dtype), nbytes)
+        made.lent = False
+        return made
 
 
 def check_requiring(storage: Storage, requires_grad: bool) -> None:

@@ -60,6 +60,16 @@ CASES = [
     (2, 3, 9, 2100, 3, (3, 3), (4, 3), (1, 1), (3, 2), 3),
     (1, 2, 4, 300, 2, (1, 3), (1, 70), (0, 0), (1, 1), 2),
     (1, 2, 3, 5, 2, (1, 2), (1, 1), (0, 150_000), (1, 300_000), 2),
+    # Channels as lanes: planes of odd sizes, in one part and in several, with few and many borders.
+    (2, 20, 7, 7, 20, (3, 3), (1, 1), (1, 1), (1, 1), 20),
+    (1, 33, 14, 9, 33, (5, 3), (2, 2), (2, 1), (1, 1), 33),
+    (1, 17, 41, 75, 17, (3, 3), (3, 2), (0, 2), (2, 1), 17),
+    (1, 16, 2, 3, 16, (3, 3), (1, 4), (3, 9), (1, 1), 16),
+    # Columns beyond whole vectors, strided windows of one element, planes narrower than a panel.
+    (1, 12, 7, 7, 31, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (2, 6, 9, 13, 20, (1, 1), (2, 3), (0, 0), (1, 1), 2),
+    (1, 3, 21, 70, 9, (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    (1, 6, 6, 20, 9, (3, 5), (1, 1), (1, 2), (1, 1), 1),
 ]
 
 
@@ -187,7 +197,7 @@ TAILS: dict[str, Any] = {
     ),
     "rows of numbers": lambda y, a, b, c, more: y * more[:, :, :1, :1] - more[:1, :1],
 }
-TAILED = [CASES[i] for i in (1, 6, 7, 14, 16, 19, 21)]
+TAILED = [CASES[i] for i in (1, 6, 7, 14, 16, 19, 21, 26, 27, 28, 30, 31)]
 
 
 @pytest.mark.native  # the tab's modules have no room for tails

@@ -12,6 +12,7 @@ import numpy as np
 from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import lowering, simd
 from rushlight.core.backends.cpu.fusing import fuse
+from rushlight.core.backends.cpu.kept import Kept, keep, settled
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.protocol import Operand
@@ -33,6 +34,7 @@ class CpuExecutable:
         self.nbytes = 0
         self.shared: dict[int, Any] = {}
         self.variable = graph.variable
+        self.messages = 0
         self.slots = graph.slots  # keeps the buffers alive, as messages hold addresses only
         for slot in graph.variable:
             vacate(slot)
@@ -49,11 +51,18 @@ class CpuExecutable:
             steps = fuse(steps, graph.results)
         # Draws depend on no step, so they come first and split no message.
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
+        kept = steps if "fold" in graph.passes else []
+        first, self.watch = settled(kept, graph.results)
+        apart = {id(step) for step in first}
+        for step in first:
+            self._own(step.out.storage)
+        steps = [step for step in steps if id(step) not in apart]
         self._buffers(steps, graph, pool if "reuse" in graph.passes else None)
-        self.calls: list[Callable[[], None]] = []
         self.call_steps: list[list[Step]] = []  # the steps of each call, for profiles
-        self.messages = 0
-        self._bind(steps)
+        self.kept: dict[Kept, None] = {}
+        self.first = self._bind(first)
+        self.call_steps, self.messages = [], 0
+        self.calls = self._bind(steps)
 
     def bind(self, slot: Slot, argument: Operand) -> None:
         """Bind an argument's slot to a tensor's memory. ValueError if it must be writable."""
@@ -79,6 +88,11 @@ class CpuExecutable:
 
     def run(self) -> None:
         """Run all calls once."""
+        for kept in self.kept:
+            kept.watch.renew([kept.make])
+        if self.first:
+            with np.errstate(all="ignore"):
+                self.watch.renew(self.first)
         if profiling.watching:
             profiling.watching[-1](self.calls, self.call_steps)
             return
@@ -122,33 +136,38 @@ class CpuExecutable:
         _place(slot, np.empty(slot.nbytes, np.uint8))
         self.nbytes += slot.nbytes
 
-    def _bind(self, steps: Sequence[Step]) -> None:
-        """Make the calls; neighbouring steps with a C kernel are one message."""
+    def _bind(self, steps: Sequence[Step]) -> list[Callable[[], None]]:
+        """The calls of steps; neighbouring steps with a C kernel are one message."""
+        calls: list[Callable[[], None]] = []
         records: list[Any] = []
         sent: list[Step] = []
         backend, precision = self.backend, get_linear_mode()
         for step in steps:
             if step.draw:
-                self.calls.append(partial(self._draw, step))
+                calls.append(partial(self._draw, step))
                 self.call_steps.append([step])
                 continue
             other = step.activation_precision != precision
             with linear_mode(step.activation_precision) if other else nullcontext():
                 record = lowering.record(step.name, step.inputs, step.out, step.attrs)
             if record is not None:
+                record, kept = keep(step, record)
+                if kept is not None:
+                    self.kept[kept] = None
                 records.append(record)
                 sent.append(step)
                 continue
-            self._send(records, sent)
+            self._send(records, sent, calls)
             records, sent = [], []
             operands = (*step.inputs, step.out)
             moves = any(x is not None and x.storage in self.variable for x in operands)
             run: Any = partial(partial, backend.run) if moves else backend.bind
-            self.calls.append(run(step.name, step.inputs, step.out, step.attrs))
+            calls.append(run(step.name, step.inputs, step.out, step.attrs))
             self.call_steps.append([step])
-        self._send(records, sent)
+        self._send(records, sent, calls)
+        return calls
 
-    def _send(self, records: list[Any], steps: list[Step]) -> None:
+    def _send(self, records: list[Any], steps: list[Step], calls: list[Any]) -> None:
         if not records:
             return
         assert simd.library is not None
@@ -172,7 +191,7 @@ class CpuExecutable:
         self.nbytes += 8 * len(words)
         self.messages += 1
         self.call_steps.append(steps)
-        self.calls.append(call if moving else run)
+        calls.append(call if moving else run)
 
     def _resume(self, records: list[Any], steps: Sequence[Step], place: int) -> None:
         """Run the step `place`, which no C kernel takes, by NumPy's, and then the rest."""
