@@ -26,7 +26,6 @@ RARE_BEGIN
 #include "select.c"
 #include "index.c"
 #include "random.c"
-#include "recurrence.c"
 RARE_END
 
 #include "blocks.c"
@@ -37,6 +36,9 @@ RARE_BEGIN
 RARE_END
 #include "packed.c"
 #include "attention.c"
+RARE_BEGIN
+#include "recurrence.c"
+RARE_END
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"
