@@ -10,11 +10,14 @@
 #define TILE_VECTORS 2
 #endif
 #define FEW_QUERIES 8 // up to so many rows, transposing the keys does not pay
+#define PART_HEADS 6  // heads of a key head that make an item of a single query
+#define MOST_PARTS 4
 #define FAR ((int64_t)1 << 40)
 
 typedef struct {
     const rl_call *call;
-    int64_t heads, kv_heads, length, keys, width, v_width, groups, queries, blocks;
+    int64_t heads, kv_heads, length, keys, width, v_width, queries, blocks;
+    int64_t groups, shared, parts; // heads of an item, of a key head; items of a key head's heads
     int64_t padded, v_padded; // widths in whole vectors
     float scale, softcap;     // softcap 0: none
     int64_t window;           // -1: none
@@ -214,14 +217,15 @@ static RL_ONCE int64_t room_size(const attention_job *j, attention_room *room, f
     return at;
 }
 
-// Queries start to start + count of the heads of one key head, against all keys visible to them.
+// Queries start to start + count of `groups` heads of one key head, against all keys visible to
+// them.
 static void attend(const attention_job *job, attention_room *room, int64_t b, int64_t head,
-                   int64_t start, int64_t count) {
+                   int64_t first_head, int64_t groups, int64_t start, int64_t count) {
     const rl_operand *op = job->call->op, *q = &op[1], *k = &op[2], *v = &op[3], *out = &op[0];
     const rl_operand *bias = &op[4], *mask = &op[5];
     const rl_operand *sinks = &op[8];
     int sunk = sinks->ndim >= 0; // the sum begins with the sink's weight
-    int64_t rows = job->groups * count, first_head = head * job->groups;
+    int64_t rows = groups * count;
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = b * q->strides[0] + (first_head + r / count) * q->strides[1] +
                      (start + r % count) * q->strides[2];
@@ -308,7 +312,11 @@ static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     }
     room_size(job, &room, base);
     int64_t start = item % job->blocks * job->queries, pair = item / job->blocks;
-    attend(job, &room, pair / job->kv_heads, pair % job->kv_heads, start,
+    int64_t part = pair % job->parts * job->groups;
+    pair /= job->parts;
+    int64_t head = pair % job->kv_heads;
+    attend(job, &room, pair / job->kv_heads, head, head * job->shared + part,
+           rl_min(job->groups, job->shared - part), start,
            rl_min(job->queries, job->length - start));
 }
 
@@ -348,13 +356,19 @@ static RL_ONCE int k_attention(const rl_call *c) {
         out->shape[1] != job.heads || out->shape[2] != job.length)
         return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
-    job.groups = job.heads / job.kv_heads;
+    // Of a single query's heads each part is one item, as threads have nothing else to share.
+    job.groups = job.shared = job.heads / job.kv_heads, job.parts = 1;
+    if (job.length == 1 && job.groups > PART_HEADS) {
+        job.parts = rl_min(MOST_PARTS, (job.groups + PART_HEADS - 1) / PART_HEADS);
+        job.groups = (job.groups + job.parts - 1) / job.parts;
+        job.parts = (job.shared + job.groups - 1) / job.groups;
+    }
     job.queries = rl_min(job.length, rl_max(1, QUERIES / job.groups));
     job.blocks = (job.length + job.queries - 1) / job.queries;
     job.padded = (job.width + VF - 1) & ~(int64_t)(VF - 1);
     job.v_padded = (job.v_width + VF - 1) & ~(int64_t)(VF - 1);
     int64_t work = rl_times(rl_numel(out) / job.v_width, rl_times(job.keys, job.width / 8 + 1));
-    run_items(q->shape[0] * job.kv_heads * job.blocks, work, attention_item, &job);
+    run_items(q->shape[0] * job.kv_heads * job.parts * job.blocks, work, attention_item, &job);
     return job.failed ? RL_MEMORY : RL_OK;
 }
 
