@@ -59,6 +59,9 @@ RARE_END
 RARE_BEGIN
 #include "conv.c"
 RARE_END
+#if RL_ROOM
+#include "chain.c"
+#endif
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base

@@ -11,6 +11,7 @@ import numpy as np
 
 from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.chains import chain
 from rushlight.core.backends.cpu.fusing import fuse
 from rushlight.core.backends.cpu.last_states import land
 from rushlight.core.backends.passes.folding import fold
@@ -47,7 +48,7 @@ class CpuExecutable:
         if "fold" in graph.passes:
             steps = fold(steps, graph.results, self._fold)
         if "fuse" in graph.passes:
-            steps = land(fuse(steps, graph.results), graph.results)
+            steps = land(chain(fuse(steps, graph.results), graph.results), graph.results)
         # Draws depend on no step, so they come first and split no message.
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
         self._buffers(steps, graph, pool if "reuse" in graph.passes else None)
