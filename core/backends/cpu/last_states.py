@@ -47,36 +47,45 @@ def _copy_of_state(steps: Sequence[Step], i: int, keep: Collection[Slot]) -> int
     value = steps[i].inputs[3 if dim == 2 else 0]
     assert value is not None
     count = value.layout.shape[dim]
-    rows = _dims(out.layout.slice(dim, 0, count))
+    rows = _covered(out.layout.slice(dim, 0, count))
     last = out.layout.slice(dim, count, out.layout.shape[dim])
     copies = [
         j for j, step in enumerate(steps)
         if j != i and (step.out.storage is made or any(
-            x is not None and x.storage is made and _dims(x.layout) != rows for x in step.inputs))
+            x is not None and x.storage is made and _covered(x.layout) != rows for x in step.inputs))
     ]  # fmt: skip
     if len(copies) != 1 or not i < copies[0] < i + _REACH:
         return None
     copy = steps[copies[0]]
-    if copy.name != "assign" or copy.inputs[1] is None or copy.inputs[1].layout != last:
+    value = copy.inputs[1] if copy.name == "assign" else None
+    if value is None or _ordered(value.layout) != _ordered(last):
         return None
     target = _region(copy)
     kept, layout = target.storage, target.layout
     plain = copy.inputs[0] is not None and copy.inputs[0].storage is kept
     plain = plain and kept.kind == "outer" and target.dtype is float32 and layout.strides[-1] == 1
-    if not plain or layout.shape != last.shape:
+    if not plain or layout.shape != last.shape or value.layout.shape != last.shape:
         return None
+    same = None
+    if state is not None:
+        same = _ordered(state.layout.permute((0, 2, 1)) if dim == 1 else state.layout)
     # No step until the copy reads or writes the target, the recurrence its state at most. Memory
     # of an argument might be the target's.
     for j in range(i, copies[0]):
         for x in (*steps[j].inputs, steps[j].out):
-            if x is None or (j == i and x is state and _dims(x.layout) == _dims(layout)):
+            if x is None or (j == i and x is state and same == _ordered(layout)):
                 continue
             if x.storage is kept or x.storage.kind == "arg":
                 return None
     return copies[0]
 
 
-def _dims(layout: Layout) -> tuple[object, ...]:
-    """What a layout covers, in whatever order of its dims."""
+def _ordered(layout: Layout) -> tuple[object, ...]:
     dims = zip(layout.shape, layout.strides, strict=True)
-    return (layout.offset, *sorted((size, step) for size, step in dims if size != 1))
+    return (layout.offset, *((size, step) for size, step in dims if size != 1))
+
+
+def _covered(layout: Layout) -> tuple[object, ...]:
+    """What a layout covers, in whatever order of its dims."""
+    offset, *dims = _ordered(layout)
+    return (offset, *sorted(dims))  # type: ignore[type-var]
