@@ -312,11 +312,11 @@ static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     }
     room_size(job, &room, base);
     int64_t start = item % job->blocks * job->queries, pair = item / job->blocks;
-    int64_t part = pair % job->parts * job->groups;
-    pair /= job->parts;
+    int64_t part = 0;
+    if (RL_ROOM) part = pair % job->parts * job->groups, pair /= job->parts;
     int64_t head = pair % job->kv_heads;
     attend(job, &room, pair / job->kv_heads, head, head * job->shared + part,
-           rl_min(job->groups, job->shared - part), start,
+           RL_ROOM ? rl_min(job->groups, job->shared - part) : job->groups, start,
            rl_min(job->queries, job->length - start));
 }
 
@@ -358,7 +358,7 @@ static RL_ONCE int k_attention(const rl_call *c) {
     if (!rl_numel(out)) return RL_OK;
     // Of a single query's heads each part is one item, as threads have nothing else to share.
     job.groups = job.shared = job.heads / job.kv_heads, job.parts = 1;
-    if (job.length == 1 && job.groups > PART_HEADS) {
+    if (RL_ROOM && job.length == 1 && job.groups > PART_HEADS) {
         job.parts = rl_min(MOST_PARTS, (job.groups + PART_HEADS - 1) / PART_HEADS);
         job.groups = (job.groups + job.parts - 1) / job.parts;
         job.parts = (job.shared + job.groups - 1) / job.groups;

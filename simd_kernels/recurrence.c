@@ -75,7 +75,7 @@ static void scan_item(void *ctx, int64_t item, int thread) {
         }
         row_store(scan_at(out, batch, t, first), y, left);
     }
-    const rl_operand *last = job->call->n > 7 ? op + 7 : out;
+    const rl_operand *last = RL_ROOM && job->call->n > 7 ? op + 7 : out;
     for (int64_t s = 0; s < n; s++)
         row_store(scan_at(last, batch, (last == out ? length : 0) + s, first), vload(h + s * VF),
                   left);
@@ -107,7 +107,7 @@ static RL_ONCE int k_selective_scan(const rl_call *call) {
         && scan_is(op + 2, x->shape, 3, 1) && scan_is(op + 3, rates, 2, 0)
         && scan_is(op + 4, read, 4, 1) && scan_is(op + 5, read, 4, 1)
         && (op[6].ndim < 0 || scan_is(op + 6, states, 3, 0))
-        && (call->n == 7 || scan_is(op + 7, last, 3, 1));
+        && (!RL_ROOM || call->n == 7 || scan_is(op + 7, last, 3, 1));
     if (!good || groups < 1 || channels % groups) return RL_REFUSED;
     scan_job job = {call, (channels / groups + VF - 1) / VF, 0};
     int64_t items = batch * groups * job.blocks;
@@ -258,15 +258,15 @@ static void delta_item(void *ctx, int64_t item, int thread) {
     int64_t heads = v->shape[1], length = v->shape[2], values = v->shape[3], keys = op[3].shape[3];
     int64_t batch = item / heads, head = item % heads;
     int64_t shared = op[2].shape[3] == 1;
-    const rl_operand *last = call->n > 8 ? op + 8 : out;
+    const rl_operand *last = RL_ROOM && call->n > 8 ? op + 8 : out;
     float *state = scan_at(last, batch, head, last == out ? length : 0);
     int64_t wide = last->strides[2], t = 0;
     int before = call->attrs[0] != 0;
     (void)thread;
     for (int64_t k = 0; k < keys; k++) {
         const float *row = from->ndim < 0 ? NULL : scan_at(from, batch, head, k);
-        if (row == state + k * wide && from->strides[3] == 1) continue; // it is there already
 #if RL_ROOM
+        if (row == state + k * wide && from->strides[3] == 1) continue; // it is there already
         if (row && from->strides[3] == 1) {
             rl_copy(state + k * wide, row, (size_t)values * 4);
             continue;
@@ -313,7 +313,7 @@ static RL_ONCE int k_delta_scan(const rl_call *call) {
         && scan_is(op + 1, k->shape, 4, 1)
         && (scan_is(op + 2, one, 4, 1) || scan_is(op + 2, k->shape, 4, 1))
         && (op[7].ndim < 0 || scan_is(op + 7, state, 4, 0))
-        && (call->n == 8 || scan_is(op + 8, state, 4, 1));
+        && (!RL_ROOM || call->n == 8 || scan_is(op + 8, state, 4, 1));
     for (int i = 5; i < 7 && good; i++)
         good = op[i].ndim < 0 ? op[11 - i].ndim < 0 : scan_is(op + i, k->shape, 4, 1);
     if (!good) return RL_REFUSED;

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import executable, simd
+from rushlight.core.backends.cpu import executable, last_states, simd
 from rushlight.core.basis.graph import Step
 from rushlight.core.ops.recurrence import DELTA_SCAN, SELECTIVE_SCAN
 from rushlight.core.tools.testing import draws
@@ -25,7 +25,7 @@ def on(seed: int, shape: tuple[int, ...]) -> rl.Tensor:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     """The steps that the last captured function was compiled to."""
     found: list[Step] = []
-    whole = executable.land
+    whole = last_states.land
 
     def land(*given: Any) -> list[Step]:
         found[:] = whole(*given)
