@@ -19,31 +19,46 @@ typedef struct {
     int64_t n;
 } qx_rows;
 
-#if !defined(__wasm__)
-RL_INLINE void qx_each_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
-                        int64_t blocks, const float *bias, float *out) {
+#if defined(__wasm__)
+#define QX_FEW 1 // activation rows that are multiplied as they are, without panels
+#else
+#define QX_FEW 4
+// `n` activation rows with weight rows: the weights are unpacked once for all of them.
+RL_INLINE void qx_each_vector(int type, int n, const qx_rows *g, const uint8_t *w, int64_t row,
+                              int64_t rows, int64_t blocks, const float *bias, int64_t to) {
     enum { N = 32 / VF, TOGETHER = VF == 16 ? 4 : 2 };
+    const int chains = n == 1 ? 2 : 1; // sums of a row, which the units fill by turns
     for (int64_t r = 0; r < rows; r += TOGETHER) {
-        vf sum[TOGETHER][2] = {0};
+        vf sum[TOGETHER][QX_FEW * 2] = {0};
         const uint8_t *p[TOGETHER];
         for (int t = 0; t < TOGETHER; t++) p[t] = w + rl_min(r + t, rows - 1) * row;
         for (int64_t b = 0; b < blocks; b++)
             for (int t = 0; t < TOGETHER; t++) {
                 vf v[N];
                 q_values(type, p[t] + b * q_bytes(type), v);
-                for (int i = 0; i < N; i++)
-                    sum[t][i & 1] = vfma(v[i], vload(x + b * 32 + i * VF), sum[t][i & 1]);
+                for (int k = 0; k < n; k++)
+                    for (int i = 0; i < N; i++) {
+                        vf *at = &sum[t][k * chains + i % chains];
+                        *at = vfma(v[i], vload(g->x[k] + b * 32 + i * VF), *at);
+                    }
             }
-        for (int t = 0; t < rl_min(TOGETHER, rows - r); t++)
-            fstore(out + r + t, vsum(sum[t][0] + sum[t][1]) + (bias ? fload(bias + r + t) : 0));
+        for (int k = 0; k < n; k++)
+            for (int t = 0; t < rl_min(TOGETHER, rows - r); t++) {
+                vf whole = n == 1 ? sum[t][0] + sum[t][1] : sum[t][k];
+                fstore(g->out[k] + to + r + t, vsum(whole) + (bias ? fload(bias + r + t) : 0));
+            }
     }
 }
+
+#define QX_EACH(n)                                                                                 \
+    case n: Q_EACH(type, qx_each_vector(TYPE, n, &g, w, row, rows, blocks, bias, to)) break;
 #endif
 
-// out[i] = the product of x with weight row i of `rows`, and bias.
-Q_APART void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
-                       int64_t blocks, const float *bias, float *out) {
+// out[i][to + r] = the product of row i <= QX_FEW of `g` with weight row r of `rows`, and bias.
+Q_APART void qx_vector(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t rows,
+                       int64_t blocks, const float *bias, int64_t to) {
 #if defined(__wasm__) // as fast there, and 4 KB smaller
+    const float *x = g.x[0];
     for (int64_t r = 0; r < rows; r++) {
         vf sum[2] = {0};
         for (int64_t b = 0; b < blocks; b += 8) {
@@ -54,10 +69,10 @@ Q_APART void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, 
                 for (int j = 0; j < 2; j++)
                     sum[j] = vfma(vload(v + i + j * VF), vload(x + b * 32 + i + j * VF), sum[j]);
         }
-        fstore(out + r, vsum(sum[0] + sum[1]) + (bias ? fload(bias + r) : 0));
+        fstore(g.out[0] + to + r, vsum(sum[0] + sum[1]) + (bias ? fload(bias + r) : 0));
     }
 #else
-    Q_EACH(type, qx_each_vector(TYPE, x, w, row, rows, blocks, bias, out))
+    switch (g.n) { QX_EACH(1) QX_EACH(2) QX_EACH(3) QX_EACH(4) }
 #endif
 }
 

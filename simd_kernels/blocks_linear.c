@@ -15,7 +15,7 @@ typedef struct {
     uint8_t *tiles;
     int64_t row, bytes, expert_bytes; // stride of rows, bytes of a row, stride of experts
     int64_t blocks, columns, rows; // of the weight
-    int64_t groups_n, pieces, per, tile;
+    int64_t groups_n, pieces, per, tile, one; // bytes of a tile, of a row that is not in one
 } ql_job;
 
 static void ql_round(void *ctx, int64_t item, int thread) {
@@ -27,9 +27,13 @@ static void ql_round(void *ctx, int64_t item, int thread) {
     int64_t r = (item - group->tile) * QF_ROWS;
     const float **x = j->x + group->first + r;
     uint8_t *to = j->tiles + item * j->tile;
-    if (group->n == 1 && q_is_chunked(j->type)) qc_one(x[0], j->columns, to);
-    else if (group->n == 1) qf_one(j->type, x[0], j->blocks, to);
-    else qf_tile(j->type, x, rl_min(QF_ROWS, group->n - r), j->blocks, to);
+    if (group->n > QX_FEW) {
+        qf_tile(j->type, x, rl_min(QF_ROWS, group->n - r), j->blocks, to);
+        return;
+    }
+    for (int64_t i = 0; i < group->n; i++, to += j->one)
+        if (q_is_chunked(j->type)) qc_one(x[i], j->columns, to);
+        else qf_one(j->type, x[i], j->blocks, to);
 }
 
 static void ql_item(void *ctx, int64_t item, int thread) {
@@ -49,18 +53,18 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     if (j->bias->ndim >= 0) bias = (const float *)j->bias->data + q_row_at(j->bias, g->expert) + at;
     w += at * j->row;
     const uint8_t *x = j->fast ? j->tiles + g->tile * j->tile : NULL;
-    if (g->n == 1 && q_is_chunked(j->type))
-        qc_vector(&j->weight, x, rows.x[0], w, j->row, count, bias, rows.out[0] + at);
-    else if (j->fast && g->n == 1) {
+    if (g->n <= QX_FEW && q_is_chunked(j->type))
+        qc_vector(&j->weight, rows, x, j->one, w, j->row, count, bias, at);
+    else if (j->fast && g->n <= QX_FEW) {
         const uint8_t *last = w + (j->rows - at - 1) * j->row + j->bytes - 16;
-        ok = qf_vector(j->type, x, w, j->row, count, j->blocks, last, bias, rows.out[0] + at,
+        ok = qf_vector(j->type, rows, x, j->one, w, j->row, count, j->blocks, last, bias, at,
                        thread);
     } else if (j->fast) {
         for (int64_t c = 0; c < count && ok; c += 32)
             ok = qf_matrix(&j->weight, x, j->tile, rows.out, g->n, w + c * j->row, j->row, at + c,
                            rl_min(32, count - c), bias ? bias + c : NULL, thread);
-    } else if (g->n == 1)
-        qx_vector(j->type, rows.x[0], w, j->row, count, j->blocks, bias, rows.out[0] + at);
+    } else if (g->n <= QX_FEW)
+        qx_vector(j->type, rows, w, j->row, count, j->blocks, bias, at);
     else
         ok = qx_matrix(&j->weight, rows, w, j->row, at, count, bias, thread);
     if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
@@ -119,11 +123,10 @@ RL_SMALL static int ql_run(const rl_call *c, int transposed) {
     if (!j.blocks) j.fast = 0; // nothing to round
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
-        // The place of a single row is smaller than a tile.
         const int unit = QF_UNIT(j.type);
-        int64_t one = q_is_chunked(j.type) ? (j.columns + QC_SIZE - 1) / QC_SIZE * QC_ONE
-                                           : j.blocks * QF_ONE;
-        j.tile = rl_max(one, n == 1 ? 0 : j.columns / unit * QF_TILE(unit));
+        j.one = q_is_chunked(j.type) ? (j.columns + QC_SIZE - 1) / QC_SIZE * QC_ONE
+                                     : j.blocks * QF_ONE;
+        j.tile = rl_max(rl_min(n, QX_FEW) * j.one, n == 1 ? 0 : j.columns / unit * QF_TILE(unit));
     }
     int64_t words = (2 * n + (experts ? n : 0)) * 8 + groups * (int64_t)sizeof(ql_group);
     words = (words + 63) / 64 * 64;
@@ -144,7 +147,7 @@ RL_SMALL static int ql_run(const rl_call *c, int transposed) {
     if (transposed) j.per = QT_COLUMNS, j.pieces = (j.columns + QT_COLUMNS - 1) / QT_COLUMNS;
     else {
         // Pieces large enough to pay for the dispatch, and enough of them for all threads.
-        j.per = j.rows >= 1024 && n == 1 ? 64 : 32;
+        j.per = j.rows >= 1024 && n <= QX_FEW ? 64 : 32;
         j.pieces = (j.rows + j.per - 1) / j.per;
     }
     rl_parallel(j.groups_n * j.pieces, ql_item, &j);

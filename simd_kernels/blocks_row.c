@@ -1,4 +1,4 @@
-// One rounded activation row times rows of blocks, the product of a decoding step.
+// One rounded activation row, or a few, times rows of blocks: the products of a decoding step.
 
 // The numbers of one block of LANES rows: elements 0..15 of each lane's row, then 16..31.
 RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
@@ -35,22 +35,31 @@ RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
 // A vector is LANES rows wide, each with a lane of partial sums.
 typedef float qv_half __attribute__((vector_size(VF * 2)));
 
-// The scales of LANES rows times x's scale, each over its lane. Every other element of `least`: the
-// minimums times x's sum.
-RL_INLINE vf qv_scales(const uint8_t *p, int64_t row, const uint8_t *x, qv_half *least) {
-    double both;
-    rl_copy(&both, x, 8);
+// The scales of LANES rows, and their minimums, by turns.
+RL_INLINE qv_half qv_scales(const uint8_t *p, int64_t row) {
     __m128i w = _mm_cvtsi32_si128((int32_t)word(p));
     w = _mm_insert_epi32(w, (int32_t)word(p + row), 1);
 #if VF == 16
     w = _mm_insert_epi32(w, (int32_t)word(p + 2 * row), 2);
     w = _mm_insert_epi32(w, (int32_t)word(p + 3 * row), 3);
-    __m256 t = _mm256_mul_ps(_mm256_cvtph_ps(w), _mm256_castpd_ps(_mm256_set1_pd(both)));
+    return (qv_half)_mm256_cvtph_ps(w);
+#else
+    return (qv_half)_mm_cvtph_ps(w);
+#endif
+}
+
+// The scales times x's scale, each over its row's lane. Every other element of `least`: the
+// minimums times x's sum.
+RL_INLINE vf qv_scaled(qv_half scales, const uint8_t *x, qv_half *least) {
+    double both;
+    rl_copy(&both, x, 8);
+#if VF == 16
+    __m256 t = _mm256_mul_ps((__m256)scales, _mm256_castpd_ps(_mm256_set1_pd(both)));
     *least += (qv_half)t;
     __m512i each = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
     return (vf)_mm512_permutexvar_ps(each, _mm512_castps256_ps512(t));
 #else
-    __m128 t = _mm_mul_ps(_mm_cvtph_ps(w), _mm_castpd_ps(_mm_set1_pd(both)));
+    __m128 t = _mm_mul_ps((__m128)scales, _mm_castpd_ps(_mm_set1_pd(both)));
     *least += (qv_half)t;
     __m256i each = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
     return (vf)_mm256_permutevar8x32_ps(_mm256_castps128_ps256(t), each);
@@ -68,32 +77,46 @@ RL_INLINE vi qv_dot(int type, const vb w[2], const vb x[2], vi sum) {
 
 #define QV_ROWS (QF_TOGETHER * LANES)
 
-// out[r] = the product with row r of QV_ROWS.
-RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row,
-                            int64_t blocks, const uint8_t *last, float out[QV_ROWS]) {
+// out[k][r] = the product of activation row k of `n`, `tile` bytes apart, with row r of QV_ROWS.
+RL_INLINE void qv_each_rows(int type, int n, const uint8_t *x, int64_t tile, const uint8_t *w,
+                            int64_t row, int64_t blocks, const uint8_t *last,
+                            float out[][QV_ROWS]) {
     (void)last;
-    vf sum[QF_TOGETHER] = {0};
-    qv_half least[QF_TOGETHER] = {0};
+    vf sum[QX_FEW][QF_TOGETHER] = {0};
+    qv_half least[QX_FEW][QF_TOGETHER] = {0};
     const uint8_t *ahead = w + QV_AHEAD;
     for (int64_t b = 0; b < blocks; b++, x += QF_ONE, w += q_bytes(type)) {
         QV_FETCH(ahead + b * QV_ROWS * q_bytes(type), QV_ROWS * q_bytes(type));
-        vb high[2] = {splat16(x), splat16(x + 16)};
-        vb low[2] = {splat16(x + 32), splat16(x + 48)};
-        vi start = QF_LESS(type) ? (vi)splat16(x + 72) : (vi){0};
         for (int t = 0; t < QF_TOGETHER; t++) {
             const uint8_t *p = w + t * LANES * row;
             vb half[2];
             qv_numbers(type, p, row, half);
-            vi n = qv_dot(type, half, low, start) + (qv_dot(type, half, high, (vi){0}) << 8);
-            vf d = qv_scales(p, row, x + 64, &least[t]);
-            sum[t] = vfma(__builtin_convertvector(n, vf), d, sum[t]);
+            qv_half scales = qv_scales(p, row);
+            for (int k = 0; k < n; k++) {
+                const uint8_t *at = x + k * tile;
+                vb high[2] = {splat16(at), splat16(at + 16)};
+                vb low[2] = {splat16(at + 32), splat16(at + 48)};
+                vi start = QF_LESS(type) ? (vi)splat16(at + 72) : (vi){0};
+                vi total = qv_dot(type, half, low, start) + (qv_dot(type, half, high, (vi){0}) << 8);
+                vf d = qv_scaled(scales, at + 64, &least[k][t]);
+                sum[k][t] = vfma(__builtin_convertvector(total, vf), d, sum[k][t]);
+            }
         }
     }
-    for (int t = 0; t < QF_TOGETHER; t++)
-        for (int i = 0; i < LANES; i++) {
-            float s = (sum[t][4 * i] + sum[t][4 * i + 2]) + (sum[t][4 * i + 1] + sum[t][4 * i + 3]);
-            out[t * LANES + i] = q_least(type) ? s + least[t][2 * i + 1] : s;
-        }
+    for (int k = 0; k < n; k++)
+        for (int t = 0; t < QF_TOGETHER; t++)
+            for (int i = 0; i < LANES; i++) {
+                const vf v = sum[k][t];
+                float s = (v[4 * i] + v[4 * i + 2]) + (v[4 * i + 1] + v[4 * i + 3]);
+                out[k][t * LANES + i] = q_least(type) ? s + least[k][t][2 * i + 1] : s;
+            }
+}
+
+#define QV_EACH(n)                                                                                 \
+    case n: Q_EACH(type, qv_each_rows(TYPE, n, x, tile, w, row, blocks, last, out)) break;
+Q_APART void qv_rows(int type, int64_t few, const uint8_t *x, int64_t tile, const uint8_t *w,
+                     int64_t row, int64_t blocks, const uint8_t *last, float out[][QV_ROWS]) {
+    switch (few) { QV_EACH(1) QV_EACH(2) QV_EACH(3) QV_EACH(4) }
 }
 
 #else
@@ -187,19 +210,22 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
     vstore(out, (vf)((vi)sum | wrong));
 }
 
-#endif
-
-Q_APART void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
-                     const uint8_t *last, float out[QV_ROWS]) {
-    Q_EACH(type, qv_each_rows(TYPE, x, w, row, blocks, last, out))
+// out[k][r] = the product of activation row k of `few`, `tile` bytes apart, with row r of QV_ROWS.
+Q_APART void qv_rows(int type, int64_t few, const uint8_t *x, int64_t tile, const uint8_t *w,
+                     int64_t row, int64_t blocks, const uint8_t *last, float out[][QV_ROWS]) {
+    for (int64_t k = 0; k < (QX_FEW > 1 ? few : 1); k++)
+        Q_EACH(type, qv_each_rows(TYPE, x + k * tile, w, row, blocks, last, out[k]))
 }
 
-// out[r] = the product of a rounded activation row with weight row r of `rows`, and bias.
-static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t rows,
-                     int64_t blocks, const uint8_t *last, const float *bias, float *out,
-                     int thread) {
+#endif
+
+// out[i][to + r] = the product of rounded row i <= QX_FEW of `g` with weight row r of `rows`, and
+// bias. The rounded rows are `tile` bytes apart.
+static int qf_vector(int type, qx_rows g, const uint8_t *x, int64_t tile, const uint8_t *w,
+                     int64_t row, int64_t rows, int64_t blocks, const uint8_t *last,
+                     const float *bias, int64_t to, int thread) {
     for (int64_t r = 0; r < rows; r += QV_ROWS) {
-        float found[QV_ROWS];
+        float found[QX_FEW][QV_ROWS];
         int64_t n = rl_min(QV_ROWS, rows - r), step = row, bytes = blocks * q_bytes(type);
         const uint8_t *p = w + r * row;
         if (n < QV_ROWS) { // pad with rows of zeros, because QV_ROWS are read
@@ -210,9 +236,10 @@ static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, 
                 rl_copy(spare + i * bytes, p + i * row, (size_t)bytes);
             p = spare, step = bytes;
         }
-        qv_rows(type, x, p, step, blocks, last, found);
-        for (int64_t i = 0; i < n; i++)
-            fstore(out + r + i, found[i] + (bias ? fload(bias + r + i) : 0));
+        qv_rows(type, g.n, x, tile, p, step, blocks, last, found);
+        for (int64_t k = 0; k < (QX_FEW > 1 ? g.n : 1); k++)
+            for (int64_t i = 0; i < n; i++)
+                fstore(g.out[k] + to + r + i, found[k][i] + (bias ? fload(bias + r + i) : 0));
     }
     return 1;
 }

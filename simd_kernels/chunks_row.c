@@ -1,4 +1,4 @@
-// One activation row times rows of chunks, the product of a decoding step.
+// One activation row, or a few, times rows of chunks: the products of a decoding step.
 
 // The layout of 256 rounded activations (qf_round): if DOT32, their high bytes, then the low ones,
 // and if BIAS8 sums of four times -BIAS8; otherwise 16-bit numbers. For each 16 then follow d and
@@ -99,37 +99,43 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
 
 #if !defined(__wasm__)
 #define QC_AHEAD 8192
-// Of the types that most files have a chunk is unpacked into registers.
-#define QC_REGISTERS(TYPE, name, bias)                                                             \
+// Of the types that most files have a chunk is unpacked into registers, once for `few` rows of
+// activations that are `tile` bytes apart.
+#define QC_REGISTERS(TYPE, name, bias, few)                                                        \
     case RL_##TYPE:                                                                                \
         for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
             q_chunk c;                                                                             \
             for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
                 __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
             qc_##name(p, &c);                                                                      \
-            qc_add(q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), bias, x, &c, sum);                   \
+            for (int k = 0; k < few; k++)                                                          \
+                qc_add(q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), bias, x + k * tile, &c, sum[k]); \
         }                                                                                          \
         break;
-
-// Adds the products of `n` whole chunks at `p` to the sum; gives how many: all or, for a type that
-// is not unpacked into registers, none.
-Q_APART int64_t qc_stream(int type, const uint8_t *x, const uint8_t *p, int64_t n, vf *total) {
-    const int64_t all = n;
-    vf sum[2] = {0};
-    switch (type) {
-        QC_REGISTERS(Q4_K, q4_k, 0)
-        QC_REGISTERS(Q5_K, q5_k, 0)
-        QC_REGISTERS(Q6_K, q6_k_biased, 0)
-        QC_REGISTERS(IQ4_XS, iq4_xs, BIAS8)
-        QC_REGISTERS(IQ4_NL, iq4_nl, BIAS8)
-        QC_REGISTERS(MXFP4, mxfp4, BIAS8)
-    default: return 0;
+#define QC_STREAM(few)                                                                             \
+    switch (type) {                                                                                \
+        QC_REGISTERS(Q4_K, q4_k, 0, few)                                                           \
+        QC_REGISTERS(Q5_K, q5_k, 0, few)                                                           \
+        QC_REGISTERS(Q6_K, q6_k_biased, 0, few)                                                    \
+        QC_REGISTERS(IQ4_XS, iq4_xs, BIAS8, few)                                                   \
+        QC_REGISTERS(IQ4_NL, iq4_nl, BIAS8, few)                                                   \
+        QC_REGISTERS(MXFP4, mxfp4, BIAS8, few)                                                     \
+    default: return 0;                                                                             \
     }
-    *total += sum[0] + sum[1];
+
+// Adds the products of `n` whole chunks at `p` to the sums of `few` rows; gives how many: all or,
+// for a type that is not unpacked into registers, none.
+Q_APART int64_t qc_stream(int type, int64_t few, const uint8_t *x, int64_t tile, const uint8_t *p,
+                          int64_t n, vf *total) {
+    const int64_t all = n;
+    vf sum[QX_FEW][2] = {0};
+    if (few == 1) QC_STREAM(1)
+    else QC_STREAM(few)
+    for (int64_t k = 0; k < few; k++) total[k] += sum[k][0] + sum[k][1];
     return all;
 }
 #else
-#define qc_stream(type, x, p, n, total) 0 // small code
+#define qc_stream(type, few, x, tile, p, n, total) 0 // small code
 #endif
 
 // The same with `count` float activations.
@@ -151,22 +157,24 @@ Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
     return sum[0];
 }
 
-// out[r] = the product of one activation row, rounded or (if that is NULL) as floats, with weight
-// row r of `rows`, and bias.
-static void qc_vector(const q_weight *w, const uint8_t *rounded, const float *x, const uint8_t *p,
-                      int64_t row, int64_t rows, const float *bias, float *out) {
+// out[i][to + r] = the product of row i <= QX_FEW of `g` with weight row r of `rows`, and bias. The
+// activations are rounded, `tile` bytes apart, or (if that is NULL) floats.
+static void qc_vector(const q_weight *w, qx_rows g, const uint8_t *rounded, int64_t tile,
+                      const uint8_t *p, int64_t row, int64_t rows, const float *bias, int64_t to) {
     int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE;
     for (int64_t r = 0; r < rows; r++, p += row) {
-        vf sum = {0};
+        vf sum[QX_FEW] = {0};
         int64_t first = 0;
-        if (rounded) first = qc_stream(w->type, rounded, p, w->columns / QC_SIZE, &sum);
+        if (rounded) first = qc_stream(w->type, g.n, rounded, tile, p, w->columns / QC_SIZE, sum);
         for (; first < chunks; first += QC_TOGETHER) {
             q_chunk c[QC_TOGETHER];
             int64_t n = rl_min(QC_TOGETHER, chunks - first), at = first * QC_SIZE;
             qc_load(w, p, first, n, c);
-            sum += rounded ? qc_fast(w->type, rounded + first * QC_ONE, c, n)
-                           : qc_exact(x + at, c, rl_min(n * QC_SIZE, w->columns - at));
+            for (int64_t k = 0; k < (QX_FEW > 1 ? g.n : 1); k++)
+                sum[k] += rounded ? qc_fast(w->type, rounded + k * tile + first * QC_ONE, c, n)
+                                  : qc_exact(g.x[k] + at, c, rl_min(n * QC_SIZE, w->columns - at));
         }
-        fstore(out + r, vsum(sum) + (bias ? fload(bias + r) : 0));
+        for (int64_t k = 0; k < (QX_FEW > 1 ? g.n : 1); k++)
+            fstore(g.out[k] + to + r, vsum(sum[k]) + (bias ? fload(bias + r) : 0));
     }
 }
