@@ -312,11 +312,15 @@ static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     }
     room_size(job, &room, base);
     int64_t start = item % job->blocks * job->queries, pair = item / job->blocks;
-    int64_t part = 0;
-    if (RL_ROOM) part = pair % job->parts * job->groups, pair /= job->parts;
+    int64_t groups = job->groups, first = 0;
+#if RL_ROOM
+    int64_t part = pair % job->parts * groups;
+    pair /= job->parts;
+    first = pair % job->kv_heads * (job->shared - groups) + part;
+    groups = rl_min(groups, job->shared - part);
+#endif
     int64_t head = pair % job->kv_heads;
-    attend(job, &room, pair / job->kv_heads, head, head * job->shared + part,
-           RL_ROOM ? rl_min(job->groups, job->shared - part) : job->groups, start,
+    attend(job, &room, pair / job->kv_heads, head, head * job->groups + first, groups, start,
            rl_min(job->queries, job->length - start));
 }
 
@@ -356,19 +360,24 @@ static RL_ONCE int k_attention(const rl_call *c) {
         out->shape[1] != job.heads || out->shape[2] != job.length)
         return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
+    job.groups = job.heads / job.kv_heads;
+    int64_t parts = 1;
+#if RL_ROOM
     // Of a single query's heads each part is one item, as threads have nothing else to share.
-    job.groups = job.shared = job.heads / job.kv_heads, job.parts = 1;
-    if (RL_ROOM && job.length == 1 && job.groups > PART_HEADS) {
-        job.parts = rl_min(MOST_PARTS, (job.groups + PART_HEADS - 1) / PART_HEADS);
-        job.groups = (job.groups + job.parts - 1) / job.parts;
-        job.parts = (job.shared + job.groups - 1) / job.groups;
+    job.shared = job.groups;
+    if (job.length == 1 && job.groups > PART_HEADS) {
+        parts = rl_min(MOST_PARTS, (job.groups + PART_HEADS - 1) / PART_HEADS);
+        job.groups = (job.groups + parts - 1) / parts;
+        parts = (job.shared + job.groups - 1) / job.groups;
     }
+    job.parts = parts;
+#endif
     job.queries = rl_min(job.length, rl_max(1, QUERIES / job.groups));
     job.blocks = (job.length + job.queries - 1) / job.queries;
     job.padded = (job.width + VF - 1) & ~(int64_t)(VF - 1);
     job.v_padded = (job.v_width + VF - 1) & ~(int64_t)(VF - 1);
     int64_t work = rl_times(rl_numel(out) / job.v_width, rl_times(job.keys, job.width / 8 + 1));
-    run_items(q->shape[0] * job.kv_heads * job.parts * job.blocks, work, attention_item, &job);
+    run_items(q->shape[0] * job.kv_heads * parts * job.blocks, work, attention_item, &job);
     return job.failed ? RL_MEMORY : RL_OK;
 }
 

@@ -22,26 +22,27 @@ RL_INLINE vf scan_power(vf x) {
     return vfma(p, r, vsplat(1.0f)) * (vf)(((vi)shifted - (0x4b400000 - 127)) << 23);
 }
 
-// to (n, VF) = the numbers of `left` channels from `first` on, which are `across` apart, their n
-// states `along` apart.
-static void scan_states(float *to, const float *first, int64_t across, int64_t along, int64_t n,
-                        int64_t left) {
 #if RL_ROOM
+// to (n, VF) = the numbers of `left` channels from `first` on, times `by`. Channels are `across`
+// apart, their n states `along` apart.
+static RL_APART void scan_states(float *to, const float *first, int64_t across, int64_t along,
+                                 int64_t n, int64_t left, float by) {
     if (across == 1) {
-        for (int64_t s = 0; s < n; s++) vstore(to + s * VF, row_load(first + s * along, left));
+        for (int64_t s = 0; s < n; s++) vstore(to + s * VF, row_load(first + s * along, left) * by);
         return;
     }
     if (along == 1 && left == VF && n % 4 == 0) {
         for (int64_t s = 0; s < n; s += 4)
             for (int64_t i = 0; i < VF; i += 4)
                 turn4(to + s * VF + i, VF, first + i * across + s, across);
+        for (int64_t s = 0; s < n; s++) vstore(to + s * VF, vload(to + s * VF) * by);
         return;
     }
-#endif
     for (int64_t s = 0; s < n; s++)
         RL_SMALL_LOOP for (int64_t i = 0; i < left; i++)
-            to[s * VF + i] = fload(first + i * across + s * along);
+            to[s * VF + i] = fload(first + i * across + s * along) * by;
 }
+#endif
 
 // The states of VF channels, (n, VF), over all tokens.
 static void scan_item(void *ctx, int64_t item, int thread) {
@@ -58,11 +59,19 @@ static void scan_item(void *ctx, int64_t item, int thread) {
         return;
     }
     rl_zero(rates, (size_t)(2 * n * VF * 4));
-    scan_states(rates, scan_at(op + 3, first, 0, 0), op[3].strides[0], op[3].strides[1], n, left);
-    for (int64_t s = 0; s < n; s++) vstore(rates + s * VF, vload(rates + s * VF) * 1.44269504f);
+#if RL_ROOM
+    scan_states(rates, scan_at(op + 3, first, 0, 0), op[3].strides[0], op[3].strides[1], n, left,
+                1.44269504f);
     if (state->ndim >= 0)
         scan_states(h, scan_at(state, batch, first, 0), state->strides[1], state->strides[2], n,
-                    left);
+                    left, 1);
+#else
+    for (int64_t s = 0; s < n; s++)
+        RL_SMALL_LOOP for (int64_t i = 0; i < left; i++) {
+            rates[s * VF + i] = fload(scan_at(op + 3, first + i, s, 0)) * 1.44269504f;
+            if (state->ndim >= 0) h[s * VF + i] = fload(scan_at(state, batch, first + i, s));
+        }
+#endif
     for (int64_t t = 0; t < length; t++) {
         vf step = row_load(scan_at(dt, batch, t, first), left);
         vf new = step * row_load(scan_at(x, batch, t, first), left), y = {0};
