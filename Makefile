@@ -82,33 +82,34 @@ screenshots: env-test kernels ## open every page and write docs/screenshots
 	@tools/chromium.sh
 	$(BIN)/python tests/browser/screenshots.py
 
+# The quick ones come first. A benchmark that fails does not keep the others from running; the last
+# line names it.
+BENCH_WEB = "transfers tab" "replay tab" "eager tab" "ops tab" "minilm tab" "smollm2 tab" \
+    "host_time tab" "host_time webgpu_tab" "tab_memory" "speech tab" "matmul_cpu tab" "blocks tab" \
+    "wasm_ops" "cold_start" "reranking tab" "training_web" "smollm2_cpu tab" "billion tab" \
+    "minilm_cpu tab" "matmul_web" "minilm_webgpu" "smollm2_webgpu tab"
+BENCH_NATIVE = "transfers native" "replay native" "smollm2 native" "minilm native" "ops native" \
+    "gpu" "host_time native" "host_time webgpu_native" "block_kinds" "blocks native" \
+    "matmul_native" "matmul_cpu native" "smollm2_cpu native" "eager native" "speech_accuracy" \
+    "reranking native" "silero" "smollm2_webgpu native" "cache_types" "translation" \
+    "speech native" "vision" "training" "minilm_cpu native" "quality" "billion native"
+BENCH = failed=""; began=$$(date +%s); for benchmark in $(1); do \
+        set -- $$benchmark; name=$$1; shift; echo "== benchmarks/$$name.py $$*"; \
+        $(BIN)/python benchmarks/$$name.py "$$@" || failed="$$failed; $$benchmark"; \
+    done; \
+    echo "== $$(( $$(date +%s) - began )) seconds"; \
+    [ -z "$$failed" ] || { echo "failed: $${failed\#; }"; exit 1; }
+
 bench-web: env-test assets kernels ## measure in the tab; writes tables to benchmarks/RESULTS.md
 	@tools/chromium.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
-	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "eager tab" wasm_ops training_web \
-	        "blocks tab" "minilm tab" "smollm2 tab" \
-	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
-	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" "speech tab" tab_memory \
-	        "host_time tab" "host_time webgpu_tab" cold_start; do \
-	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
-	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
-	done
+	@$(NODE); $(call BENCH,$(BENCH_WEB))
 
 bench-native: env-test kernels ## measure natively, WebGPU included
 	@tools/vulkan.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
-	@for benchmark in matmul_native "transfers native" "ops native" "eager native" "blocks native" \
-	        "minilm native" "smollm2 native" \
-	        "smollm2_webgpu native" "replay native" gpu \
-	        "matmul_cpu native" "minilm_cpu native" reranking translation "speech native" \
-	        speech_accuracy silero training vision "smollm2_cpu native" \
-	        "billion native" block_kinds \
-	        "host_time native" "host_time webgpu_native" cache_types \
-	        quality; do \
-	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
-	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
-	done
+	@$(call BENCH,$(BENCH_NATIVE))
 
 clean: ## remove built files (.venv and downloaded models stay)
 	rm -rf dist build web/build simd_kernels/build node_modules

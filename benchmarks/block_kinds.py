@@ -1,4 +1,4 @@
-"""One layer of each kind of block beside llama's, by active parameter, on both devices.
+"""One layer of each kind of block beside llama's, by active parameter, on cpu or webgpu.
 
     python benchmarks/block_kinds.py [--times 5] [--devices cpu,webgpu]
 
@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 import numpy as np
-from measure import markdown, run
+from measure import markdown, run, tell
 
 WIDTH, PROMPT, NEW = 768, 512, 17
 
@@ -91,7 +91,12 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
                 ended = time.perf_counter()
                 took = {"prompt": (first - begin) * 1e3, "token": (ended - first) * 1e3 / after}
                 if turn >= 0:
-                    row |= {part: min(row.get(part, ms), ms) for part, ms in took.items()}
+                    for part, ms in took.items():
+                        row.setdefault("samples", {}).setdefault(part, []).append(ms)
+            which = f"round {turn + 1} of {chosen.times}" if turn >= 0 else "a warm round"
+            tell(f"{device}: {which}")
+    for row in rows.values():
+        row |= {part: min(taken) for part, taken in row["samples"].items()}
     return {"results": list(rows.values())}
 
 
@@ -115,6 +120,6 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--times": {"type": int, "default": 5, "help": "runs of each, in turns"},
-        "--devices": {"default": "cpu,webgpu", "help": "where"},
+        "--devices": {"default": "cpu", "help": "of cpu and webgpu"},
     }
     run("block_kinds", __doc__, {"native": measure}, table, options)

@@ -33,7 +33,7 @@ def _check(x: rl.Tensor, weight: rl.Tensor) -> None:
         raise SystemExit(f"{weight.dtype.name} is off by {off.max()}")
 
 
-WARM = 20  # rounds that are dropped: a browser compiles in the meantime
+WARM = 6  # rounds that are dropped: a browser compiles in the meantime
 
 
 def measure(rounds: int, threads: int) -> dict[str, Any]:

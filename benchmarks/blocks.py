@@ -15,7 +15,7 @@ import platform
 from statistics import median
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served
+from measure import HERE, markdown, opened, run, served, step
 from ops import PAGE
 
 ROUNDS = 7
@@ -25,7 +25,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """In this process: on one thread processor time, which other work hardly changes."""
     from block_work import measure
 
-    found = measure(ROUNDS, chosen.threads)
+    with step(f"{ROUNDS} rounds of all types"):
+        found = measure(ROUNDS, chosen.threads)
     found["versions"]["python"] = platform.python_version()
     return found
 
@@ -36,7 +37,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                "work.py": HERE / "block_work.py"}  # fmt: skip
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("'measure' in window")
-        found: dict[str, Any] = page.evaluate(f"() => measure({ROUNDS}, 1)")
+        with step(f"{ROUNDS} rounds of all types"):
+            found: dict[str, Any] = page.evaluate(f"() => measure({ROUNDS}, 1)")
         found["versions"]["chromium"] = page.context.browser.version
     return found
 

@@ -1,6 +1,6 @@
 """The cache's dtypes on SmolLM2-135M: how far predictions move, and how much memory it takes.
 
-    python benchmarks/cache_types.py [--windows 16] [--tokens 4096]
+    python benchmarks/cache_types.py [--windows 8] [--tokens 4096]
 
 Windows of 512 tokens of Alice in Wonderland, the second half of each counted. The divergence is
 that from a float32 cache. The memory is that of one conversation of --tokens tokens: what the cache
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import Any
 
-from measure import high_water, markdown, run
+from measure import high_water, markdown, run, step, tell_row
 from texts import book
 
 NAME, CONTEXT = "smollm2-135m-instruct", 512
@@ -34,11 +34,13 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     rows = []
     for dtype in CACHE_TYPES:
         base = None if dtype == "float32" else model
-        found = perplexity(model, ids, context=CONTEXT, base=base, cache_type=dtype)
+        with step(f"{dtype}: perplexity"):
+            found = perplexity(model, ids, context=CONTEXT, base=base, cache_type=dtype)
         command = [sys.executable, __file__, "--fill", dtype, "--tokens", str(chosen.tokens)]
-        filled = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        with step(f"{dtype}: a conversation"):
+            filled = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         rows.append({"dtype": dtype, **dataclasses.asdict(found), **json.loads(filled.stdout)})
-        print(cells(rows[-1]), flush=True)
+        tell_row(cells(rows[-1]))
     return {"results": rows, "tokens": chosen.tokens}
 
 
@@ -80,7 +82,7 @@ if __name__ == "__main__":
         fill(sys.argv[2], int(sys.argv[4]))
     else:
         options: dict[str, dict[str, Any]] = {
-            "--windows": {"type": int, "default": 16, "help": "windows of 512 tokens"},
+            "--windows": {"type": int, "default": 8, "help": "windows of 512 tokens"},
             "--tokens": {"type": int, "default": 4096, "help": "tokens of the conversation"},
         }
         run("cache_types", __doc__, {"native": measure}, table, options)

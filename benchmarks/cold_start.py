@@ -1,6 +1,6 @@
 """A page's cold start in the tab: from opening it to the first token or the first search result.
 
-    python benchmarks/cold_start.py [--site DIR] [--visits 5]
+    python benchmarks/cold_start.py [--site DIR] [--visits 3]
 
 A browser profile visits the site on its own server, first with an empty cache, then with the
 weights in the browser's storage. The script operates the pages Chat (SmolLM2) and Search (MiniLM)
@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import CHROMIUM, FLAGS, markdown, run
+from measure import CHROMIUM, FLAGS, markdown, run, step
 from minilm import SENTENCES
 
 CHAT, SEARCH = "smollm2-135m-instruct", "all-minilm-l6-v2"
@@ -87,7 +87,6 @@ def chat(page: Any, url: str) -> float:
     seconds: float = found.json_value()
     page.click("#stop")
     page.wait_for_selector('html[data-state="ready"]')
-    page.wait_for_timeout(2500)  # until the worker has kept its snapshot
     return seconds
 
 
@@ -105,7 +104,6 @@ def search(page: Any, url: str) -> float:
         arg=QUESTION,
     )
     seconds: float = found.json_value()
-    page.wait_for_timeout(2500)
     return seconds
 
 
@@ -114,7 +112,6 @@ def parts(page: Any, url: str, name: str) -> dict[str, float]:
     page.goto(f"{url}rushlight/NOTICE.txt")
     question = QUESTION if name == CHAT else ""
     times = page.evaluate(PARTS, [name, SENTENCES[:8], question])
-    page.wait_for_timeout(2500)
     found, before = {}, 0.0
     for part in ORDER:
         found[part], before = times[part] - before, times[part]
@@ -136,10 +133,12 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 page = context.pages[0]
                 version = context.browser.version if context.browser else ""
                 version = version or page.evaluate("navigator.userAgent")
-                first = visit(page, url)
-                kept = [visit(page, url) for _ in range(chosen.visits)]
+                with step(f"{what}: the first visit"):
+                    first = visit(page, url)
+                    page.wait_for_timeout(2500)  # until the worker has kept its snapshot
+                with step(f"{what}: {chosen.visits} visits"):
+                    kept = [visit(page, url) for _ in range(chosen.visits)]
             results[what] = {"first visit": first, "kept": kept}
-            print(what, results[what], flush=True)
     return {"results": results, "versions": {"chromium": version}}
 
 
@@ -158,5 +157,5 @@ def table(result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    options = {"--visits": {"type": int, "default": 5, "help": "with the weights cached"}}
+    options = {"--visits": {"type": int, "default": 3, "help": "with the weights cached"}}
     run("cold_start", __doc__, {"tab": tab}, table, options)

@@ -4,27 +4,25 @@
     python benchmarks/eager.py tab [--site DIR]   headless Chromium: what a call costs there
 
 A call's cost is processor time on ten elements. For a million elements each side has a process of
-its own, in turns; the results are compared first (1e-3 of the largest).
+its own, and they take turns; the results are compared first (1e-3 of the largest).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 from importlib.metadata import version
 from statistics import median
 from typing import Any
 
 import numpy as np
-from measure import HERE, markdown, opened, run, served
+from measure import HERE, markdown, opened, run, served, step
 from ops import PAGE
 from peers import TORCH, pypi
+from turns import sides
 
 ROUNDS = 5
 
@@ -38,8 +36,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
     import rushlight as rl
 
-    ours, theirs = (work.side(name) for name in ("rushlight", "torch"))
-    _compare(ours, theirs, work.DRAWN)
+    with step("compare the results"):
+        ours, theirs = (work.side(name) for name in ("rushlight", "torch"))
+        _compare(ours, theirs, work.DRAWN)
+        del ours, theirs
     found: dict[str, Any] = {"large": {}, "versions": {
         "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__,
         "rushlight": version("rushlight"),
@@ -47,11 +47,12 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     both = {"rushlight": rl, "torch": torch}
     for lib in both.values():
         lib.set_num_threads(1)
-    found["small"] = _in_turns(both, lambda name: work.call_seconds(work.small(both[name])))
+    with step("ten elements"):
+        found["small"] = _in_turns(both, lambda name: work.call_seconds(work.small(both[name])))
     for threads in ("1", "2"):
-        found["large"][threads] = _in_turns(
-            ("rushlight", "torch", "numpy"), partial(_timed, threads, peer)
-        )
+        commands = {name: _command(name, threads, peer) for name in ("rushlight", "torch", "numpy")}
+        with step(f"a million elements, threads {threads}"), sides(commands) as at:
+            found["large"][threads] = _in_turns(at, lambda name, at=at: at[name].ask("time"))  # type: ignore[misc]
     return found
 
 
@@ -67,15 +68,12 @@ def _in_turns(
     return found
 
 
-def _timed(threads: str, peer: str, side: str) -> dict[str, float]:
-    """The seconds of each op of one side, in a process of its own."""
+def _command(side: str, threads: str, peer: str) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of one side."""
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), peer])
-    environment = {**os.environ, "PYTHONPATH": path, **dict.fromkeys(
+    environment = {"PYTHONPATH": path, **dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)}  # fmt: skip
-    command = [sys.executable, str(HERE / "eager_work.py"), side, threads]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    return [sys.executable, str(HERE / "eager_work.py"), side, threads], environment
 
 
 def _compare(ours: dict[str, Any], theirs: dict[str, Any], drawn: tuple[str, ...]) -> None:

@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from measure import HERE, markdown, run
+from measure import HERE, markdown, run, step
 from smollm2 import NAME
 from turns import Side
 
@@ -152,7 +152,7 @@ def torch_cuda(ask: Callable[[Side], Any]) -> dict[str, Any]:
     probe = "import torch, transformers, sys; sys.exit(not torch.cuda.is_available())"
     if subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode:
         return {"note": "torch with CUDA and transformers are not installed"}
-    side = Side([sys.executable, str(HERE / "sides" / "torch_cuda.py")], {})
+    side = Side([sys.executable, str(HERE / "sides" / "torch_cuda.py")], {}, "torch")
     try:
         return {**side.ask("about"), "found": ask(side)}
     finally:
@@ -178,7 +178,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     if smoke:
         given = {"a tiny llama, q4_0": (lambda: llama(TINY, "webgpu"), TINY)}
     for name, (make, config) in given.items():
-        model = make()
+        with step(f"load {name}"):
+            model = make()
         samples = answers(model, config["vocab_size"], prompt, count)
         prefill, decode = (median(samples[what]) for what in ("prefill", "decode"))
         moved = weight_bytes(model) / decode / 1e9
@@ -224,7 +225,7 @@ def table(found: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     if "--smoke" in sys.argv or rl.device("webgpu").info["type"] == "CPU":  # nothing is kept
-        print("Tiny sizes, which say nothing of speed:\n")
-        print(table(native(argparse.Namespace(smoke=True))))
+        with step("tiny sizes, which say nothing of speed"):
+            print(table(native(argparse.Namespace(smoke=True))))
     else:
         run("gpu", __doc__, {"native": native}, table)

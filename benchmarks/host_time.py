@@ -19,7 +19,7 @@ from importlib.metadata import version
 from statistics import median, quantiles
 from typing import Any
 
-from measure import HERE, WEBGPU, markdown, opened, run, served
+from measure import HERE, WEBGPU, markdown, opened, run, served, step
 from smollm2 import NAME, goldens
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -79,7 +79,8 @@ def tab(chosen: argparse.Namespace, device: str = "cpu") -> dict[str, Any]:
     with served(PAGE, folders) as address, opened(address, flags) as page:
         page.wait_for_function("'measure' in window")
         given = [NAME, device, *arguments(chosen)]
-        found = page.evaluate("(given) => measure(...given)", given)
+        with step(f"load and {chosen.rounds + 1} answers on {device}"):
+            found = page.evaluate("(given) => measure(...given)", given)
         browser = page.context.browser.version
     return summary(found, {"chromium": browser})
 

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from matmul_web import PAGE, measure_size, onnx
-from measure import HERE, markdown, opened, run, served
-from peers import JAX, ORT, ORT_WEB, npm, pypi
+from measure import HERE, markdown, opened, run, served, step, tell_row
+from peers import JAX, ORT, ORT_WEB, WEB, npm, pypi
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
 SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "384x1000x700", "333x1021x517"]
@@ -60,7 +60,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 row = {"size": f"{n}x{k}x{m}", "threads": threads,
                        **compared(samples, 2e-9 * n * k * m), "samples": samples}  # fmt: skip
                 rows.append(row)
-                print(line(row), flush=True)
+                tell_row(cells(row))
             for row in rows:
                 row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
             results += rows
@@ -77,12 +77,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     with TemporaryDirectory() as made:
         sizes = sizes_of(chosen, made)
         folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-                   "node_modules": npm({**JAX, **ORT_WEB}), "models": Path(made)}  # fmt: skip
+                   "node_modules": npm(WEB), "models": Path(made)}  # fmt: skip
         with served(PAGE, folders) as address:
             with opened(address) as page:
                 page.wait_for_function("window.bench")
                 pid = page_process(page)
-                versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
+                with step(f"load {', '.join(names)}"):
+                    versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
                 for size in sizes:
                     found = measure_size(page, names, size, chosen.seconds, pid, 0.5)
                     speed, spent = found["gflops"], found["times_best_peer_by_processor_time"]
@@ -90,10 +91,10 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                            "times_by_processor": {"best": spent},
                            "times": {n: speed[names[0]] / speed[n] for n in names[1:]}}  # fmt: skip
                     results.append(row)
-                    print(line(row), flush=True)
+                    tell_row(cells(row))
                 version = page.context.browser.version
             for name in names:
-                with opened(address) as page:
+                with step(f"{name}: memory"), opened(address) as page:
                     page.wait_for_function("window.bench")
                     page.evaluate("(names) => bench.open(names, 'cpu')", [name])
                     for size in sizes:
@@ -114,11 +115,6 @@ def cells(row: dict[str, Any]) -> list[object]:
             *row.get("peak_mb", {}).values()]  # fmt: skip
 
 
-def line(row: dict[str, Any]) -> str:
-    """A finished row as text."""
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
-
-
 def table(result: dict[str, Any]) -> str:
     """GFLOP/s, and memory."""
     names = list(result["results"][0]["per_s"])
@@ -132,6 +128,6 @@ if __name__ == "__main__":
         "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--rounds": {"type": int, "default": 9, "help": "samples of each, natively"},
-        "--seconds": {"type": float, "default": 10.0, "help": "in the tab, time per size"},
+        "--seconds": {"type": float, "default": 5.0, "help": "in the tab, time per size"},
     }
     run("matmul_cpu", __doc__, {"native": native, "tab": tab}, table, options)

@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from measure import markdown, run
+from measure import markdown, run, step
 
 import rushlight as rl
 from rushlight.core.backends.webgpu.lowering.products import gemm
@@ -90,10 +90,11 @@ def products(size: tuple[int, int, int], dtype: rl.DType, times: int, peers: Any
         names = [c for c in names if c != "quads"]
     works: dict[str, Callable[[], Any]] = {"default": lambda: x @ y}
     works |= {name: forced(name, lambda: x @ y) for name in names}
-    for name, work in works.items():
-        compare(work(), a, b, name)
-    works |= peers(a, b) if peers else {}
-    samples = timed(works, device.synchronize, times)
+    with step(f"{dtype.name} {'x'.join(map(str, size))}"):
+        for name, work in works.items():
+            compare(work(), a, b, name)
+        works |= peers(a, b) if peers else {}
+        samples = timed(works, device.synchronize, times)
     speed = {name: 2 * n * k * m / median(ms) / 1e6 for name, ms in samples.items()}
     return {"size": "x".join(map(str, size)), "dtype": dtype.name, "gflops": speed,
             "milliseconds": samples}  # fmt: skip

@@ -1,12 +1,13 @@
 """float32 matrix products in one Chromium tab: Rushlight on WebGPU beside other libraries.
 
-    python benchmarks/matmul_web.py [--site DIR] [--sizes 256x256x256,...] [--seconds 15]
+    python benchmarks/matmul_web.py [--site DIR] [--sizes 256x256x256,...] [--seconds 6]
 
 The peers are installed from npm in pinned versions. Each runs in its documented fast form: jax-js
 under `jit`, onnxruntime-web with operands and result bound to GPU buffers, tfjs with its webgpu
 backend. Each multiplies operands that are on the device and waits for the product. They take turns,
-warm; slow ones run fewer samples. The last products are read and compared: a few rows with sums in
-float64, and all elements with each other, to 1e-5 times the square root of the sums' length.
+warm; slow ones run fewer samples, and one of more than six seconds none after its first, of which
+compiling is a small part. The last products are read and compared: a few rows with sums in float64,
+and all elements with each other, to 1e-5 times the square root of the sums' length.
 
 The adapter is SwiftShader, WebGPU on the CPU, which serves to compare libraries side by side. The
 processor time of its process is recorded beside the clock's time, because other work on the machine
@@ -31,14 +32,17 @@ from measure import (
     processor_ms,
     run,
     served,
+    step,
+    tell_row,
 )
-from peers import JAX, ORT_WEB, TFJS, npm
+from peers import JAX, ORT_WEB, TFJS, WEB, npm
 
 PEERS = {**JAX, **ORT_WEB, **TFJS}
 NAMES = ["rushlight", "jax-js", "onnxruntime-web", "tfjs"]
 # Nothing was tuned on the last three.
 SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
          "384x1000x700", "1536x768x96", "333x1021x517"]  # fmt: skip
+SLOW_MS = 6000
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
 <link rel="icon" href="data:,">
 <script type="module" src="./web/matmul.js"></script>"""
@@ -79,17 +83,18 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             (Path(made) / f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
         folders = {
             "rushlight": chosen.site / "rushlight",
-            "node_modules": npm(PEERS),
+            "node_modules": npm(WEB),
             "web": HERE / "web",
             "models": Path(made),
         }
         with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
             page.wait_for_function("window.bench")
-            versions = page.evaluate("(names) => bench.open(names, 'webgpu')", NAMES)
+            with step(f"load {', '.join(NAMES)}"):
+                versions = page.evaluate("(names) => bench.open(names, 'webgpu')", NAMES)
             (gpu,) = browser_processes(os.getpid(), "gpu-process")
             for size in sizes:
                 results.append(measure_size(page, NAMES, size, chosen.seconds, gpu))
-                print(_line(results[-1]), flush=True)
+                tell_row(_row(results[-1]))
             version = page.context.browser.version
     return {
         "sizes": results,
@@ -108,21 +113,30 @@ def measure_size(
     page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
     times = max(1, int(least * 1e9 / (2 * n * k * m)))
     sample = "([name, times]) => bench.sample(name, times)"
-    turns = {}
-    for name in names:
-        warm = times * page.evaluate(sample, [name, times])  # compiles
-        if warm < 2000:
-            warm = times * page.evaluate(sample, [name, times])
-        turns[name] = max(1 if warm > 6000 else 2, min(15, int(250 * seconds / warm)))
     samples: dict[str, list[float]] = {name: [] for name in names}
     spent: dict[str, list[float]] = {name: [] for name in names}
+
+    def take(name: str) -> float:
+        before = processor_ms(pid)
+        samples[name].append(page.evaluate(sample, [name, times]))
+        spent[name].append(processor_ms(pid) - before)
+        return times * samples[name][-1]
+
+    turns = {}
+    with step(f"warm samples of {'x'.join(map(str, size))}"):
+        for name in names:
+            took = take(name)  # compiles
+            if took < 2000:
+                took = take(name)
+            turns[name] = 0
+            if took <= SLOW_MS:
+                turns[name] = max(2, min(15, int(250 * seconds / took)))
+                samples[name], spent[name] = [], []
     for turn in range(max(turns.values())):
         for i in range(len(names)):
             name = names[(i + turn) % len(names)]
             if turn < turns[name]:
-                before = processor_ms(pid)
-                samples[name].append(page.evaluate(sample, [name, times]))
-                spent[name].append(processor_ms(pid) - before)
+                take(name)
     apart, tolerance = page.evaluate("bench.check()"), 1e-5 * k**0.5
     for name, found in apart.items():
         if not max(found.values()) <= tolerance:
@@ -147,10 +161,6 @@ def _row(result: dict[str, Any]) -> list[object]:
     return [result["size"], *(result["gflops"][n] for n in NAMES), *times]
 
 
-def _line(result: dict[str, Any]) -> str:
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in _row(result))
-
-
 def table(result: dict[str, Any]) -> str:
     """GFLOP/s by size."""
     head = ["n x k x m, GFLOP/s", *NAMES, "times the best peer", "by processor time"]
@@ -160,6 +170,6 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
-        "--seconds": {"type": float, "default": 15.0, "help": "about the time per size"},
+        "--seconds": {"type": float, "default": 6.0, "help": "about the time per size"},
     }
     run("matmul_web", __doc__, {"tab": tab}, table, options)

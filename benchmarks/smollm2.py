@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import HERE, high_water, markdown, opened, run, served
+from measure import HERE, high_water, markdown, opened, run, served, step
 from turns import renderer_peak
 
 PARITY = HERE.parent / "tests" / "parity" / "data"
@@ -148,17 +148,19 @@ def tab(site: Path) -> dict[str, Any]:
         for number in range(4):
             if number:
                 page.reload()
-            visit = page.evaluate("boot()")
-            visit["renderer_before_mb"] = renderer_peak()
             linear = "fast" if number else "exact"
-            visit |= page.evaluate("(given) => start(...given)", [golden, linear])
+            with step(f"visit {number + 1} of 4"):
+                visit = page.evaluate("boot()")
+                visit["renderer_before_mb"] = renderer_peak()
+                visit |= page.evaluate("(given) => start(...given)", [golden, linear])
             if not number:
                 check(page.evaluate("(ids) => generate(ids, 8)", golden)["ids"])
             visits.append({**visit, "renderer_mb": renderer_peak()})
         cold, *cached = visits
         prefill, decode = [], []
         for ids in prompts():
-            found = page.evaluate("([ids, n]) => generate(ids, n)", [ids, NEW_TOKENS])
+            with step("an answer"):
+                found = page.evaluate("([ids, n]) => generate(ids, n)", [ids, NEW_TOKENS])
             prefill.append(found["seconds"]["prefill"])
             made = max(found["generatedTokens"] - 1, 1)
             decode.append(found["seconds"]["decode"] * (NEW_TOKENS - 1) / made)

@@ -18,10 +18,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from measure import HERE, markdown, opened, processor_ms, run, served
-from peers import LLAMA, WLLAMA, node_path, npm
+from measure import HERE, markdown, opened, processor_ms, run, served, step, tell_row
+from peers import LLAMA, WEB, WLLAMA, node_path, npm
 from smollm2 import NAME, NEW_TOKENS, PROMPT_TOKENS, goldens
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
@@ -75,16 +75,24 @@ def rows_of(
     ]
 
 
+class Work(NamedTuple):
+    """Prompts of one length, one for each round."""
+
+    prompts: list[list[int]]
+    warm: int = 1  # rounds that are dropped
+    facts: dict[str, Any] = {}  # noqa: RUF012, which a row begins with
+
+
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads."""
     from rushlight.core.io.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
     found: dict[str, Any] = {"results": [], "samples": {}, "versions": dict(LLAMA)}
-    given = [ids for ids, _ in prompts(chosen.rounds + 1)]
+    works = [Work([ids for ids, _ in prompts((chosen.rounds or 5) + 1)])]
     for threads in map(int, chosen.threads.split(",")):
-        rows, found["samples"][str(threads)], versions = beside_llama(
-            model, given, threads, chosen.linear, chosen.rounds, check_exact
+        rows, (found["samples"][str(threads)],), versions = beside_llama(
+            model, works, threads, chosen.linear, check_exact
         )
         found["results"] += rows
         found["versions"] |= versions
@@ -101,43 +109,51 @@ def check_exact(side: Any) -> None:
 
 def beside_llama(
     file: Path,
-    given: list[list[int]],
+    works: Sequence[Work],
     threads: int,
     linear: str,
-    rounds: int,
     check: Callable[[Any], None] = lambda side: None,
     agree: float = AGREE,
-    **facts: Any,
-) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
-    """Rows, samples and versions of a GGUF file's answers to `given`, beside llama.cpp's."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """Rows, samples of each work, and versions: a GGUF file's answers beside llama.cpp's.
+
+    The works share a pair of processes, in their order; a row's memory is the peak so far.
+    """
     own, env = python_side("python.py", threads)
     script = str(HERE / "sides" / "llama.mjs")
     node = ["node", script, str(threads), str(npm(LLAMA))]
     commands = {"rushlight": ([*own, "rushlight"], env),
                 "llama.cpp": (node, {"PATH": node_path()})}  # fmt: skip
-    context = max(1024, max(map(len, given)) + NEW_TOKENS)
+    context = max(1024, max(len(ids) for work in works for ids in work.prompts) + NEW_TOKENS)
+    found: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
     with sides(commands) as at:
         ours = at["rushlight"].ask("load", folder=str(file))
         check(at["rushlight"])
         ours["linear"] = at["rushlight"].ask("linear", mode=linear)
         theirs = at["llama.cpp"].ask("load", model=str(file), context=context)
         loads = {"rushlight": ours, "llama.cpp": theirs}
+        for work in works:
 
-        def sample(name: str, turn: int) -> Any:
-            mode = {"linear": linear} if name == "rushlight" else {}
-            return at[name].ask("generate", ids=given[turn + 1], count=NEW_TOKENS, **mode)
+            def sample(name: str, turn: int, work: Work = work) -> Any:
+                mode = {"linear": linear} if name == "rushlight" else {}
+                ids = work.prompts[turn + work.warm]
+                return at[name].ask("generate", ids=ids, count=NEW_TOKENS, **mode)
 
-        samples = alternate(list(at), sample, rounds)
-        agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()}, agree)
-        facts = {"threads": threads, "linear": ours["linear"], "agreed": agreed, **facts}
-        rows = rows_of(samples, len(given[0]), **facts)
-        for row in rows:
-            row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
-            row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
-                               for n, side in at.items()}  # fmt: skip
-            print(line(row), flush=True)
+            samples = alternate(list(at), sample, len(work.prompts) - work.warm, work.warm)
+            kept.append(samples)
+            said = {n: [s["ids"] for s in taken] for n, taken in samples.items()}
+            facts = {"threads": threads, "linear": ours["linear"],
+                     "agreed": agreement(said, agree), **work.facts}  # fmt: skip
+            rows = rows_of(samples, len(work.prompts[0]), **facts)
+            for row in rows:
+                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
+                                   for n, side in at.items()}  # fmt: skip
+                tell_row(cells(row))
+            found += rows
         versions = {key: value for side in at.values() for key, value in side.ask("about").items()}
-    return rows, samples, versions
+    return found, kept, versions
 
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -151,8 +167,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.core.io.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
+    rounds = chosen.rounds or 3
     rows, samples, versions = beside_wllama(
-        model, prompts(chosen.rounds + 1), CONTENDERS, chosen.site, chosen.linear, chosen.rounds
+        model, prompts(rounds + 1), CONTENDERS, chosen.site, chosen.linear, rounds
     )
     return {"results": rows, "samples": samples, "versions": versions}
 
@@ -167,13 +184,26 @@ def beside_wllama(
     agree: float = AGREE,
     **facts: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
-    """Rows, samples and versions of a GGUF file's answers to `given`, beside wllama's."""
-    folders = {"": site, "node_modules": npm(WLLAMA), "web": HERE / "web",
+    """Rows, samples and versions of a GGUF file's answers to `given`, beside wllama's.
+
+    The contenders take turns in one page; then each has a browser of its own, for its memory. With
+    one round each has only the latter, where its sample is taken, too. The first prompt warms.
+    """
+    folders = {"": site, "node_modules": npm(WEB), "web": HERE / "web",
                "model.gguf": file}  # fmt: skip
     generate = "([name, ids, text, count]) => bench.generate(name, ids, text, count)"
     open_ = "([names, linear]) => bench.open(names, linear)"
+    about: dict[str, Any] = {}
     peaks: dict[str, float] = {}
     marks: list[float] = []  # seconds that the page's process computed: before, first token, last
+
+    def start(page: Any, names: Sequence[str]) -> None:
+        page.wait_for_function("window.bench")
+        pid = page_process(page)
+        page.expose_function("mark", lambda: marks.append(processor_ms(pid) / 1000))
+        with step(f"load {', '.join(names)}"):
+            about.update(page.evaluate(open_, [names, linear]))
+        about["chromium"] = page.context.browser.version
 
     def ask(page: Any, name: str, turn: int) -> dict[str, Any]:
         marks.clear()
@@ -183,26 +213,27 @@ def beside_wllama(
         return {**found, "prefill_processor_s": first - began,
                 "decode_processor_s": (last - first) / each}  # fmt: skip
 
+    samples: dict[str, list[dict[str, Any]]] = {}
     with served(PAGE, folders, isolated=True) as address:
-        with opened(address) as page:
-            page.wait_for_function("window.bench")
-            pid = page_process(page)
-            page.expose_function("mark", lambda: marks.append(processor_ms(pid) / 1000))
-            about = page.evaluate(open_, [contenders, linear])
-            samples = alternate(contenders, lambda name, turn: ask(page, name, turn), rounds)
-            version = page.context.browser.version
+        if rounds > 1:
+            with opened(address) as page:
+                start(page, contenders)
+                samples = alternate(contenders, lambda name, turn: ask(page, name, turn), rounds)
         for name in contenders:
             with opened(address) as page:
-                page.wait_for_function("window.bench")
-                about |= page.evaluate(open_, [[name], linear])
-                page.evaluate(generate, [name, *given[0], NEW_TOKENS])
+                start(page, [name])
+                ids, text = given[0]
+                with step(f"{name}: a warm answer"):
+                    page.evaluate(generate, [name, ids, text, NEW_TOKENS if rounds > 1 else 2])
+                if rounds == 1:
+                    samples |= alternate([name], lambda who, _: ask(page, who, 0), 1, 0)  # noqa: B023
                 peaks[name] = renderer_peak()
     agreed = agreement({n: [s["tokens"] for s in taken] for n, taken in samples.items()}, agree)
     facts = {"linear": about["linear"], "agreed": agreed, "peak_mb": peaks, **facts}
-    rows = rows_of(samples, len(given[0][0]), **facts)
+    rows = rows_of(samples, len(given[-1][0]), **facts)
     for row in rows:
-        print(line(row), flush=True)
-    return rows, samples, {**about, **WLLAMA, "chromium": version}
+        tell_row(cells(row))
+    return rows, samples, {**about, **WLLAMA}
 
 
 def cells(row: dict[str, Any]) -> list[object]:
@@ -211,11 +242,6 @@ def cells(row: dict[str, Any]) -> list[object]:
     return [*(row[fact] for fact in ("model", "what", "threads", "linear") if fact in row),
             *row["per_s"].values(), *row["times"].values(), *by.values(),
             *row["peak_mb"].values()]  # fmt: skip
-
-
-def line(row: dict[str, Any]) -> str:
-    """A finished row as text."""
-    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
 def table(result: dict[str, Any]) -> str:
@@ -234,6 +260,6 @@ if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--linear": {"default": "fast", "help": "the mode of linear layers"},
-        "--rounds": {"type": int, "default": 5, "help": "samples of each"},
+        "--rounds": {"type": int, "help": "samples of each: 5 natively, 3 in the tab"},
     }
     run("smollm2_cpu", __doc__, {"native": native, "tab": tab}, table, options)

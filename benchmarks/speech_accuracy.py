@@ -1,6 +1,6 @@
-"""Word errors of Whisper over twelve minutes of speech, silence and noise, beside faster-whisper.
+"""Word errors of Whisper over minutes of speech, silence and noise, beside faster-whisper.
 
-    python benchmarks/speech_accuracy.py [--minutes 12]
+    python benchmarks/speech_accuracy.py [--minutes 2]
 
 The same weights, greedily. Word error rates are edits of words over the words that are said.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from measure import HERE, markdown, run
+from measure import HERE, markdown, run, tell
 from peers import FASTER_WHISPER, pypi
 from speech_mix import mixed
 from turns import python_side, sides
@@ -45,7 +45,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 off = word_errors(found["text"], text)
                 results.append({"who": name, "kind": kind, "errors": off, "text": found["text"],
                                 "seconds": found["seconds"]})  # fmt: skip
-                print(name, kind, off, flush=True)
+                tell(f"{name}, {kind}: {off:.2%} of the words are wrong")
     return {"results": results, "words": len(spoken(text)), "minutes": chosen.minutes,
             "versions": dict(FASTER_WHISPER)}  # fmt: skip
 
@@ -59,7 +59,7 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--minutes": {"type": int, "default": 12, "help": "the length of the mix"},
+        "--minutes": {"type": int, "default": 2, "help": "the length of the mix"},
         "--float-only": {"action": "store_true", "help": "leave out the weights of 8 bits"},
         "--threads": {"type": int, "default": 1, "help": "of each contender"},
     }

@@ -16,7 +16,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from measure import HERE, WEBGPU, browser_processes, high_water, markdown, opened, run, served
+from measure import (
+    HERE,
+    WEBGPU,
+    browser_processes,
+    high_water,
+    markdown,
+    opened,
+    run,
+    served,
+    step,
+)
 from smollm2 import NAME, goldens
 from turns import page_process
 
@@ -52,18 +62,18 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             for pid in pids:
                 Path(f"/proc/{pid}/clear_refs").write_text("5")
             rss = {}
-            for step, call in {
+            for stage, call in {
                 "loaded": f"bench.load('{device}', {CONTEXT})",
                 "answered": f"bench.answer({ids}, {NEW})",
             }.items():
-                heap.append(page.evaluate(call))
+                with step(f"{device}: {stage}"):
+                    heap.append(page.evaluate(call))
                 page.wait_for_timeout(3000)
                 now = [resident(pid) for pid in pids]
-                rss[step] = [a - b for a, b in zip(now, before, strict=True)]
+                rss[stage] = [a - b for a, b in zip(now, before, strict=True)]
             peak = [high_water(pid) - b for pid, b in zip(pids, before, strict=True)]
             rows.append({"device": device, "file_mb": file.stat().st_size / 2**20, "added": rss,
                          "peak": peak, "heap": [n / 2**20 for n in heap]})  # fmt: skip
-            print(rows[-1], flush=True)
             version = page.context.browser.version
     return {"results": rows, "versions": {"chromium": version}}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from measure import markdown, run
+from measure import markdown, run, tell_row
 from peers import TORCH, pypi
 from turns import measured, python_side, sides
 
@@ -48,7 +48,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     if max(said.values()) - min(said.values()) > MOST_APART:
                         raise SystemExit(f"{kind}, turn {turn}: the losses differ: {said}")
                 results.append(row)
-                print(cells(row), flush=True)
+                tell_row(cells(row))
                 for side in at.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": versions}
@@ -74,6 +74,6 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "the numbers of threads"},
-        "--rounds": {"type": int, "default": 7, "help": "samples of each"},
+        "--rounds": {"type": int, "default": 5, "help": "samples of each"},
     }
     run("training", __doc__, {"native": native}, table, options)

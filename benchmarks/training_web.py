@@ -13,37 +13,41 @@ import argparse
 from statistics import median
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served
-from peers import JAX, npm
+from measure import HERE, markdown, opened, run, served, step
+from peers import JAX, TFJS_WHOLE, WEB, npm
 from turns import alternate
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
 <link rel="icon" href="data:,">
 <script type="module" src="./web/training.js"></script>"""
 NAMES = ["rushlight", "jax-js", "tfjs"]
-TFJS_WHOLE = {"@tensorflow/tfjs": "4.22.0"}
-STEPS = {"rushlight": 10, "jax-js": 10, "tfjs": 2}  # of a sample
+STEPS = {"rushlight": 10, "jax-js": 1, "tfjs": 1}  # of a sample
+CHECKED = 3  # steps whose losses are compared; they warm, too
 MOST_APART = 1e-3
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step, one sample of each library a round."""
     folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "node_modules": npm({**JAX, **TFJS_WHOLE})}  # fmt: skip
+               "node_modules": npm(WEB)}  # fmt: skip
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("window.bench")
-        versions = page.evaluate("(names) => bench.open(names)", NAMES)
+        with step(f"load {', '.join(NAMES)}"):
+            versions = page.evaluate("(names) => bench.open(names)", NAMES)
 
         def steps(name: str, count: int) -> tuple[float, float]:
             seconds, loss = page.evaluate("(given) => bench.steps(...given)", [name, count])
             return float(seconds), float(loss)
 
-        losses = {name: [steps(name, 1)[1] for _ in range(5)] for name in NAMES}
+        losses: dict[str, list[float]] = {}
+        for name in NAMES:
+            with step(f"{name}: {CHECKED} steps, to compare"):
+                losses[name] = [steps(name, 1)[1] for _ in range(CHECKED)]
         first = losses[NAMES[0]]
         if not all(abs(a - b) < MOST_APART for found in losses.values()
                    for a, b in zip(found, first, strict=True)):  # fmt: skip
             raise SystemExit(f"the losses differ: {losses}")
-        samples = alternate(NAMES, lambda name, _: steps(name, STEPS[name])[0], chosen.rounds)
+        samples = alternate(NAMES, lambda name, _: steps(name, STEPS[name])[0], chosen.rounds, 0)
         version = page.context.browser.version
     return {"results": samples, "losses": losses,
             "versions": {**versions, **JAX, **TFJS_WHOLE, "chromium": version}}  # fmt: skip
@@ -58,6 +62,6 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--rounds": {"type": int, "default": 7, "help": "samples of each"}
+        "--rounds": {"type": int, "default": 3, "help": "samples of each"}
     }
     run("training_web", __doc__, {"tab": tab}, table, options)

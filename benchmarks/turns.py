@@ -13,11 +13,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from measure import HERE, high_water, processor_ms, renderer_peaks
+from measure import HERE, high_water, processor_ms, renderer_peaks, step, tell
 
 Sample = TypeVar("Sample")
 # A pool's threads spin for a moment after their work, which would slow the next contender.
 SETTLE_S = 0.1
+TOLD_S = 2.0  # shorter rounds are not worth a line
+QUICK = ("about", "linear")  # calls that only ask
 _BEGIN = "TracingStartedInBrowser"
 
 
@@ -30,23 +32,31 @@ def alternate(
 ) -> dict[str, list[Sample]]:
     """Calls sample(name, turn) for each contender in every round; contenders begin rounds in turn.
 
-    The first `warm` rounds are dropped; their turns count from -warm to -1.
+    The first `warm` rounds are dropped; their turns count from -warm to -1. Rounds of seconds are
+    told.
     """
     found: dict[str, list[Sample]] = {name: [] for name in names}
     for turn in range(-warm, rounds):
+        began, took = time.perf_counter(), []
         for i in range(len(names)):
             name = names[(i + turn) % len(names)]
             time.sleep(settle)
+            since = time.perf_counter()
             taken = sample(name, turn)
+            took.append(f"{name} {time.perf_counter() - since:.1f} s")
             if turn >= 0:
                 found[name].append(taken)
+        if time.perf_counter() - began > TOLD_S:
+            which = f"round {turn + 1} of {rounds}" if turn >= 0 else "a warm round"
+            tell(f"{which}: {', '.join(took)}")
     return found
 
 
 class Side:
     """A contender in a process of its own, which answers each line of JSON with a line."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], name: str = "") -> None:
+        self.name, self._asked = name, set[str]()
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -56,7 +66,17 @@ class Side:
         )
 
     def ask(self, call: str, **arguments: Any) -> Any:
-        """The answer to a call; RuntimeError if the process has ended."""
+        """The answer to a call; RuntimeError if the process has ended.
+
+        The first call of a kind, which loads or compiles, is told.
+        """
+        if call in self._asked or call in QUICK:
+            return self._answer(call, arguments)
+        self._asked.add(call)
+        with step(f"{self.name}: {call}"):
+            return self._answer(call, arguments)
+
+    def _answer(self, call: str, arguments: dict[str, Any]) -> Any:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps([call, arguments]) + "\n")
         self.process.stdin.flush()
@@ -77,7 +97,7 @@ def sides(commands: Mapping[str, tuple[Sequence[str], Mapping[str, str]]]) -> It
     with ExitStack() as stack:
         started: dict[str, Side] = {}
         for name, (command, env) in commands.items():
-            side = started[name] = Side(command, env)
+            side = started[name] = Side(command, env, name)
             stack.callback(_end, side.process)
         yield started
 
@@ -98,10 +118,10 @@ def python_side(script: str, threads: int, path: Path | None = None) -> Any:
 
 def measured(
     at: Mapping[str, Side], sample: Callable[[str, int], dict[str, float]], rounds: int,
-    what: str, threads: int, count: int = 1,
+    what: str, threads: int, count: int = 1, warm: int = 1,
 ) -> dict[str, Any]:  # fmt: skip
     """A row of a table: samples of all contenders in turns, per `count`, and their memory."""
-    samples = alternate(list(at), sample, rounds)
+    samples = alternate(list(at), sample, rounds, warm)
     peaks = {name: side.peak_mb for name, side in at.items()}
     return {"what": what, "threads": threads, **compared(samples, count), "samples": samples,
             "peak_mb": peaks}  # fmt: skip
@@ -135,10 +155,9 @@ class Processor:
         self.page, self.pid = page, page_process(page)
 
     def evaluate(self, script: str, given: Any) -> dict[str, Any]:
-        """The script's result, an object, with "processor_s"; arrays of vectors are left out."""
+        """The script's result, an object, with "processor_s"."""
         before = processor_ms(self.pid)
-        found = dict(self.page.evaluate(script, given))
-        found.pop("vectors", None)
+        found = self.page.evaluate(script, given)
         return {**found, "processor_s": (processor_ms(self.pid) - before) / 1000}
 
 

@@ -10,13 +10,14 @@ are compared with each other before anything is timed.
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import markdown, run
-from peers import VISION, pypi
+from measure import markdown, run, tell, tell_row
+from peers import TORCH, pypi
 from turns import measured, python_side, sides
 
 # The pictures of a sample.
@@ -37,13 +38,22 @@ def compare(found: dict[str, list[np.ndarray]], what: str) -> float:
     return worst
 
 
-def written(folder: str, kinds: list[str]) -> None:
-    """Writes each network's files into a folder of its name."""
-    command, env = python_side("vision.py", 2, pypi(VISION))
-    with sides({"torch": ([*command, "torch"], env)}) as at:
-        for kind in kinds:
-            Path(folder, kind).mkdir()
-            at["torch"].ask("write", kind=kind, folder=f"{folder}/{kind}")
+def written(kinds: list[str]) -> Path:
+    """The folder in the cache that has each network's files in a folder of its name."""
+    from rushlight.core.io.hub.fetch import cache_dir
+
+    place = cache_dir() / "benchmarks" / f"networks-torch@{TORCH['torch']}"
+    if missing := [kind for kind in kinds if not (place / kind).is_dir()]:
+        command, env = python_side("vision.py", 2, pypi(TORCH))
+        with sides({"torch": ([*command, "torch"], env)}) as at:
+            for kind in missing:
+                part = place / f"{kind}.part"
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir(parents=True)
+                at["torch"].ask("write", kind=kind, folder=str(part))
+                part.rename(place / kind)
+                tell(f"{kind} is written")
+    return place
 
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -52,9 +62,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
     with TemporaryDirectory() as made:
-        written(made, kinds)
+        place = written(kinds)
         for threads in map(int, chosen.threads.split(",")):
-            peers = {"rushlight": None, "onnxruntime": pypi(VISION), "torch": pypi(VISION)}
+            peers = {"rushlight": None, "onnxruntime": pypi(TORCH), "torch": pypi(TORCH)}
             commands = {}
             for name, path in peers.items():
                 command, env = python_side("vision.py", threads, path)
@@ -63,7 +73,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 with sides(commands) as at:
                     found, formats = {}, {}
                     for name, side in at.items():
-                        formats[name] = side.ask("load", kind=kind, folder=f"{made}/{kind}")
+                        formats[name] = side.ask("load", kind=kind, folder=str(place / kind))
                         side.ask("infer", count=1, out=f"{made}/{name}.npz")
                         with np.load(f"{made}/{name}.npz") as arrays:
                             found[name] = [arrays[n] for n in arrays.files]
@@ -75,7 +85,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     )  # fmt: skip
                     row |= {"largest_difference": worst, "format": formats["torch"]}
                     results.append(row)
-                    print(cells(row), flush=True)
+                    tell_row(cells(row))
                     for side in at.values():
                         versions |= side.ask("about")
     return {"results": results, "versions": versions}
@@ -104,7 +114,7 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "the numbers of threads"},
-        "--rounds": {"type": int, "default": 7, "help": "samples of each"},
+        "--rounds": {"type": int, "default": 5, "help": "samples of each"},
         "--networks": {"default": ",".join(WORK), "help": "those to measure"},
     }
     run("vision", __doc__, {"native": native}, table, options)

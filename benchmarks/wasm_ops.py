@@ -13,8 +13,8 @@ import argparse
 from statistics import median
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served
-from peers import JAX, TFJS_WASM, npm
+from measure import HERE, markdown, opened, run, served, step, tell
+from peers import JAX, TFJS_WASM, WEB, npm
 from turns import alternate
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -29,11 +29,12 @@ OPS = ["add", "mul", "exp", "tanh", "sigmoid", "clamp", "a > b", "where", "sum",
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a call of each op and library, one sample a round."""
     folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "node_modules": npm({**JAX, **TFJS_WASM})}  # fmt: skip
+               "node_modules": npm(WEB)}  # fmt: skip
     results = {}
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("window.bench")
-        versions = page.evaluate("(names) => bench.open(names)", NAMES)
+        with step(f"load {', '.join(NAMES)}"):
+            versions = page.evaluate("(names) => bench.open(names)", NAMES)
         for op in OPS:
             for name, off in page.evaluate("(op) => bench.apart(op)", op).items():
                 if not off <= 1e-4:
@@ -44,7 +45,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                     "(given) => bench.sample(...given)", [name, op, 0.1]
                 ),
                 chosen.rounds,
+                settle=0,
             )
+            tell(f"{op}: {len(results)} of {len(OPS)}")
         version = page.context.browser.version
     return {"results": results, "versions": {**versions, **JAX, **TFJS_WASM, "chromium": version}}
 
@@ -60,6 +63,6 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--rounds": {"type": int, "default": 7, "help": "samples of each"}
+        "--rounds": {"type": int, "default": 5, "help": "samples of each"}
     }
     run("wasm_ops", __doc__, {"tab": tab}, table, options)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from measure import HERE
+from measure import HERE, step
 
 sys.path.append(str(HERE.parent / "tests" / "models"))
 from openai_names import held
@@ -31,8 +31,9 @@ def ggml_file(name: str, kind: str, folder: Path) -> Path:
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        part.write_bytes(_written(name, kind))
-        part.rename(path)
+        with step(f"write {path.name}"):
+            part.write_bytes(_written(name, kind))
+            part.rename(path)
     return path
 
 

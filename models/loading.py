@@ -58,8 +58,9 @@ def load(
 
     Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
     (or its http(s) address), a ggml or llama2.c file of a llama, a file of whisper.cpp, or a .pth
-    file of RWKV is a model by itself; the last has its vocabulary beside it. A .cfg of darknet has
-    its .weights beside it. Of CTranslate2's folders those with a Whisper are read.
+    file of RWKV is a model by itself; the last has its vocabulary beside it. A .cfg of darknet, or
+    its http(s) address, has its .weights beside it. Of CTranslate2's folders those with a Whisper
+    are read.
     dtype: floating weights are converted to it; default: as stored. adapter: what
     `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
@@ -81,8 +82,11 @@ def _load(
     from rushlight.core.io.hub.folder import SmallFiles
     from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.source import is_address
-    from rushlight.models.layers.vision.yolo.darknet import darknet_in
+    from rushlight.models.layers.vision.yolo.darknet import darknet_at, darknet_in
+    from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
 
+    if there := darknet_at(str(path_or_name)):
+        return from_parts(*darknet_parts(*there), None, device=device, dtype=dtype)
     if is_address(path_or_name) and states_metadata(path_or_name):
         tensors, metadata = load_weights(path_or_name)
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
@@ -91,8 +95,6 @@ def _load(
     files = SmallFiles(folder.parent if telling else folder)
     pair = None if telling or "config.json" in files else darknet_in(folder)
     if pair is not None:
-        from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
-
         return from_parts(*darknet_parts(*pair), None, device=device, dtype=dtype)
     if inner := inner_folder(files):
         folder, files = folder / inner, files.below(inner)

@@ -97,7 +97,8 @@ RL_INLINE void qv_each_rows(int type, int n, const uint8_t *x, int64_t tile, con
                 vb high[2] = {splat16(at), splat16(at + 16)};
                 vb low[2] = {splat16(at + 32), splat16(at + 48)};
                 vi start = QF_LESS(type) ? (vi)splat16(at + 72) : (vi){0};
-                vi total = qv_dot(type, half, low, start) + (qv_dot(type, half, high, (vi){0}) << 8);
+                vi total = qv_dot(type, half, high, (vi){0}) << 8;
+                total += qv_dot(type, half, low, start);
                 vf d = qv_scaled(scales, at + 64, &least[k][t]);
                 sum[k][t] = vfma(__builtin_convertvector(total, vf), d, sum[k][t]);
             }

@@ -47,7 +47,8 @@ class _ContextParams(ctypes.Structure):
 
 
 class _Batch(ctypes.Structure):
-    _fields_ = (("tokens", ctypes.c_int32), ("rest", ctypes.c_uint64 * 6))
+    _fields_ = (("tokens", ctypes.c_int32), ("rest", ctypes.c_uint64 * 5),
+                ("logits", ctypes.c_void_p))  # fmt: skip
 
 
 _LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -159,9 +160,21 @@ class Model:
 
     def logits(self, ids: Sequence[int]) -> Array:
         """(vocabulary,) float32 after the context so far and then `ids`."""
+        self._decode(ids, None)
+        return self._of(-1)
+
+    def every(self, ids: Sequence[int]) -> Iterator[Array]:
+        """As `logits`, after each of `ids`, which are read at once."""
+        self._decode(ids, (ctypes.c_int8 * len(ids))(*[1] * len(ids)))
+        return (self._of(place) for place in range(len(ids)))
+
+    def _decode(self, ids: Sequence[int], wanted: Any) -> None:
         given = (ctypes.c_int32 * len(ids))(*ids)
-        assert (
-            self.lib.llama_decode(self.context, self.lib.llama_batch_get_one(given, len(ids))) == 0
-        )
-        found = self.lib.llama_get_logits_ith(self.context, -1)
+        batch = self.lib.llama_batch_get_one(given, len(ids))
+        if wanted is not None:
+            batch.logits = ctypes.cast(wanted, ctypes.c_void_p)
+        assert self.lib.llama_decode(self.context, batch) == 0
+
+    def _of(self, place: int) -> Array:
+        found = self.lib.llama_get_logits_ith(self.context, place)
         return np.ctypeslib.as_array(found, (self.vocab_size,)).copy()

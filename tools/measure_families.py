@@ -89,9 +89,15 @@ def images(device: str) -> Iterator[tuple[str, str, float]]:
                 found = model.ground(pixels, model.encode_text(ids))[0]
             elif "masks" in golden:
                 found = model.seen(pixels)[0]
+            elif "out" not in golden:  # of a backbone
+                found = model.encode_image(pixels)
             else:
                 found = model(ids, pixels) if "texts" in golden else model(pixels)
-        yield model.config.model_type, source, _off(found, golden["out"])
+        yield (
+            model.config.model_type,
+            source,
+            _off(found, golden["out" if "out" in golden else "features"]),
+        )
 
 
 def write(table: dict[str, dict[str, Any]]) -> None:

@@ -145,8 +145,11 @@ def _batches(given: dict[str, Any], config: Path) -> tuple[Any, Any]:
 
     section = _section(given, "data")
     loader = {key: section.pop(key) for key in _LOADER if key in section}
-    found = _dataset("data", section, config)
+    changes, mixes = _transforms(_typed(section, "transforms", list, []))
+    section.pop("transforms", None)
+    found = _dataset("data", section, config, changes)
     held: Any = None
+    steady = [one for one in changes if isinstance(one, rl.datasets.transforms.Normalize)]
     if "validation" in given:
         other = _section(given, "validation")
         if "share" in other:
@@ -156,19 +159,52 @@ def _batches(given: dict[str, Any], config: Path) -> tuple[Any, Any]:
                 raise ValueError(f"[validation]: share is {other['share']}; of {len(found)} samples"
                                  " it must leave some on both sides")  # fmt: skip
             parts = rl.utils.data.Subset
-            found, held = (parts(found, list(range(*ends)))
-                           for ends in ((0, count), (count, len(found))))  # fmt: skip
+            rest = _dataset("data", section, config, steady) if changes else found
+            found, held = (parts(one, list(range(*ends))) for one, ends in
+                           ((found, (0, count)), (rest, (count, len(found)))))  # fmt: skip
         else:
             size = other.pop("batch_size", loader.get("batch_size", 1))
-            held = _dataset("validation", {**section, **other}, config)
+            held = _dataset("validation", {**section, **other}, config, steady)
             held = rl.utils.data.DataLoader(held, size)
     loader["num_workers"] = loader.pop("workers", 0)
     if held is not None and not isinstance(held, rl.utils.data.DataLoader):
         held = rl.utils.data.DataLoader(held, loader.get("batch_size", 1))
+    if mixes:
+        loader["collate_fn"] = _Mixed(mixes)
     return _called("data", rl.utils.data.DataLoader, {"dataset": found, **loader}), held
 
 
-def _dataset(label: str, section: dict[str, Any], config: Path) -> Any:
+def _transforms(rows: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The changes of single images, and those that mix a batch."""
+    from rushlight.models.datasets import transforms
+
+    kinds = [name for name in transforms.__all__ if name != "Compose"]
+    changes: list[Any] = []
+    mixes: list[Any] = []
+    for i, row in enumerate(rows):
+        row, place = {"type": row} if isinstance(row, str) else dict(row), f"data.transforms[{i}]"
+        name = _choice(f"{place}: type", row.pop("type", None), kinds)
+        made = _called(place, getattr(transforms, name), row)
+        (mixes if name in ("MixUp", "CutMix") else changes).append(made)
+    return changes, mixes
+
+
+class _Mixed:
+    """What makes a batch of samples, and mixes it."""
+
+    def __init__(self, mixes: list[Any]) -> None:
+        self.mixes = mixes
+
+    def __call__(self, samples: Any) -> Any:
+        from rushlight.core.utils.data import default_collate
+
+        images, targets = default_collate(samples)
+        for mix in self.mixes:
+            images, targets = mix(images, targets)
+        return images, targets
+
+
+def _dataset(label: str, section: dict[str, Any], config: Path, changes: list[Any]) -> Any:
     import rushlight as rl
 
     sets = rl.datasets
@@ -182,7 +218,12 @@ def _dataset(label: str, section: dict[str, Any], config: Path) -> Any:
     for key in ("root", "path"):
         if key in section:
             section[key] = _relative(config, section[key])
-    return _called(label, kinds[kind], section, ("transform", "target_transform", "loader"))
+    found = _called(label, kinds[kind], section, ("transform", "target_transform", "loader"))
+    if changes and not hasattr(found, "transform"):
+        raise ValueError(f"[{label}]: transforms change images; kind {kind!r} gives none")
+    if changes:
+        found.transform = rl.datasets.transforms.Compose(changes)
+    return found
 
 
 def _arrays(path: Path, names: Collection[str] = ()) -> Any:

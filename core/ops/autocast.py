@@ -158,6 +158,22 @@ def _cast(x: Tensor, goal: DType) -> Tensor:
     return made
 
 
+def recurrent_dtype(mode_name: str, x: Tensor) -> DType | None:
+    """The dtype in which autocast runs a recurrent module over `x`; None where it leaves it alone.
+
+    As torch has it: on cpu layers of "LSTM" alone, elsewhere every kind, and cells.
+    """
+    dtype = mode.dtypes.get(x.device.type) if mode.dtypes and _eligible(x) else None
+    return None if x.device is HOST and mode_name != "LSTM" else dtype
+
+
+def narrowed(values: Any, dtype: DType | None) -> Any:
+    """Tensors, or tuples and lists of them, in this dtype; None leaves them."""
+    if dtype is None:
+        return values
+    return _mapped(values, lambda x: _cast(x, dtype) if _eligible(x) else x)
+
+
 class autocast(ContextDecorator):  # noqa: N801  torch's name
     """Context manager and decorator: products in a narrow dtype, what needs range in float32.
 

@@ -32,10 +32,6 @@ from rushlight.site.builder.serve import Handler, Server
 playwright = pytest.importorskip("playwright.sync_api")
 
 HERE = Path(__file__).parent
-OTHER_PAGES = (
-    "test_core_in_tab", "test_templates_in_tab", "test_bare_page", "test_readme_page",
-    "test_without_jspi", "test_devices_in_tab", "test_tint",
-)  # fmt: skip
 # Milliseconds without a new test, after which the tab counts as hung.
 PATIENCE = 300_000
 TAB_REQUIREMENTS = HERE / "tab-requirements.txt"
@@ -61,13 +57,12 @@ that who what . , ? !""".split()
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of it is native (never collected inside the tab); two browsers share the work."""
+    """All of it is native (never collected inside the tab); browsers share the work by files."""
     for item in items:
         if HERE in Path(item.path).parents:
             item.add_marker(pytest.mark.native)
             if not any(item.iter_markers("xdist_group")):
-                ours = Path(item.path).stem not in OTHER_PAGES
-                item.add_marker(pytest.mark.xdist_group("site" if ours else "other-pages"))
+                item.add_marker(pytest.mark.xdist_group(Path(item.path).stem))
 
 
 # --- servers ------------------------------------------------------------------------------------

@@ -86,6 +86,36 @@ def test_parameters_and_their_gradients_stay_float32(device: str, name: str) -> 
                                rtol=3 * ULP[name], atol=30 * ULP[name])  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_modules_have_torchs_dtypes(device: str, kind: str) -> None:
+    """As torch 2.14 gives them on cpu, and with cuDNN; an LSTM of a packed sequence is another."""
+    layer = getattr(rl.nn, kind)(3, 4, 2, bidirectional=True).to(device)
+    cell = getattr(rl.nn, f"{kind}Cell")(3, 4).to(device)
+    x = rl.randn(5, 2, 3, device=device)
+    rows = rl.nn.utils.rnn.pack_padded_sequence(x, [5, 3])
+    given = [(layer, x), (cell, x[0]), *([(layer, rows)] if kind != "RNN" else [])]
+    wanted = [module(one) for module, one in given]
+    with rl.autocast(device):
+        found = [module(one) for module, one in given]
+    low, host = "bfloat16" if device == "cpu" else "float16", device == "cpu"
+    # Without a fused product the state's dtype widens a gate's; tanh of products stays narrow.
+    apart = low if kind == "RNN" or not host else "float32"
+    for one, other, dtype in zip(
+        found, wanted, (low if kind == "LSTM" else apart, apart, apart), strict=False
+    ):
+        for a, b in zip(_flat(one), _flat(other), strict=True):
+            assert a.dtype.name == dtype, (kind, dtype)
+            np.testing.assert_allclose(a.float().detach().numpy(), b.detach().numpy(), atol=0.03)
+    _flat(found[0])[0].float().sum().backward()
+    assert {p.grad.dtype.name for p in layer.parameters()} == {"float32"}
+
+
+def _flat(found: Any) -> list[Any]:
+    if isinstance(found, rl.nn.utils.rnn.PackedSequence):
+        return [found.data]
+    return [found] if isinstance(found, rl.Tensor) else [t for one in found for t in _flat(one)]
+
+
 def test_a_cast_is_made_once_until_the_weight_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, ran = rl.device("cpu").backend, list[str]()
     run = backend.run

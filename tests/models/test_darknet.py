@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.hub.fetch import FetchError
 from rushlight.core.io.weights.safetensors import load_safetensors, save_safetensors
+from rushlight.site.builder.serve import Handler, Server
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location("darknet", HERE / "darknet.py")
@@ -87,6 +90,27 @@ def test_names_safetensors_and_saving(tmp_path: Path) -> None:
         with rl.no_grad():
             np.testing.assert_array_equal(again.detect(pixels)[0].numpy(), wanted)
     assert rl.models.load(tmp_path / "saved").labels == ("cat", "dog")
+
+
+@pytest.mark.native
+def test_an_address_stands_for_both_files(tmp_path: Path) -> None:
+    cfg = folder(tmp_path, "tiny")
+    server = Server(("127.0.0.1", 0), type("Here", (Handler,), {"root": tmp_path}))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        base = f"http://127.0.0.1:{server.server_port}"
+        found = [rl.models.load(f"{base}/tiny.{kind}") for kind in ("cfg", "weights?1")]
+        with pytest.raises(FetchError, match="other.cfg"):
+            rl.models.load(f"{base}/other.cfg")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    wanted = rl.models.load(cfg).state_dict()
+    for model in found:
+        for name, t in model.state_dict().items():
+            np.testing.assert_array_equal(t.numpy(), wanted[name].numpy())
 
 
 def test_old_versions_count_images_in_32_bits(tmp_path: Path) -> None:

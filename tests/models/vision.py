@@ -277,18 +277,39 @@ ROWS: dict[str, Row] = {
     "resnet-d-timm": ("timm", "resnet26d", {"num_classes": 3}, (64, 50)),
     "resnext-timm": ("timm", "resnext50_32x4d", {
         "num_classes": 3, "layers": [1, 1, 1, 1]}, (50, 64)),
+    "resnet-squeezed-timm": ("timm", "seresnetaa50d", {
+        "num_classes": 3, "layers": [1, 1, 1, 1]}, (64, 96)),
+    "resnet-rs-timm": ("timm", "resnetrs50", {
+        "num_classes": 3, "layers": [1, 1, 1, 1]}, (50, 64)),
+    "resnet-near-timm": ("timm", "ecaresnet26t", {
+        "num_classes": 3, "layers": [1, 1, 1, 1]}, (50, 64)),
+    "resnet-blur-timm": ("timm", "resnetblur18", {
+        "num_classes": 3, "layers": [1, 1, 1, 1]}, (64, 50)),
     "wide-resnet-torchvision": ("torchvision", "wide_resnet50_2", {"num_classes": 3}, (40, 33)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
     "convnext": ("transformers", "ConvNextForImageClassification", _CONVNEXT | _LABELS, (45, 38)),
     "convnext-plain": ("transformers", "ConvNextModel", _CONVNEXT | {
         "layer_scale_init_value": 0.0, "hidden_act": "relu", "patch_size": 3, "num_channels": 2,
         "layer_norm_eps": 1e-3}, (33, 40)),
+    "convnext-backbone": ("transformers", "ConvNextBackbone", _CONVNEXT | {
+        "out_features": ["stage1", "stage3"]}, (45, 38)),
     "convnextv2": ("transformers", "ConvNextV2ForImageClassification", _CONVNEXT | _LABELS,
                    (45, 38)),
     "convnext-timm": ("timm", "convnext_atto", {
         "num_classes": 3, "depths": [1, 2, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
     "convnextv2-timm": ("timm", "convnextv2_atto", {
         "num_classes": 3, "depths": [1, 2, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnext-tiered-timm": ("timm", "convnext_atto_ols", {
+        "num_classes": 3, "depths": [1, 2, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnext-rms-timm": ("timm", "convnext_atto_rms", {
+        "num_classes": 3, "depths": [1, 1, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnext-simple-timm": ("timm", "convnext_zepto_rms_ols", {
+        "num_classes": 3, "depths": [1, 1, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnext-first-timm": ("timm", "convnext_tiny_hnf", {
+        "num_classes": 3, "depths": [1, 1, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnext-inner-timm": ("timm", "convnext_large_mlp", {
+        "num_classes": 3, "depths": [1, 1, 1, 1], "dims": [8, 16, 8, 12],
+        "head_hidden_size": 10}, (64, 50)),
     "convnext-torchvision": ("torchvision", "convnext_tiny", {"num_classes": 4}, (64, 40)),
     "vgg-torchvision": ("torchvision", "vgg", {
         "num_classes": 4, "layers": [6, "M", 8, 10, "M"], "hidden": 20}, (40, 33)),
@@ -317,6 +338,8 @@ ROWS: dict[str, Row] = {
     "efficientnet-torchvision": ("torchvision", "efficientnet_b0", {"num_classes": 4}, (40, 33)),
     "efficientnet-v2-torchvision": ("torchvision", "efficientnet_v2_s", {"num_classes": 4},
                                     (40, 33)),
+    "mnasnet-timm": ("timm", "semnasnet_050", {"num_classes": 3}, (47, 33)),
+    "mobilenet_v2-deep-timm": ("timm", "mobilenetv2_110d", {"num_classes": 3}, (47, 33)),
     "mobilenet_v2": ("transformers", "MobileNetV2ForImageClassification", _LABELS | {
         "depth_multiplier": 0.35, "hidden_act": "relu"}, (45, 38)),
     "mobilenet_v2-dilated": ("transformers", "MobileNetV2Model", {
@@ -366,6 +389,10 @@ ROWS: dict[str, Row] = {
         "reg_tokens": 3}, (32, 64)),
     "vit-normed-mean-timm": ("timm", "vit_so400m_patch16_siglip_gap_256", {
         "num_classes": 3, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4}, (32, 32)),
+    "vit-clip-timm": ("timm", "vit_base_patch16_clip_quickgelu_224", {
+        "num_classes": 4, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4}, (32, 32)),
+    "vit-attended-timm": ("timm", "vit_base_patch32_siglip_256", {
+        "num_classes": 0, "img_size": 64, "embed_dim": 48, "depth": 2, "num_heads": 4}, (64, 64)),
     "vit-registers-timm": ("timm", "vit_so150m_patch16_reg4_gap_256", {
         "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4,
         "reg_tokens": 3}, (48, 48)),
@@ -375,6 +402,9 @@ ROWS: dict[str, Row] = {
         "image_size": 24, "patch_size": 8, "num_layers": 2, "num_heads": 1, "hidden_dim": 64,
         "mlp_dim": 50, "num_classes": 6,
     }, (24, 24)),
+    "vit-huge-torchvision": ("torchvision", "VisionTransformer", {
+        "image_size": 16, "patch_size": 8, "num_layers": 1, "num_heads": 16, "hidden_dim": 1280,
+        "mlp_dim": 8, "num_classes": 3}, (16, 16)),
     "deit": ("transformers", "DeiTForImageClassificationWithTeacher", _VIT | _LABELS, (24, 24)),
     "deit-plain": ("transformers", "DeiTForImageClassification", _VIT | _LABELS | {
         "qkv_bias": False, "layer_norm_eps": 1e-3}, (24, 24)),
@@ -499,6 +529,11 @@ ROWS: dict[str, Row] = {
     "detr-learned": ("transformers", "DetrForObjectDetection", _DETR | {
         "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
         "auxiliary_loss": True}, (45, 64)),
+    "detr-masks": ("transformers", "DetrForSegmentation", _DETR | {
+        "num_labels": 4, "d_model": 32, "encoder_attention_heads": 8, "num_queries": 18,
+        "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1],
+            "out_features": ["stage1", "stage2", "stage3", "stage4"]}}, (45, 40)),
     "owlvit": ("transformers", "OwlViTForObjectDetection", {
         "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
     "owlvit-odd": ("transformers", "OwlViTForObjectDetection", {

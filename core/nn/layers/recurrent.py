@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
+from rushlight.core.basis.dtype import DType
 from rushlight.core.functional.pieces import stack
 from rushlight.core.functional.random import dropout
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from rushlight.core.ops.autocast import narrowed, recurrent_dtype
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.unary import relu, sigmoid, tanh
+from rushlight.core.tensor.grad_mode import without_autocast
 from rushlight.core.tensor.tensor import Tensor
 
 State = tuple[Tensor, ...]
@@ -95,9 +99,12 @@ class RNNCellBase(_Uniform):
             )
         if state is None:
             state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * count
-        gates = linear(input, self.weight_ih, self.bias_ih)
-        hidden = linear(state[0], self.weight_hh, self.bias_hh)
-        found: State = step(gates, hidden, state)
+        dtype = recurrent_dtype("cell", input)
+        given = ((input, *state), (self.weight_ih, self.bias_ih), (self.weight_hh, self.bias_hh))
+        (input, *state), into, onward = narrowed(given, dtype)
+        with contextlib.nullcontext() if dtype is None else without_autocast():
+            gates, hidden = linear(input, *into), linear(state[0], *onward)
+            found: State = step(gates, hidden, tuple(state))
         return found
 
     def extra_repr(self) -> str:
@@ -201,19 +208,20 @@ class RNNBase(_Uniform):
     def flatten_parameters(self) -> None:
         """Nothing: parameters need no common memory here."""
 
-    def _weights(self, *names: str) -> Any:
-        return (getattr(self, name, None) for name in names)
+    def _weights(self, dtype: DType | None, *names: str) -> Any:
+        return (narrowed(getattr(self, name, None), dtype) for name in names)
 
     def _direction(
-        self, x: Tensor, suffix: str, state: State, seen: Tensor | None
+        self, x: Tensor, suffix: str, state: State, seen: Tensor | None, dtype: DType | None
     ) -> tuple[Tensor, State]:
         """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
         step = _MODES[self.mode][0]
         steps = range(x.shape[0])
         # One product for the inputs of all steps; only the state's products wait for each other.
-        gates = linear(x, *self._weights(f"weight_ih_{suffix}", f"bias_ih_{suffix}")).unbind(0)
+        own = self._weights(dtype, f"weight_ih_{suffix}", f"bias_ih_{suffix}")
+        gates = linear(x, *own).unbind(0)
         weight, bias, project = self._weights(
-            f"weight_hh_{suffix}", f"bias_hh_{suffix}", f"weight_hr_{suffix}"
+            dtype, f"weight_hh_{suffix}", f"bias_hh_{suffix}", f"weight_hr_{suffix}"
         )
         found: list[Tensor | None] = [None] * len(steps)
         for t in reversed(steps) if suffix.endswith("reverse") else steps:
@@ -229,13 +237,13 @@ class RNNBase(_Uniform):
         return stack([f for f in found if f is not None]), state
 
     def _run(
-        self, x: Tensor, states: list[State], seen: Tensor | None
+        self, x: Tensor, states: list[State], seen: Tensor | None, dtype: DType | None
     ) -> tuple[Tensor, list[State]]:
         last: list[State] = []
         for layer in range(self.num_layers):
             outs = []
             for suffix in self._suffixes(layer):
-                out, state = self._direction(x, suffix, states[len(last)], seen)
+                out, state = self._direction(x, suffix, states[len(last)], seen, dtype)
                 outs.append(out)
                 last.append(state)
             x = outs[0] if len(outs) == 1 else cat(outs, -1)
@@ -278,7 +286,11 @@ class RNNBase(_Uniform):
                 )
             x = input if batched else input.unsqueeze(1)
             x = x.transpose(0, 1) if self.batch_first and batched else x
-        out, last = self._run(x, self._initial(x, hx, batched), seen)
+        given: Any = x, self._initial(x, hx, batched)
+        dtype = recurrent_dtype("apart" if packed or self.proj_size else self.mode, x)
+        with contextlib.nullcontext() if dtype is None else without_autocast():
+            x, first = narrowed(given, dtype)
+            out, last = self._run(x, first, seen, dtype)
         states = [stack(list(parts)) for parts in zip(*last, strict=True)]
         if packed:
             assert lengths is not None

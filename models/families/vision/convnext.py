@@ -12,8 +12,9 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.vision.convnext import ConvNeXt
+from rushlight.models.layers.vision.convnext import NORMS, ConvNeXt
 from rushlight.models.layers.vision.model import classes_of
+from rushlight.models.layers.vision.outputs.stages import last_norm
 
 MODEL_TYPES = ("convnext", "convnextv2")
 TASKS = ("image-classification", "image-feature-extraction")
@@ -28,9 +29,9 @@ _PARTS = {
     "mlp.grn": "grn",
 }  # fmt: skip
 _TOP = {
-    "stem.0": "embeddings.patch_embeddings", "features.0.0": "embeddings.patch_embeddings",
-    "stem.1": "embeddings.layernorm", "features.0.1": "embeddings.layernorm",
-    "head.norm": "layernorm", "classifier.0": "layernorm",
+    "features.0.0": "embeddings.patch_embeddings",
+    "features.0.1": "embeddings.layernorm",
+    "head.norm": "layernorm", "norm_pre": "layernorm", "classifier.0": "layernorm",
 }  # fmt: skip
 _TIMM = re.compile(r"stages\.(\d)\.(?:downsample\.(\d)|blocks\.(\d{1,3})\.([\w.]+))")
 _TV = re.compile(r"features\.(\d)\.(\d{1,3})(?:\.(\w[\w.]*))?")
@@ -38,7 +39,12 @@ _TV = re.compile(r"features\.(\d)\.(\d{1,3})(?:\.(\w[\w.]*))?")
 
 @dataclass
 class Config:
-    """The keys of config.json."""
+    """The keys of config.json, and of timm's checkpoints.
+
+    norm: "layer", "rms" or "simple"; inner_eps: of all but the last. norm_first: the last before
+    the mean. stem_width: channels between the two convolutions of an overlapping stem, stem_act:
+    with a GELU after the first. inner_head: channels of the product before the classifier.
+    """
 
     num_channels: int = 3
     patch_size: int = 4
@@ -53,6 +59,12 @@ class Config:
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
     stage_names: list[Any] | None = None
+    norm: str = "layer"
+    inner_eps: float = 1e-6
+    norm_first: bool = False
+    stem_width: int = 0
+    stem_act: bool = False
+    inner_head: int = 0
     model_type: str = "convnext"
 
 
@@ -61,9 +73,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ConvNeXt:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    choose("norm", c.norm, tuple(NORMS))
     if not c.depths or not len(c.depths) == len(c.hidden_sizes) == c.num_stages:
         raise FormatError(f"config.json: num_stages {c.num_stages}, depths {c.depths} and "
                           f"hidden_sizes {c.hidden_sizes} do not agree")  # fmt: skip
+    if config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]:
+        c.norm_first, c.layer_norm_eps = True, 1e-6
     scaled = c.model_type == "convnext" and c.layer_scale_init_value > 0
     return ConvNeXt(c, classes_of(config, BASES[c.model_type]), scaled)
 
@@ -72,12 +87,12 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     base = "convnextv2." if any(".grn." in n for n in tensors) else "convnext."
     if "embeddings.layernorm.weight" in tensors:  # of a model without a head
-        return {base + n: t for n, t in tensors.items()}
+        return {base + n: t for n, t in last_norm(tensors, "layernorm").items()}
     if "stem.0.weight" not in tensors and TENSORS[0] not in tensors:
         return dict(tensors)
-    found = {}
+    found, stem = {}, _stem(tensors)
     for name, t in tensors.items():
-        new = _renamed(name, base)
+        new = _renamed(name, base, stem)
         if new.endswith("layer_scale_parameter"):
             t = t.reshape(-1)
         elif ".grn." in new:
@@ -88,10 +103,19 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _renamed(name: str, base: str) -> str:
+def _stem(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """The stem's convolution and norm, or the two convolutions with an activation's place."""
+    own = [i for i in range(4) if f"stem.{i}.weight" in tensors]
+    paths = ["embeddings.patch_embeddings", "embeddings.layernorm"]
+    if len(own) == 3:
+        paths = [f"{paths[0]}.0", f"{paths[0]}.2", paths[1]]
+    return {f"stem.{i}": path for i, path in zip(own, paths, strict=False)}
+
+
+def _renamed(name: str, base: str, stem: Mapping[str, str]) -> str:
     module, _, kind = name.rpartition(".")
-    if module in _TOP:
-        return f"{base}{_TOP[module]}.{kind}"
+    if path := stem.get(module) or _TOP.get(module):
+        return f"{base}{path}.{kind}"
     if match := _TIMM.fullmatch(module if kind != "gamma" else name):
         stage = f"{base}encoder.stages.{match[1]}"
         if match[2] is not None:
@@ -105,6 +129,8 @@ def _renamed(name: str, base: str) -> str:
             return f"{stage}.downsampling_layer.{match[2]}.{kind}"
         part = _PARTS.get(match[3] or "", match[3])
         return f"{stage}.layers.{match[2]}.{part}" + ("" if kind == "layer_scale" else f".{kind}")
+    if module == "head.pre_logits.fc":
+        return f"pre_logits.{kind}"
     return f"classifier.{kind}" if module in ("head.fc", "classifier.2") else name
 
 
@@ -118,7 +144,9 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     count = 1 + max((stage for stage, _ in layers), default=-1)
     depths = [sum(stage == i for stage, _ in layers) for i in range(count)]
     try:
-        stem = found[f"{kind}.embeddings.patch_embeddings.weight"].shape
+        between = found.get(f"{kind}.embeddings.patch_embeddings.0.weight")
+        stem = (found[f"{kind}.embeddings.patch_embeddings.weight"] if between is None else
+                between).shape  # fmt: skip
         widths = [found[f"{base}{i}.layers.0.dwconv.weight"].shape[0] for i in range(count)]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no ConvNeXt of torchvision or timm") from None
@@ -131,9 +159,18 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "architectures": [f"{BASES[kind]}{'ForImageClassification' if classes else 'Model'}"],
         "num_stages": count, "hidden_sizes": widths, "depths": depths, "layer_norm_eps": 1e-6,
         "layer_scale_init_value": 1e-6 if scaled else 0.0,
+        "norm_first": "norm_pre.weight" in tensors,
+        "stem_width": 0 if between is None else stem[0], "stem_act": "stem.3.weight" in tensors,
+        "inner_head": found["pre_logits.weight"].shape[0] if "pre_logits.weight" in found else 0,
+        "norm": "layer" if f"{kind}.layernorm.bias" in found else "rms",
     }  # fmt: skip
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    return config_of(tensors)
+    name, made = str(config.get("architecture")), config_of(tensors)
+    if "_zepto_rms" in name:
+        made["norm"] = "simple"
+    if "_xxlarge" in name:
+        made |= {"inner_eps": 1e-5, "layer_norm_eps": 1e-5}
+    return made

@@ -19,12 +19,14 @@ from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.attention.queries import Layer, QuerySpec, sine_places
+from rushlight.models.layers.vision.masks.queries import Attended, MaskHead
 from rushlight.models.layers.vision.outputs.detection import Detector, Head
+from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.layers.vision.resnet import ResNet, stages
 
 MODEL_TYPES = ("detr",)
 TASKS = ("object-detection",)
-ARCHITECTURES = ("DetrForObjectDetection",)
+ARCHITECTURES = ("DetrForObjectDetection", "DetrForSegmentation")
 _BACKBONE = "model.backbone.conv_encoder.model."
 _LEARNED = 50  # places of rows and of columns
 _STAGE = re.compile(r"encoder\.stages\.(\d)\.layers\.(\d{1,3})\.")
@@ -94,10 +96,15 @@ class Detr(Detector):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, queries, width) after the decoder's norm."""
+        return self.found(pixels)[0]
+
+    def found(self, pixels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """`hidden`, the encoder's (batch, places, width), and the backbone's maps and their end."""
         base: Any = self.model
         x = self.checked(pixels, self.config.num_channels)
-        x = base.input_projection(stages(base.backbone.conv_encoder.model, x)[-1])
-        places = self._places((x.shape[2], x.shape[3]), x)
+        maps = stages(base.backbone.conv_encoder.model, x)
+        x = base.input_projection(maps[-1])
+        maps, places = [*maps[1:], x], self._places((x.shape[2], x.shape[3]), x)
         x = x.flatten(2).transpose(1, 2)
         for layer in base.encoder.layers:
             x = layer(x, places)
@@ -107,8 +114,7 @@ class Detr(Detector):
             found = layer(found, asked, x, places)
             if self.config.auxiliary_loss:  # whose losses read each layer through the norm
                 found = base.decoder.layernorm(found)
-        normed: Tensor = base.decoder.layernorm(found)
-        return normed
+        return base.decoder.layernorm(found), x, maps
 
     def _places(self, grid: tuple[int, int], like: Tensor) -> Tensor:
         width = self.config.d_model
@@ -125,6 +131,24 @@ class Detr(Detector):
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         found = self.hidden(pixels)
         return self.class_labels_classifier(found), self.bbox_predictor(found).sigmoid()
+
+
+class DetrSegmenter(QueryMasks, Detr):
+    """DETR with a mask for each query."""
+
+    def __init__(self, c: Config, seen: resnet.Config, labels: tuple[str, ...]) -> None:
+        super().__init__(c, seen, labels)
+        self.tasks = ("image-segmentation", *TASKS)
+        heads = c.encoder_attention_heads
+        self.bbox_attention = Attended(c.d_model, heads)
+        self.mask_head = MaskHead(c.d_model, heads, seen.hidden_sizes[-2::-1][:3],
+                                  c.activation_function)  # fmt: skip
+
+    def seen(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        asked, memory, (*maps, seen) = self.found(pixels)
+        where = self.bbox_attention(asked, memory, seen.shape[2:])
+        masks = self.mask_head(seen, where, maps[-2::-1][:3])
+        return self.class_labels_classifier(asked), masks
 
 
 @nn.layers_on("meta")
@@ -144,7 +168,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> Detr:
         choose("backbone_config.out_features", last, (f"stage{len(seen.depths)}",))
     else:
         seen = _by_names(told.get("backbone") or c.backbone or "resnet50", names)
-    return Detr(c, seen, labels_of(config))
+    masks = config.get("architectures") == [ARCHITECTURES[1]]
+    return (DetrSegmenter if masks else Detr)(c, seen, labels_of(config))
 
 
 def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
@@ -166,7 +191,9 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     seen: dict[str, Tensor] = {}
     for name, t in tensors.items():
-        name = name.replace("model.position_embedding.", "model.backbone.position_embedding.")
+        name = re.sub(r"^detr\.", "", name).replace(
+            "model.position_embedding.", "model.backbone.position_embedding."
+        )
         name = re.sub(r"^model\.backbone\.model\.", _BACKBONE, name)
         name = re.sub(r"\.(self_attn|encoder_attn)\.o_proj\.", r".\1.out_proj.", name)
         name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)

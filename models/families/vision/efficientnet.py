@@ -21,9 +21,11 @@ from rushlight.models.layers.vision.model import classes_of
 MODEL_TYPES = ("efficientnet",)
 TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("features.1.0.block.0.0.weight", "_conv_stem.weight")
-TIMM = ("efficientnet_", "tf_efficientnet", "efficientnetv2")
+TIMM = ("efficientnet_", "tf_efficientnet", "efficientnetv2", "tinynet_", "mnasnet_", "semnasnet_",
+        "spnasnet_", "fbnetc_", "mobilenetv2_110d", "mobilenetv2_120d")  # fmt: skip
 BASE_PREFIX = "efficientnet."
 _HEAD, _STEM, _MOST = 1280, 32, 1024
+_ACTS = {"relu6": re.compile("lite|mobilenetv2"), "relu": re.compile(r"_e[sml](_|$)|nasnet|fbnetc")}
 _EDGE = re.compile(r"efficientnet_e[sml](_|$)")  # Edge TPU's: ReLU, a first stage without sums
 
 
@@ -151,7 +153,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     # Those in TensorFlow's form: the ported ones, and those that were cut down from them.
     ours = name.startswith("tf_") or re.fullmatch(r"efficientnet_b\d_pruned", name) is not None
     edge = _EDGE.search(name) is not None
-    act = "relu6" if "lite" in name else "relu" if edge else "silu"
+    act = next((act for act, told in _ACTS.items() if told.search(name)), "silu")
     made = _config(tensors, act, "same" if ours else "even", 1e-3 if ours else 1e-5)
     return made | {"timm_first": not edge}
 

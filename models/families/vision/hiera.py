@@ -137,7 +137,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Hiera:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
-    labels = classes_of(config, "Hiera")
+    labels = classes_of(config, "Hiera", backbone=False)  # which pools places of another order
     scaled = any(".layer_scale1." in n for n in names)
     return Hiera(c, stages_of(c, names), labels, scaled)
 

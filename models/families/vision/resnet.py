@@ -1,7 +1,8 @@
 """ResNet (He et al., 2015), with version 1.5's stride in the 3x3 convolution: 18 to 152 layers.
 
-Also wide ones (Zagoruyko and Komodakis, 2016), ResNeXt (Xie et al., 2016), and the stems of three
-convolutions and pooled shortcuts of ResNet-D (He et al., 2018).
+Also wide ones (Zagoruyko and Komodakis, 2016), ResNeXt (Xie et al., 2016), the stems of three
+convolutions and pooled shortcuts of ResNet-D (He et al., 2018), and with channels by their share
+(Hu et al., 2017), as ResNet-RS has them (Bello et al., 2021).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from rushlight.models.layers.vision.resnet import ResNet
 MODEL_TYPES = ("resnet",)
 TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("layer1.0.bn1.weight",)
-TIMM = ("resnet", "resnext", "wide_resnet")
+TIMM = ("resnet", "resnext", "wide_resnet", "seresne", "ecaresne")
 BASE_PREFIX = "resnet."
-_LAYER = re.compile(r"layer([1-4])\.(\d{1,3})\.(conv|bn|downsample\.)(\d)\.(\w+)")
+_LAYER = re.compile(r"layer([1-4])\.(\d{1,3})\.(conv|bn|downsample\.|se\.(?:fc|conv))(\d?)\.(\w+)")
 _STEM = {"conv1.0": "0.convolution", "conv1.1": "0.normalization", "conv1.3": "1.convolution",
          "conv1.4": "1.normalization", "conv1.6": "2.convolution",
          "bn1": "2.normalization"}  # fmt: skip
-_SMOOTH = re.compile(r"resnet(aa|blur)")
+_SMOOTH = re.compile(r"resnex?t(aa|blur)")
+_POOLS = {"maxpool.0": "convolution", "maxpool.1": "normalization"}
 
 
 @dataclass
@@ -37,7 +39,10 @@ class Config:
 
     inner_sizes: channels within the bottlenecks of each stage. groups: of their 3x3 convolutions.
     deep_stem: channels of a stem's first two convolutions of three. pooled_shortcut: shortcuts have
-    the stride in a mean pooling.
+    the stride in a mean pooling. squeezed: channels between the two products that tell the shares
+    of a stage's channels; squeezed_near: or of how many a convolution does. smooth: what has the
+    strides: "mean", "blur", "" for convolutions. pool: what follows the stem: "max", "conv", "mean"
+    or "blur".
     """
 
     num_channels: int = 3
@@ -52,6 +57,10 @@ class Config:
     groups: int = 1
     deep_stem: list[int] | None = None
     pooled_shortcut: bool = False
+    squeezed: list[int] | None = None
+    squeezed_near: list[int] | None = None
+    smooth: str = ""
+    pool: str = "max"
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
     stage_names: list[Any] | None = None
@@ -64,6 +73,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNet:
     c = read_config(Config, config | {"architectures": None})
     choose("layer_type", c.layer_type, ("bottleneck", "basic"))
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    choose("smooth", c.smooth, ("", "mean", "blur"))
+    choose("pool", c.pool, ("max", "conv", "mean", "blur"))
     return ResNet(c, classes_of(config, "ResNet"))
 
 
@@ -86,6 +97,8 @@ def _renamed(name: str, stem: Mapping[str, str], first: int) -> str:
     if match := _LAYER.fullmatch(name):
         stage, layer, part, number, kind = match.groups()
         base = f"resnet.encoder.stages.{int(stage) - 1}.layers.{layer}."
+        if part.startswith("se."):
+            return f"{base}squeeze.{part[3:]}{number}.{kind}"
         if part == "downsample.":
             path = {first: "convolution", first + 1: "normalization"}.get(int(number), number)
             return f"{base}shortcut.{path}.{kind}"
@@ -94,6 +107,8 @@ def _renamed(name: str, stem: Mapping[str, str], first: int) -> str:
     part, _, kind = name.rpartition(".")
     if part in stem:
         return f"resnet.embedder.embedder.{stem[part]}.{kind}"
+    if part in _POOLS:
+        return f"resnet.embedder.pooler.{_POOLS[part]}.{kind}"
     return f"classifier.1.{kind}" if part == "fc" else name
 
 
@@ -111,6 +126,9 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         into = tensors["conv1.6.weight"].shape[0] if stem else first[0]
         groups = inner[0] // tensors["layer1.0.conv2.weight"].shape[1] if deep else 1
         classes = tensors["fc.weight"].shape[0] if "fc.weight" in tensors else 0
+        shares, near = ([tensors[f"layer{i}.0.se.{n}.weight"].shape[at] for i in range(1, 5)]
+                        if f"layer1.0.se.{n}.weight" in tensors else None
+                        for n, at in (("fc1", 0), ("conv", -1)))  # fmt: skip
     except (KeyError, IndexError, ZeroDivisionError):
         raise FormatError("the checkpoint is no ResNet of torchvision or timm") from None
     if len(first) != 4 or first[2] != (3 if stem else 7) or (not deep and inner != widths):
@@ -119,14 +137,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "model_type": "resnet", "num_channels": first[1], "embedding_size": into,
         "hidden_sizes": widths, "depths": depths, "layer_type": "bottleneck" if deep else "basic",
         "inner_sizes": inner if deep else None, "groups": groups, "deep_stem": stems,
-        "pooled_shortcut": _pooled(tensors), "num_labels": classes,
+        "pooled_shortcut": _pooled(tensors), "squeezed": shares,
+        "squeezed_near": near,
+        "pool": "conv" if "maxpool.0.weight" in tensors else "max", "num_labels": classes,
         "architectures": ["ResNetForImageClassification" if classes else "ResNetModel"],
     }  # fmt: skip
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    name = str(config["architecture"])
-    if _SMOOTH.match(name):
-        raise FormatError(f"timm's {name} is not supported: it smooths before its strides")
-    return config_of(tensors)
+    made, smooth = config_of(tensors), _SMOOTH.search(str(config["architecture"]))
+    if smooth:
+        made["smooth"] = made["pool"] = "mean" if smooth[1] == "aa" else "blur"
+    return made

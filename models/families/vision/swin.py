@@ -76,7 +76,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Swin:
     c = read_config(Config, config | {"architectures": None})
     base = f"{c.model_type}."
     held = any(n.startswith(base) for n in names)
-    labels = classes_of(config, BASES[c.model_type])
+    labels = classes_of(config, BASES[c.model_type], backbone=c.model_type == "swinv2")
     spec = describe(c, base if held or labels else "", names)
     if config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]:
         spec = replace(spec, last=False)

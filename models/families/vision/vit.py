@@ -24,14 +24,21 @@ TENSORS = ("encoder.layers.encoder_layer_0.ln_1.weight",)
 BASE_PREFIX = "vit."
 # timm's with other layers: norms after the parts, and rotations by a patch's place.
 _OTHERS = re.compile(r"_(rpn|rope|pe)_")
-# Those of SigLIP 2, whose config.json does not say that their GELU is the approximate one.
-_TANH = re.compile(r"vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_gap_"
-                   r"|large_patch16_siglip_gap_512)")  # fmt: skip
+# Activations that config.json does not tell: CLIP's, and of some SigLIP 2 the approximate GELU.
+_ACTS = {"quick_gelu": re.compile("_quickgelu_"), "gelu_tanh": re.compile(
+    r"^vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_(?:gap_)?"
+    r"|large_patch16_siglip_(?:gap_)?512)")}  # fmt: skip
+_KNOWN = re.compile(
+    r"(?:cls_token|class_token|reg_token|pos_embed|(?:conv_proj|patch_embed\.proj)\.\w+|encoder\..+"
+    r"|attn_pool\.(?:latent|(?:q|kv|proj|norm|mlp\.fc[12])\.\w+)"
+    r"|(?:norm_pre|norm|fc_norm|head|heads\.head)\.\w+"
+    r"|blocks\.\d+\.(?:norm[12]|attn\.(?:qkv|proj)|mlp\.fc[12]|ls[12])\.\w+)"
+)
 
 
 @dataclass
 class Config:
-    """The keys of config.json. class_token, global_pool, norm_at: of timm's checkpoints."""
+    """The keys of config.json. class_token to norm_before: of timm's checkpoints."""
 
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -50,6 +57,7 @@ class Config:
     num_register_tokens: int = 0
     global_pool: str = "token"
     norm_at: str = "patches"
+    norm_before: bool = False
     model_type: str = "vit"
 
 
@@ -68,7 +76,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
                    pair(c.patch_size, "patch_size"), "vit", c.num_channels,
                    ("cls_token",) if c.class_token else (), c.num_register_tokens, pooler=pooler,
                    last="layernorm" if c.norm_at == "patches" else "",
-                   mean=c.global_pool == "avg",
+                   mean=c.global_pool == "avg", attended=c.global_pool == "map",
+                   entry="pre_layernorm" if c.norm_before else "",
                    pooled="fc_norm" if c.norm_at == "mean" else "")  # fmt: skip
     return ViT(c, spec, classes_of(config, "ViT"))
 
@@ -88,28 +97,34 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, and that of a checkpoint of torchvision."""
     name, given = str(config.get("architecture")), config.get("model_args") or {}
-    if _OTHERS.search(name) or any(
-        n.startswith(("norm_pre.", "attn_pool.")) or ".q_norm." in n or ".rel_pos" in n
-        for n in tensors
-    ):
+    other = next((n for n in tensors if not _KNOWN.fullmatch(n)), None)
+    if other or _OTHERS.search(name):
         raise FormatError(
-            f"timm's {name} is a kind of ViT that is not supported; supported: learned positions, "
-            "norms before the parts, a class token or the mean of the patches"
+            f"timm's {name} is a kind of ViT that is not supported{f' ({other})' * bool(other)}; "
+            "supported: learned positions, norms before the parts, a class token, the mean of the "
+            "patches, or attention that pools them"
         )
     first, norms = {"cls_token", "class_token"} & tensors.keys(), ("fc_norm.weight", "norm.weight")
-    pool = config.get("global_pool") or ("token" if first and norms[0] not in tensors else "avg")
-    choose("global_pool", pool, ("token", "avg") if first else ("avg",))
-    act = given.get("act_layer") or ("gelu_tanh" if _TANH.match(name) else "gelu")
+    before, attended = "norm_pre.weight" in tensors, "attn_pool.latent" in tensors
+    usual = "map" if attended else "token" if first and norms[0] not in tensors else "avg"
+    pool = config.get("global_pool") or usual
+    fits = ("map",) if attended else ("token", "avg") if first else ("avg",)
+    choose("global_pool", pool, fits)
+    act = given.get("act_layer") or next((a for a, told in _ACTS.items() if told.search(name)),
+                                         "gelu")  # fmt: skip
     kinds = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "quick_gelu": "quick_gelu"}
     choose("model_args.act_layer", act, tuple(kinds))
     told = {
         "class_token": bool(first), "global_pool": pool, "hidden_act": kinds[act],
         "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
         "norm_at": "mean" if norms[0] in tensors else "patches" if norms[1] in tensors or not config
-        else "none", "qkv_bias": any(n.endswith((".qkv.bias", ".in_proj_bias")) for n in tensors),
+        else "none", "norm_before": before,
+        "qkv_bias": any(n.endswith((".qkv.bias", ".in_proj_bias")) for n in tensors),
     }  # fmt: skip
     head = next((tensors[n] for n in ("head.weight", "heads.head.weight") if n in tensors), None)
     kind = "ViTModel" if head is None else "ViTForImageClassification"
     made = {"model_type": "vit", "architectures": [kind], **told,
             **timm_sizes(tensors, config)}  # fmt: skip
+    if before:  # CLIP's
+        made["layer_norm_eps"] = 1e-5
     return made if head is None else made | {"num_labels": head.shape[0]}

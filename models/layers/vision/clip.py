@@ -10,17 +10,16 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.creation import tril
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import KINDS
-from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import (
     CLIP_NAMES,
+    AttentionPool,
     Layer,
     LayerSpec,
     put_parameter,
@@ -113,7 +112,7 @@ class ClipModel(ImageModel):
         put(self, f"{base}encoder.layers", layers)
         put(self, f"{base}post_layernorm", nn.LayerNorm(width, eps))
         if spec.head:
-            put(self, f"{base}head", _Pool(spec.layer))
+            put(self, f"{base}head", AttentionPool(spec.layer))
         if spec.projection is not None:
             self.visual_projection = nn.Linear(width, spec.projection, bias=False)
 
@@ -212,37 +211,6 @@ class ClipModel(ImageModel):
         scale = self.logit_scale.to(float32).exp()
         logits: Tensor = normalize(images.to(float32), dim=-1) @ texts.T * scale
         return logits + self.logit_bias.to(float32) if self.biased else logits
-
-
-class _Pool(nn.Module):
-    """SigLIP's head: a learned query attends to the patches."""
-
-    def __init__(self, spec: LayerSpec) -> None:
-        width = spec.width
-        self.heads, self.act = spec.heads, ACTIVATIONS[spec.act]
-        self.probe = parameter(1, 1, width)
-        self.attention = nn.Module()
-        self.attention.in_proj_weight = parameter(3 * width, width)
-        self.attention.in_proj_bias = parameter(3 * width)
-        self.attention.out_proj = nn.Linear(width, width)
-        self.layernorm = nn.LayerNorm(width, spec.eps)
-        put(self, "mlp.fc1", nn.Linear(width, spec.inner))
-        put(self, "mlp.fc2", nn.Linear(spec.inner, width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        held: Any = self.attention
-        batch, _, width = x.shape
-        weights, biases = held.in_proj_weight.chunk(3, 0), held.in_proj_bias.chunk(3, 0)
-        given = (self.probe.expand(batch, 1, width), x, x)
-        q, k, v = (
-            ops.linear(t, w, b).reshape(batch, -1, self.heads, width // self.heads).transpose(1, 2)
-            for t, w, b in zip(given, weights, biases, strict=True)
-        )
-        seen = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, 1, width)
-        y = held.out_proj(seen)
-        mlp: Any = self.get_submodule("mlp")
-        found: Tensor = y + mlp.fc2(self.act(mlp.fc1(self.layernorm(y))))
-        return found[:, 0]
 
 
 def layer_of(c: Any) -> LayerSpec:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import activation
 from rushlight.models.layers.vision.model import ImageModel
@@ -14,11 +16,32 @@ from rushlight.models.layers.vision.model import ImageModel
 EPS = 1e-6  # of all norms but the last
 
 
+class SimpleNorm(nn.Module):
+    """x by the root of its last dim's variance, of which the mean is not taken away; timm's."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        self.weight, self.eps = parameter(width), eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (x.var(-1, keepdim=True) + self.eps).rsqrt() * self.weight
+
+
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {
+    "layer": nn.LayerNorm, "rms": nn.RMSNorm, "simple": SimpleNorm,
+}  # fmt: skip
+
+
 class ChannelNorm(nn.LayerNorm):
     """A LayerNorm over the channels of (batch, channels, height, width)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def over_channels(norm: Any, x: Tensor) -> Tensor:
+    """A norm of a last dim, over the channels of (batch, channels, height, width)."""
+    found: Tensor = norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    return found
 
 
 class _Response(nn.Module):
@@ -36,12 +59,12 @@ class _Response(nn.Module):
 class Layer(nn.Module):
     """A 7x7 convolution of each channel, and an MLP; layer scale in version 1, where there is."""
 
-    def __init__(self, width: int, act: str, second: bool, scaled: bool) -> None:
+    def __init__(self, width: int, act: str, second: bool, scaled: bool, norm: nn.Module) -> None:
         self.act, self.scaled = activation(act), scaled
         if scaled:
             self.layer_scale_parameter = parameter(width)
         self.dwconv = nn.Conv2d(width, width, 7, padding=3, groups=width)
-        self.layernorm = nn.LayerNorm(width, EPS)
+        self.layernorm = norm
         self.pwconv1 = nn.Linear(width, 4 * width)
         if second:
             self.grn = _Response(4 * width)
@@ -65,31 +88,46 @@ class ConvNeXt(ImageModel):
         self.config, self.labels = c, labels
         second = c.model_type == "convnextv2"
         before, base = c.hidden_sizes[0], f"{c.model_type}."
+        norm = NORMS[getattr(c, "norm", "layer")]
+        eps, between = getattr(c, "inner_eps", EPS), getattr(c, "stem_width", 0)
         stem = nn.Conv2d(c.num_channels, before, c.patch_size, c.patch_size)
-        put(self, f"{base}embeddings.patch_embeddings", stem)
-        put(self, f"{base}embeddings.layernorm", ChannelNorm(before, EPS))
+        put(self, f"{base}embeddings.patch_embeddings", nn.Sequential(
+            nn.Conv2d(c.num_channels, between, 3, 2, 1),
+            nn.GELU() if c.stem_act else nn.Identity(),
+            nn.Conv2d(between, before, 3, 2, 1),
+        ) if between else stem)  # fmt: skip
+        put(self, f"{base}embeddings.layernorm", norm(before, eps))
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
             stage = f"{base}encoder.stages.{i}"
             if i:
                 put(self, f"{stage}.downsampling_layer", nn.Sequential(
-                    ChannelNorm(before, EPS), nn.Conv2d(before, width, 2, 2)
+                    norm(before, eps), nn.Conv2d(before, width, 2, 2)
                 ))  # fmt: skip
-            layers = [Layer(width, c.hidden_act, second, scaled) for _ in range(depth)]
+            layers = [Layer(width, c.hidden_act, second, scaled, norm(width, eps))
+                      for _ in range(depth)]  # fmt: skip
             put(self, f"{stage}.layers", nn.Sequential(*layers))
             before = width
-        put(self, f"{base}layernorm", nn.LayerNorm(before, c.layer_norm_eps))
+        put(self, f"{base}layernorm", norm(before, c.layer_norm_eps))
+        self.inner = getattr(c, "inner_head", 0)
+        if self.inner:
+            self.pre_logits = nn.Linear(before, self.inner)
+            before = self.inner
         if labels:
             put(self, "classifier", nn.Linear(before, len(labels)))
 
     def hidden(self, pixels: Tensor) -> Tensor:
         base: Any = self.get_submodule(self.config.model_type)
         x: Tensor = self.checked(pixels, self.config.num_channels)
-        x = base.embeddings.layernorm(base.embeddings.patch_embeddings(x))
+        x = over_channels(base.embeddings.layernorm, base.embeddings.patch_embeddings(x))
         for i, stage in enumerate(base.encoder.stages.children()):
-            x = stage.layers(stage.downsampling_layer(x) if i else x)
+            if i:
+                norm, conv = stage.downsampling_layer
+                x = conv(over_channels(norm, x))
+            x = stage.layers(x)
         return x
 
     def encode_image(self, pixels: Tensor) -> Tensor:
-        norm = self.get_submodule(f"{self.config.model_type}.layernorm")
-        found: Tensor = norm(self.hidden(pixels).mean((2, 3)))
-        return found
+        x, norm = self.hidden(pixels), self.get_submodule(f"{self.config.model_type}.layernorm")
+        early = getattr(self.config, "norm_first", False)
+        found: Tensor = over_channels(norm, x).mean((2, 3)) if early else norm(x.mean((2, 3)))
+        return ACTIVATIONS["gelu"](self.pre_logits(found)) if self.inner else found

@@ -83,15 +83,16 @@ def captured(model: ImageModel, what: str, *given: Any, **more: Any) -> Any:
     return getattr(model, what)(*given, **more)
 
 
-def classes_of(config: Mapping[str, Any], base: str) -> tuple[str, ...]:
-    """The names of the classes of BASEForImageClassification; () where config.json names BASEModel.
+def classes_of(config: Mapping[str, Any], base: str, backbone: bool = True) -> tuple[str, ...]:
+    """The names of the classes of BASEForImageClassification; () where config.json names BASEModel,
+    or BASEBackbone.
 
-    LoadError for another architecture.
+    LoadError for another architecture, or without `backbone` for that one.
     """
     named = config.get("architectures") or [f"{base}{HEAD}"]
     if named == [f"{base}{HEAD}"]:
         return labels_of(config)
-    if named in ([f"{base}Model"], [f"{base}Backbone"]):
+    if named == [f"{base}Model"] or (backbone and named == [f"{base}Backbone"]):
         return ()
     raise LoadError(
         f"config.json: architecture {brief(named)} is not supported; supported: {base}{HEAD}, "

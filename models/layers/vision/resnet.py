@@ -1,4 +1,4 @@
-"""ResNet's stages of basic or bottleneck layers."""
+"""ResNet's stages of basic or bottleneck layers, and what timm's have besides."""
 
 from __future__ import annotations
 
@@ -6,19 +6,58 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.folding import pad
 from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
+from rushlight.core.ops.conv import conv2d
+from rushlight.core.ops.unary import relu
+from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import ConvNorm, activation
 from rushlight.models.layers.vision.model import ImageModel
 
 
+class _Squeeze(nn.Module):
+    """Channels by their share of a mean: two products (Hu et al., 2017), or one convolution over
+    `near` channels (Wang et al., 2019).
+    """
+
+    def __init__(self, width: int, inner: int, near: int) -> None:
+        if near:
+            self.conv = nn.Conv1d(1, 1, near, padding=near // 2, bias=False)
+        else:
+            self.fc1, self.fc2 = nn.Conv2d(width, inner, 1), nn.Conv2d(inner, width, 1)
+        self.near = near
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean((2, 3), keepdim=True)
+        if self.near:
+            share = self.conv(mean.flatten(2).transpose(1, 2)).transpose(1, 2).unsqueeze(3)
+        else:
+            share = self.fc2(relu(self.fc1(mean)))
+        found: Tensor = x * share.sigmoid()
+        return found
+
+
+def smoothed(x: Tensor, how: str) -> Tensor:
+    """x at half of its size: means of squares, or a binomial filter (Zhang, 2019)."""
+    if how == "mean":
+        return avg_pool2d(x, 2, 2)
+    row = tensor([0.25, 0.5, 0.25], dtype=x.dtype, device=x.device)
+    kernel = (row.unsqueeze(1) * row).expand(x.shape[1], 1, 3, 3)
+    return conv2d(pad(x, (1, 1, 1, 1), "reflect"), kernel, stride=2, groups=x.shape[1])
+
+
 class Layer(nn.Module):
     """Two convolutions of 3, or three of 1, 3 and 1 with `inner` channels; and a shortcut."""
 
-    def __init__(self, inputs: int, inner: int, outputs: int, stride: int, c: Any) -> None:
+    def __init__(
+        self, inputs: int, inner: int, outputs: int, stride: int, c: Any, share: tuple[int, int]
+    ) -> None:  # fmt: skip
         deep = c.layer_type == "bottleneck"
         early = deep and c.downsample_in_bottleneck  # the stride is in the first convolution
+        whole, self.smooth = stride, c.smooth if stride > 1 else ""
+        stride = 1 if self.smooth else stride
         if deep:
             parts = [
                 ConvNorm(inputs, inner, 1, stride if early else 1),
@@ -28,10 +67,14 @@ class Layer(nn.Module):
         else:
             parts = [ConvNorm(inputs, inner, 3, stride), ConvNorm(inner, inner, act="")]
         self.layer = nn.Sequential(*parts)
-        plain = inputs == outputs and stride == 1
-        self.pool = stride if c.pooled_shortcut else 1
+        self.at = len(parts) - 2  # the convolution with the stride
+        self.squeezed = any(share)
+        if self.squeezed:
+            self.squeeze = _Squeeze(outputs, *share)
+        plain = inputs == outputs and whole == 1
+        self.pool = whole if c.pooled_shortcut else 1
         self.shortcut = nn.Identity() if plain else ConvNorm(
-            inputs, outputs, 1, 1 if c.pooled_shortcut else stride, act=""
+            inputs, outputs, 1, 1 if c.pooled_shortcut else whole, act=""
         )  # fmt: skip
         self.act = activation(c.hidden_act)  # of the sum; inside it is relu
 
@@ -39,7 +82,11 @@ class Layer(nn.Module):
         short = x
         if self.pool > 1:
             short = avg_pool2d(x, 2, self.pool, ceil_mode=True, count_include_pad=False)
-        found: Tensor = self.act(self.layer(x) + self.shortcut(short))
+        for i, part in enumerate(self.layer):
+            x = part(x)
+            x = smoothed(x, self.smooth) if self.smooth and i == self.at else x
+        x = self.squeeze(x) if self.squeezed else x
+        found: Tensor = self.act(x + self.shortcut(short))
         return found
 
 
@@ -60,14 +107,19 @@ class ResNet(ImageModel):
         whole = all(type(n) is int and n > 0 for n in (*inner, c.groups))
         if len(inner) != len(c.depths) or not whole or any(n % c.groups for n in inner):
             raise FormatError(f"config.json: inner_sizes {inner} do not fit groups {c.groups}")
+        none = [0] * len(inner)
+        shares = list(zip(c.squeezed or none, c.squeezed_near or none, strict=True))
         stem = _stem(c)
         put(self, "resnet.embedder.embedder", stem)
+        if c.pool == "conv":
+            width = c.embedding_size
+            put(self, "resnet.embedder.pooler", ConvNorm(width, width, 3, 2, act=c.hidden_act))
         before, first = c.embedding_size, 2 if c.downsample_in_first_stage else 1
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
             layers = []
             for j in range(depth):
                 stride = (2 if i else first) if j == 0 else 1
-                layers.append(Layer(before, inner[i], width, stride, c))
+                layers.append(Layer(before, inner[i], width, stride, c, shares[i]))
                 before = width
             put(self, f"resnet.encoder.stages.{i}.layers", nn.Sequential(*layers))
         if labels:
@@ -75,7 +127,8 @@ class ResNet(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, channels, height, width) after the last stage."""
-        return stages(self.resnet, self.checked(pixels, self.config.num_channels))[-1]
+        pixels = self.checked(pixels, self.config.num_channels)
+        return stages(self.resnet, pixels, self.config.pool)[-1]
 
 
 def _stem(c: Any) -> nn.Module:
@@ -89,10 +142,20 @@ def _stem(c: Any) -> nn.Module:
     ))  # fmt: skip
 
 
-def stages(net: nn.Module, pixels: Tensor) -> list[Tensor]:
-    """What the stem and each stage of `net`, a ResNet's inner module, make of pixels."""
-    embedder = net.get_submodule("embedder.embedder")
-    found: list[Tensor] = [max_pool2d(embedder(pixels), 3, 2, 1)]
+def stages(net: nn.Module, pixels: Tensor, pool: str = "max") -> list[Tensor]:
+    """What the stem and each stage of `net`, a ResNet's inner module, make of pixels.
+
+    pool: what follows the stem: "max", "conv", or the mean or a filter of `smoothed`, "mean" of the
+    stem and "blur" of the largest of places.
+    """
+    x = net.get_submodule("embedder.embedder")(pixels)
+    if pool == "conv":
+        x = net.get_submodule("embedder.pooler")(x)
+    elif pool == "max":
+        x = max_pool2d(x, 3, 2, 1)
+    else:
+        x = smoothed(max_pool2d(x, 3, 1, 1) if pool == "blur" else x, pool)
+    found: list[Tensor] = [x]
     for stage in net.get_submodule("encoder.stages").children():
         found.append(stage.get_submodule("layers")(found[-1]))
     return found

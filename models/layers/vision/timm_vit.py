@@ -39,12 +39,18 @@ _TOP = {
     "reg_token": "{}.embeddings.register_tokens",
     "pos_embed": "{}.embeddings.position_embeddings",
     "encoder.pos_embedding": "{}.embeddings.position_embeddings",
+    "attn_pool.latent": "{}.attention_pool.probe",
 }  # fmt: skip
 _MODULES = {
     "patch_embed.proj": "{}.embeddings.patch_embeddings.projection",
     "conv_proj": "{}.embeddings.patch_embeddings.projection",
-    "norm": "{}.layernorm", "encoder.ln": "{}.layernorm",
+    "norm": "{}.layernorm", "encoder.ln": "{}.layernorm", "norm_pre": "{}.pre_layernorm",
+    "attn_pool.proj": "{}.attention_pool.attention.out_proj",
+    "attn_pool.norm": "{}.attention_pool.layernorm",
+    "attn_pool.mlp.fc1": "{}.attention_pool.mlp.fc1",
+    "attn_pool.mlp.fc2": "{}.attention_pool.mlp.fc2",
 }  # fmt: skip
+_POOL = re.compile(r"attn_pool\.kv\.(\w+)")
 
 
 def renamed(
@@ -63,7 +69,13 @@ def renamed(
         layer = _LAYER.fullmatch(name)
         module, _, kind = name.rpartition(".")
         if layer is None:
-            if name in _TOP:
+            if both := _POOL.fullmatch(name):
+                first = tensors.get(f"attn_pool.q.{both[1]}")
+                joined = t if first is None else cat([first, t], 0)
+                found[f"{base}.attention_pool.attention.in_proj_{both[1]}"] = joined
+            elif module == "attn_pool.q":
+                continue
+            elif name in _TOP:
                 if "pos" in name:
                     t, more = _apart(t, tensors)
                     if more is not None:
@@ -155,7 +167,7 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
     if places is not None and (high // tall) * (broad // wide) != rows - prefix:
         side = math.isqrt(rows - prefix)
         high, broad = side * tall, side * wide
-    heads = arguments.get("num_heads") or _heads(width)
+    heads = arguments.get("num_heads") or _heads(width, str(config.get("architecture")))
     return {
         "hidden_size": width, "num_channels": channels, "patch_size": [tall, wide],
         "num_hidden_layers": len(layers), "intermediate_size": inner,
@@ -164,6 +176,12 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
     }  # fmt: skip
 
 
-def _heads(width: int) -> int:
-    """The published transformers have heads of 64, but for the giants."""
-    return {1408: 16, 1664: 16, 1536: 24, 1792: 16, 4096: 32}.get(width, max(1, width // 64))
+def _heads(width: int, name: str) -> int:
+    """The published transformers have heads of 64, but for the largest."""
+    if "dinov3" in name and width == 1280:
+        return 20
+    if "giantopt" in name or "base_patch16_gap" in name:
+        return 16
+    return {1152: 16, 1280: 16, 1408: 16, 1664: 16, 1536: 24, 1792: 16, 4096: 32}.get(
+        width, max(1, width // 64)
+    )

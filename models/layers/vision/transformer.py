@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from rushlight.core import nn
+from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import scaled_dot_product_attention
 from rushlight.core.nn.parameter import parameter
@@ -144,6 +145,37 @@ class Layer(nn.Module):
         root, _, name = path.rpartition(".")
         scale: Tensor = getattr(self.get_submodule(root) if root else self, name)
         return x * scale
+
+
+class AttentionPool(nn.Module):
+    """SigLIP's head (Zhai et al., 2023): a learned query attends to the patches."""
+
+    def __init__(self, spec: LayerSpec) -> None:
+        width = spec.width
+        self.heads, self.act = spec.heads, ACTIVATIONS[spec.act]
+        self.probe = parameter(1, 1, width)
+        self.attention = nn.Module()
+        self.attention.in_proj_weight = parameter(3 * width, width)
+        self.attention.in_proj_bias = parameter(3 * width)
+        self.attention.out_proj = nn.Linear(width, width)
+        self.layernorm = nn.LayerNorm(width, spec.eps)
+        put(self, "mlp.fc1", nn.Linear(width, spec.inner))
+        put(self, "mlp.fc2", nn.Linear(spec.inner, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        held: Any = self.attention
+        batch, _, width = x.shape
+        weights, biases = held.in_proj_weight.chunk(3, 0), held.in_proj_bias.chunk(3, 0)
+        given = (self.probe.expand(batch, 1, width), x, x)
+        q, k, v = (
+            ops.linear(t, w, b).reshape(batch, -1, self.heads, width // self.heads).transpose(1, 2)
+            for t, w, b in zip(given, weights, biases, strict=True)
+        )
+        seen = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, 1, width)
+        y = held.out_proj(seen)
+        mlp: Any = self.get_submodule("mlp")
+        found: Tensor = y + mlp.fc2(self.act(mlp.fc1(self.layernorm(y))))
+        return found[:, 0]
 
 
 def put_parameter(root: nn.Module, path: str, *size: int) -> None:

@@ -17,7 +17,12 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.attention.places import RelativeBias
 from rushlight.models.layers.vision.model import ImageModel
-from rushlight.models.layers.vision.transformer import Layer, LayerSpec, put_parameter
+from rushlight.models.layers.vision.transformer import (
+    AttentionPool,
+    Layer,
+    LayerSpec,
+    put_parameter,
+)
 
 MOST_TOKENS = 1 << 24
 
@@ -34,7 +39,9 @@ class ViTSpec:
     mean of the patches. patches, stack, last: the paths of the projection, the layers and the last
     norm ("" for none). placed: whether positions are learned; resampled: how those of another size
     are made. relative: biases of distances, of "each" layer or "shared". mean: what is classified
-    is the mean of the patches; pooled: the path of its norm.
+    is the mean of the patches; pooled: the path of its norm. attended: what is classified is what a
+    learned query reads of the patches. entry: the path of a norm before the layers, with which the
+    projection has no bias.
     """
 
     layer: LayerSpec
@@ -57,10 +64,15 @@ class ViTSpec:
     mean: bool = False
     pooled: str = ""
     resampled: str = "bicubic"
+    attended: bool = False
+    entry: str = ""
 
 
 _BIAS = {"each": "attention.attention.relative_position_bias",
          "shared": "encoder.relative_position_bias"}  # fmt: skip
+
+
+_POOL = "attention_pool"
 
 
 class ViT(ImageModel):
@@ -82,7 +94,8 @@ class ViT(ImageModel):
         self.grid = grid[0], grid[1]
         embeddings = f"{base}embeddings"
         put(self, f"{base}{spec.patches}",
-            nn.Conv2d(spec.channels, width, spec.patch, spec.patch))  # fmt: skip
+            nn.Conv2d(spec.channels, width, spec.patch, spec.patch,
+                      bias=not spec.entry))  # fmt: skip
         for name in spec.prefix:
             put_parameter(self, f"{embeddings}.{name}", 1, 1, width)
         if spec.registers:
@@ -98,9 +111,11 @@ class ViT(ImageModel):
                 path = _BIAS[spec.relative] if one is not self else f"{base}{_BIAS['shared']}"
                 put(one, path, RelativeBias(spec.layer.heads, self.grid))
         put(self, f"{base}{spec.stack}", nn.ModuleList(layers))
-        for path in (spec.last, spec.pooled):
+        for path in (spec.entry, spec.last, spec.pooled):
             if path:
                 put(self, f"{base}{path}", nn.LayerNorm(width, spec.layer.eps))
+        if spec.attended:
+            put(self, f"{base}{_POOL}", AttentionPool(spec.layer))
         if spec.pooler is not None and not labels:
             put(self, f"{base}pooler.dense", nn.Linear(width, spec.pooler[0]))
         for path in spec.heads if labels else ():
@@ -128,7 +143,7 @@ class ViT(ImageModel):
         if spec.registers:
             held = table.register_tokens.expand(batch, -1, width)
             x = cat([x[:, : len(spec.prefix)], held, x[:, len(spec.prefix) :]], 1)
-        return x
+        return self._base.get_submodule(spec.entry)(x) if spec.entry else x
 
     def positions(self, grid: tuple[int, int]) -> Tensor:
         """The positions (1, prefix + patches, width) of a grid of patches."""
@@ -178,8 +193,13 @@ class ViT(ImageModel):
         if self.spec.joint and self.labels:
             before = len(self.spec.prefix) + self.spec.registers
             return cat([x[:, 0], x[:, before:].mean(1)], -1)
+        if self.spec.attended or self.spec.mean:
+            x = x[:, len(self.spec.prefix) + self.spec.registers :]
+        if self.spec.attended:
+            read: Tensor = self._base.get_submodule(_POOL)(x)
+            return read
         if self.spec.mean:
-            x = x[:, len(self.spec.prefix) + self.spec.registers :].mean(1)
+            x = x.mean(1)
             return self._base.get_submodule(self.spec.pooled)(x) if self.spec.pooled else x
         return x[:, number]
 

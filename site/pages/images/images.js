@@ -3,7 +3,7 @@
 import { byId, duration, make, pick, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
-import { Camera } from "../shared/opening/camera.js";
+import { shutter } from "../shared/opening/camera.js";
 import { openable, pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
@@ -22,7 +22,7 @@ const BATCH = { cpu: 2, webgpu: 8 };
 
 const picture = pick("picture", HTMLCanvasElement);
 const video = pick("video", HTMLVideoElement);
-const camera = new Camera(video, closeCamera);
+const { camera, press } = shutter(video, show, take);
 const album = new Album();
 
 /** @type {ImageData | null} */
@@ -60,28 +60,6 @@ async function open([file]) {
   } catch (error) {
     showError(error, () => byId("file").click());
   }
-}
-
-function closeCamera() {
-  camera.close();
-  byId("camera").textContent = "Camera";
-  show();
-}
-
-/** Opens the camera, and takes its picture the next time. */
-async function useCamera() {
-  if (camera.on) {
-    const seen = camera.frame();
-    if (seen) void take(seen);
-    return closeCamera();
-  }
-  try {
-    await camera.open();
-  } catch (error) {
-    return showError(error, useCamera);
-  }
-  byId("camera").textContent = "Take it";
-  show();
 }
 
 // --- what it shows -------------------------------------------------------------------------------
@@ -224,7 +202,7 @@ function busy(on) {
 
 const clicks = {
   go: classify,
-  camera: useCamera,
+  camera: press,
   sample: () => take(sample()),
   samples: async () => add(await samples()),
   read,

@@ -5,7 +5,7 @@ import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { hideError, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
-import { Camera } from "../shared/opening/camera.js";
+import { shutter } from "../shared/opening/camera.js";
 import { openable, pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
 import { cut, shaded } from "./cut.js";
 
@@ -24,7 +24,7 @@ let mask = null;
 let points = [];
 /** Where the arrow keys have moved. @type {{ x: number, y: number } | null} */
 let aim = null;
-const camera = new Camera(video, closeCamera);
+const { press } = shutter(video, show, take);
 
 /** Whether the model takes points. */
 const pointed = () => job.model?.tasks.includes("mask-generation") ?? false;
@@ -86,30 +86,6 @@ async function open([file]) {
   } catch (error) {
     showError(error, () => byId("file").click());
   }
-}
-
-// --- the camera ----------------------------------------------------------------------------------
-
-function closeCamera() {
-  camera.close();
-  byId("camera").textContent = "Camera";
-  show();
-}
-
-/** Opens the camera, and takes its picture the next time. */
-async function useCamera() {
-  if (camera.on) {
-    const seen = camera.frame();
-    if (seen) take(seen);
-    return closeCamera();
-  }
-  try {
-    await camera.open();
-  } catch (error) {
-    return showError(error, useCamera);
-  }
-  byId("camera").textContent = "Take it";
-  show();
 }
 
 // --- the model -----------------------------------------------------------------------------------
@@ -197,7 +173,7 @@ function saveCutout() {
 
 const clicks = {
   go: segment,
-  camera: useCamera,
+  camera: press,
   sample: () => take(sample()),
   save: saveCutout,
   undo() {

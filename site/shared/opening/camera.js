@@ -1,5 +1,7 @@
 // camera.js: the camera in a <video>, with what went wrong in words.
 
+import { byId } from "../page.js";
+import { showError } from "../status.js";
 import { drawn } from "./picture.js";
 
 export class Camera {
@@ -51,6 +53,41 @@ export class Camera {
     this.#stream = null;
     this.#video.hidden = true;
   }
+}
+
+/** The camera behind the button "camera", which opens it, and takes its picture the next time.
+ *  @param {HTMLVideoElement} video @param {() => void} changed  called when it is opened or closed
+ *  @param {(seen: ImageData) => unknown} take */
+export function shutter(video, changed, take) {
+  const camera = new Camera(video, leave);
+
+  /** @param {string} word */
+  function show(word) {
+    byId("camera").textContent = word;
+    changed();
+  }
+
+  function leave() {
+    camera.close();
+    show("Camera");
+  }
+
+  /** @returns {Promise<void>} */
+  async function press() {
+    if (camera.on) {
+      const seen = camera.frame();
+      if (seen) void take(seen);
+      return leave();
+    }
+    try {
+      await camera.open();
+    } catch (error) {
+      return showError(error, press);
+    }
+    show("Take it");
+  }
+
+  return { camera, press };
 }
 
 /** @param {string} name  of the browser's error */

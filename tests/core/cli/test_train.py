@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.cli import run
+from rushlight.core.cli.train import _batches
 
 pytestmark = pytest.mark.native
 ROOT = Path(__file__).parents[3]
@@ -90,6 +92,7 @@ def test_a_killed_run_goes_on_with_equal_numbers(
 import os, signal
 from rushlight.core.training import Trainer
 from rushlight.core.cli import run
+from rushlight.core.cli.train import _batches
 update = Trainer._update
 def ending(self):
     if self.step == 9:
@@ -186,6 +189,64 @@ def test_mistakes_are_named(
     assert run(["train", str(config)]) == 2
     said = capsys.readouterr().err
     assert words in said and len(said.splitlines()) <= 2, said
+
+
+IMAGES = """
+[model]
+layers = ["Flatten", { type = "Linear", in_features = 16, out_features = 3 }]
+[data]
+kind = "MNIST"
+root = "."
+batch_size = 4
+transforms = [{ type = "RandomCrop", size = 4, padding = 1 }, "RandomHorizontalFlip",
+              { type = "ColorJitter", brightness = 0.3 }, { type = "RandomRotation", degrees = 9 },
+              { type = "Normalize", mean = [0.5], std = [0.25] },
+              { type = "MixUp", num_classes = 3, alpha = 0.4 }]
+[validation]
+share = 0.25
+[metrics]
+accuracy = "Accuracy"
+[optimizer]
+name = "SGD"
+"""
+
+
+def test_images_are_changed_where_they_are_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draws = np.random.default_rng(1)
+    images, classes = (
+        draws.integers(0, 256, (16, 4, 4), np.uint8),
+        np.arange(16, dtype=np.uint8) % 3,
+    )
+    for name, values in (("images-idx3", images), ("labels-idx1", classes)):
+        head = bytes([0, 0, 8, values.ndim]) + b"".join(n.to_bytes(4, "big") for n in values.shape)
+        (tmp_path / f"train-{name}-ubyte").write_bytes(head + values.tobytes())
+    path = tmp_path / "run.toml"
+    path.write_text(IMAGES)
+    rl.manual_seed(0)
+    batches, held = _batches(tomllib.loads(IMAGES), path)
+    for x, y in batches:  # shares of classes, as MixUp gives them
+        assert x.shape == (4, 1, 4, 4) and y.shape == (4, 3)
+        np.testing.assert_allclose(y.sum(1).numpy(), 1, atol=1e-6)
+    (x, y), *rest = held
+    assert not rest and y.tolist() == [0, 1, 2, 0]
+    np.testing.assert_allclose(x[:, 0].numpy(), images[12:] / 127.5 * 2 - 2, atol=1e-5)
+    assert run(["train", str(path)]) == 0
+    for before, after, words in (
+        ('"MixUp"', '"MixUpp"', "data.transforms[5]: type is 'MixUpp'; nearest: MixUp"),
+        ("degrees", "degree", "data.transforms[3] has no key 'degree'; nearest: degrees"),
+        ('"MNIST"', '"bytes"', "data has no key 'root'"),
+    ):
+        path.write_text(IMAGES.replace(before, after))
+        assert run(["train", str(path)]) == 2
+        assert words in capsys.readouterr().err
+    path.write_text(
+        PLAIN.replace("[validation]", 'transforms = ["RandomVerticalFlip"]\n[validation]')
+    )
+    np.savez(tmp_path / "points.npz", x=np.zeros((8, 2), np.float32), y=np.zeros(8, np.int64))
+    assert run(["train", str(path)]) == 2
+    assert "transforms change images; kind 'arrays' gives none" in capsys.readouterr().err
 
 
 def test_the_examples_file_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

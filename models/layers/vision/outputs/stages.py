@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.tensor.tensor import Tensor
+
+_NORM = re.compile(r"hidden_states_norms\.stage(\d{1,3})\.(\w+)")
 
 
 def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ()) -> list[int]:
@@ -29,3 +33,11 @@ def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ())
             f"{brief(told.get('out_indices'))} name no states of {layers} layers"
         )
     return sorted(set(found))
+
+
+def last_norm(tensors: Mapping[str, Tensor], path: str) -> dict[str, Tensor]:
+    """The tensors of a backbone, with the norm of its last map at `path` and without the others."""
+    own = {n: m for n in tensors if (m := _NORM.fullmatch(n))}
+    last = max((int(m[1]) for m in own.values()), default=0)
+    found = {n: t for n, t in tensors.items() if n not in own}
+    return found | {f"{path}.{m[2]}": tensors[n] for n, m in own.items() if int(m[1]) == last}

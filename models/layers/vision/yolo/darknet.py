@@ -18,7 +18,7 @@ from typing import Any
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
-from rushlight.core.io.weights.source import Source, open_regular, open_source
+from rushlight.core.io.weights.source import Source, is_address, open_source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.tensor.tensor import Tensor
 
@@ -265,10 +265,22 @@ def darknet_in(place: Path) -> tuple[Path, Path] | None:
     return found[0], found[1]
 
 
-def load_darknet(cfg: Path, weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a .cfg says, see `read_cfg`, and the tensors of its .weights."""
-    with open_regular(cfg) as file:
-        net = read_cfg(file.read(_LONGEST + 1), str(cfg))
+def darknet_at(address: str) -> tuple[str, str] | None:
+    """The addresses of the .cfg and .weights of which one is given; None for another address."""
+    path, mark, query = address.partition("?")
+    stem, dot, kind = path.rpartition(".")
+    if not is_address(address) or kind not in ("cfg", "weights"):
+        return None
+    return f"{stem}.cfg{mark}{query}", f"{stem}.weights{mark}{query}"
+
+
+def load_darknet(cfg: Path | str, weights: Path | str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a .cfg says, see `read_cfg`, and the tensors of its .weights; paths or addresses."""
+    told = open_source(cfg)
+    try:
+        net = read_cfg(bytes(told.read(0, min(told.size, _LONGEST + 1))), str(cfg))
+    finally:
+        told.close()
     source = open_source(weights)
     try:
         steps = load_schedule([read_weights(source, net)], [destination_for(source)])

@@ -17,14 +17,16 @@ from rushlight.models.layers.vision.yolo.darknet import load_darknet, read_cfg
 FIRST = "0.conv_0.weight"
 
 
-def darknet_parts(cfg: Path, weights: Path) -> tuple[Mapping[str, bytes], dict[str, Tensor]]:
+def darknet_parts(
+    cfg: Path | str, weights: Path | str
+) -> tuple[Mapping[str, bytes], dict[str, Tensor]]:
     """The small files of a .cfg and .weights, with a config.json, and the tensors.
 
-    Names of classes are the lines of a .names beside them.
+    Names of classes are the lines of a .names beside them, where they are no addresses.
     """
     net, tensors = load_darknet(cfg, weights)
-    files = SmallFiles(cfg.parent)
-    made = {"config.json": json.dumps(_config(net, files, cfg.stem)).encode()}
+    files: Mapping[str, bytes] = {} if isinstance(cfg, str) else SmallFiles(cfg.parent)
+    made = {"config.json": json.dumps(_config(net, files, Path(cfg).stem)).encode()}
     return ChainMap(made, files), tensors  # type: ignore[arg-type]
 
 
