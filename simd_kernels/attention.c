@@ -380,30 +380,3 @@ static RL_ONCE int k_attention(const rl_call *c) {
     run_items(q->shape[0] * job.kv_heads * parts * job.blocks, work, attention_item, &job);
     return job.failed ? RL_MEMORY : RL_OK;
 }
-
-// cache (batch, heads, capacity, features), values (batch, heads, n, features), offsets (batch,):
-// row b of the values goes to the positions from offsets[b] on.
-static RL_ONCE int k_cache_write(const rl_call *c) {
-    const rl_operand *out = &c->op[0], *in = &c->op[1], *offsets = &c->op[2];
-    if (c->n != 3 || out->ndim != 4 || in->ndim != 4 || offsets->ndim != 1 ||
-        !IS_INT(offsets->dtype) || out->dtype != in->dtype || out->dtype >= RL_Q4_0)
-        return RL_REFUSED;
-    for (int d = 0; d < 4; d++)
-        if (d != 2 && in->shape[d] != out->shape[d]) return RL_REFUSED;
-    if (offsets->shape[0] != out->shape[0]) return RL_REFUSED;
-    int64_t batch = out->shape[0], places = out->shape[2] - in->shape[2] + 1;
-    int64_t *first = rl_numel(in) ? rl_shared(batch * 8) : NULL;
-    if (rl_numel(in) && !first) return RL_MEMORY;
-    if (!copy_indices(first, offsets, batch, places)) return RL_INDEX;
-    for (int64_t b = 0; b < batch && first; b++) {
-        rl_operand part[2] = {*out, *in};
-        for (int i = 0; i < 2; i++) {
-            rl_operand *x = &part[i];
-            int64_t start = b * x->strides[0] + (i ? 0 : first[b] * x->strides[2]);
-            x->data += start * RL_SIZE[x->dtype];
-            x->shape[0] = 1, x->shape[2] = in->shape[2];
-        }
-        move(&part[0], &part[1]);
-    }
-    return RL_OK;
-}

@@ -103,7 +103,7 @@ RL_INLINE vf vlog(vf x) {
     return vselect((vi)(x == __builtin_inff()) | (vi)(x != x), x, y);
 }
 
-// log(1 + x): the logarithm of the sum as it is rounded, and the first term of what that leaves out.
+// log(1 + x): the logarithm of the rounded sum, and the first term of what the rounding leaves out.
 RL_INLINE vf vlog1p(vf x) {
     vf sum = 1.0f + x, y = vlog(sum), rest = (x - (sum - 1.0f)) / sum;
     y += vselect((vi)(rest == rest), rest, (vf){});

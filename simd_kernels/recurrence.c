@@ -313,7 +313,9 @@ static void delta_item(void *ctx, int64_t item, int thread) {
 // rows; it may be the state's memory.
 static RL_ONCE int k_delta_scan(const rl_call *call) {
     const rl_operand *op = call->op, *k = op + 3, *v = op + 4;
-    if (call->n < 8 || call->n > 8 + RL_ROOM || call->n_attrs != 1 || k->ndim != 4 || v->ndim != 4) return RL_REFUSED;
+    if (call->n < 8 || call->n > 8 + RL_ROOM || call->n_attrs != 1 || k->ndim != 4 ||
+        v->ndim != 4)
+        return RL_REFUSED;
     int64_t batch = k->shape[0], heads = k->shape[1], length = k->shape[2], keys = k->shape[3];
     int64_t values = v->shape[3], out[] = {batch, heads, length + keys, values};
     int64_t own[] = {batch, heads, length, values}, one[] = {batch, heads, length, 1};
