@@ -48,6 +48,15 @@ def large(lib: Any, nets: Any, from_numpy: Callable[[Any], Any]) -> Ops:
     t = {name: from_numpy(array) for name, array in arrays().items()}
     a, b, index, rows, image = t["a"], t["b"], t["index"], t["rows"], t["image"]
     mask = a > 0
+    leaves = [t[name].clone().requires_grad_() for name in ("image", "kernel", "each")]
+
+    def learned(groups: int) -> Any:
+        """A convolution's gradients to the image and to the kernel."""
+        x, weight = leaves[0], leaves[1 if groups == 1 else 2]
+        x.grad = weight.grad = None
+        nets.conv2d(x, weight, padding=1, groups=groups).sum().backward()
+        return x.grad
+
     return {
         "add": lambda: a + b, "exp": a.exp, "tanh": a.tanh, "a > b": lambda: a > b,
         "clamp": lambda: a.clamp(-1, 1), "to float16": a.half, "to int64": a.long,
@@ -67,6 +76,9 @@ def large(lib: Any, nets: Any, from_numpy: Callable[[Any], Any]) -> Ops:
         "avg_pool2d": lambda: nets.avg_pool2d(image, 2),
         "conv2d": lambda: nets.conv2d(image, t["kernel"], padding=1),
         "depthwise conv2d": lambda: nets.conv2d(image, t["each"], padding=1, groups=16),
+        "conv_transpose2d": lambda: nets.conv_transpose2d(image, t["kernel"].transpose(0, 1)),
+        "conv2d with gradients": lambda: learned(1),
+        "depthwise with gradients": lambda: learned(16),
         "product": lambda: a @ b,
     }  # fmt: skip
 

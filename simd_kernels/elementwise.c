@@ -73,16 +73,11 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
     vstore_part(p, x, n);
 }
 
-// n floats between two numbers, in one pass; what `maximum` and `minimum` give.
+// n floats between two numbers that are not NaN, in one pass; NaN stays.
 static RL_APART void clamp_run(float *o, const float *x, float low, float high, int64_t n) {
     vf lo = vsplat(low), hi = vsplat(high);
-    for (; n > 0; n -= VF, o += VF, x += VF) {
-        vf a = n < VF ? load_rest(x, n) : vload(x);
-        a = vselect((vi)(a > lo) | (vi)(a != a), a, lo);
-        a = vselect((vi)(a < hi) | (vi)(a != a), a, hi);
-        if (n < VF) store_rest(o, a, n);
-        else vstore(o, a);
-    }
+    for (; n >= VF; n -= VF, o += VF, x += VF) vstore(o, vmin(hi, vmax(lo, vload(x))));
+    if (n) store_rest(o, vmin(hi, vmax(lo, load_rest(x, n))), n);
 }
 
 static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
@@ -98,7 +93,8 @@ static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t star
         if (i && !w->step[i]) // one value: broadcast it once
             map_load(job->in, &op[i], &buffer[i], p->at[i], 0, rl_min(PIECE, stop - start));
     }
-    if (job->then && job->in == FLOATS && direct[0] && direct[1] && !(w->step[2] | w->step[3])) {
+    if (job->then && job->in == FLOATS && direct[0] && direct[1] && !(w->step[2] | w->step[3]) &&
+        *buffer[2].f == *buffer[2].f && *buffer[3].f == *buffer[3].f) {
         float *o = (float *)op[0].data + p->at[0] + start;
         clamp_run(o, (float *)op[1].data + p->at[1] + start, *buffer[2].f, *buffer[3].f,
                   stop - start);

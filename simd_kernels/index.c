@@ -223,80 +223,115 @@ typedef struct {
     uint32_t key, place;
 } sort_pair;
 
-// A radix sort by 11 bits of the key at a time, the lowest first, which is stable.
+// A radix sort by 8 or 11 bits of the key at a time, the lowest first, which is stable.
 static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
-    for (int shift = 0; shift < 33; shift += 11) {
-        uint32_t at[2048] = {0}, sum = 0;
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & 2047]++;
-        if (n && at[a[0].key >> shift & 2047] == n) continue; // all alike here
-        RL_SMALL_LOOP for (int i = 0; i < 2048; i++) {
+#if defined(__wasm__) // small code
+    const int bits = 8;
+#else
+    int bits = n < 1 << 13 ? 8 : 11;
+#endif
+    uint32_t size = 1u << bits, mask = size - 1;
+    for (int shift = 0; shift < 32; shift += bits) {
+        uint32_t at[2048], sum = 0;
+        rl_zero(at, size * sizeof *at);
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & mask]++;
+        if (at[a[0].key >> shift & mask] == n) continue; // all alike here
+        RL_SMALL_LOOP for (uint32_t i = 0; i < size; i++) {
             uint32_t count = at[i];
             at[i] = sum;
             sum += count;
         }
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b[at[a[i].key >> shift & 2047]++] = a[i];
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b[at[a[i].key >> shift & mask]++] = a[i];
         sort_pair *other = a;
         a = b, b = other;
     }
     return a;
 }
 
+typedef struct {
+    const rl_operand *out, *in;
+    rl_walk walk; // over in and out
+    uint32_t flip;
+    int64_t k, step; // of the output
+    int failed;
+} sort_job;
+
+// The pairs of a run into `a`; 0 where integers span more than a key holds.
+static RL_APART int sort_load(const sort_job *job, const rl_place *p, sort_pair *a, int64_t n) {
+    const rl_operand *in = job->in;
+    int whole = IS_INT(in->dtype);
+    int64_t step = job->walk.step[0], least = INT64_MAX, most = INT64_MIN;
+    map_buffer piece;
+    for (int64_t s = 0; whole && s < n; s += PIECE) {
+        int64_t m = rl_min(PIECE, n - s);
+        map_load(INTS, in, &piece, p->at[0] + s * step, step, m);
+        RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
+            least = rl_min(least, piece.i[i]);
+            most = rl_max(most, piece.i[i]);
+        }
+    }
+    if (whole && (uint64_t)most - (uint64_t)least > UINT32_MAX) return 0;
+    for (int64_t s = 0; s < n; s += PIECE) {
+        int64_t m = rl_min(PIECE, n - s);
+        map_load(whole ? INTS : FLOATS, in, &piece, p->at[0] + s * step, step, m);
+        RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
+            uint32_t key = whole ? (uint32_t)((uint64_t)piece.i[i] - (uint64_t)least) ^ job->flip
+                                 : sort_key(piece.f[i], job->flip);
+            a[s + i] = (sort_pair){key, (uint32_t)(s + i)};
+        }
+    }
+    return 1;
+}
+
+// How many of n pairs may be among the first k; they are moved to the front.
+static RL_APART int64_t sort_fewer(sort_pair *a, int64_t n, int64_t k) {
+    uint32_t counts[2048] = {0}, last = 2047;
+    int64_t m = 0, below = 0;
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) counts[a[i].key >> 21]++;
+    for (uint32_t i = 0; i < 2048 && last == 2047; i++)
+        if ((below += counts[i]) >= k) last = i;
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+        if (a[i].key >> 21 <= last) a[m++] = a[i];
+    return m;
+}
+
+static RL_ONCE void sort_item(void *ctx, int64_t item, int thread) {
+    sort_job *job = ctx;
+    const rl_walk *w = &job->walk;
+    int64_t n = w->inner, m = n;
+    sort_pair *a = rl_scratch(thread, n * 2 * (int64_t)sizeof *a);
+    rl_place p = walk_to(w, item);
+    if (!a || !sort_load(job, &p, a, n)) {
+        job->failed = RL_REFUSED; // NumPy's kernel takes it
+        return;
+    }
+    if (job->k < n) m = sort_fewer(a, n, job->k);
+    const sort_pair *sorted = sort_pairs(a, a + n, m);
+    for (int64_t s = 0; s < job->k; s += PIECE) {
+        int64_t places[PIECE], count = rl_min(PIECE, job->k - s);
+        RL_SMALL_LOOP for (int64_t i = 0; i < count; i++) places[i] = sorted[s + i].place;
+        map_store(INTS, job->out, places, p.at[1] + s * job->step, job->step, count);
+    }
+}
+
 // The indices of the first `k` elements in rising or falling order along a dim. out (size k), x.
 // attrs: dim, falling.
-static int k_argsort(const rl_call *c) {
+static RL_ONCE int k_argsort(const rl_call *c) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
-    int whole = IS_INT(in->dtype);
-    if (c->n != 2 || c->n_attrs != 2 || !(whole || IS_FLOAT(in->dtype)) || !IS_INT(out->dtype) ||
-        in->ndim != out->ndim)
+    if (c->n != 2 || c->n_attrs != 2 || !(IS_INT(in->dtype) || IS_FLOAT(in->dtype)) ||
+        !IS_INT(out->dtype) || in->ndim != out->ndim)
         return RL_REFUSED;
     int64_t dim = c->attrs[0];
-    uint32_t flip = c->attrs[1] ? 0xffffffffu : 0;
     if (dim < 0 || dim >= in->ndim) return RL_REFUSED;
     for (int d = 0; d < in->ndim; d++)
         if (d == dim ? out->shape[d] > in->shape[d] : out->shape[d] != in->shape[d])
             return RL_REFUSED;
-    int64_t n = in->shape[dim], k = out->shape[dim];
     if (!rl_numel(out)) return RL_OK;
-    if (n > UINT32_MAX) return RL_REFUSED;
-    sort_pair *a = rl_shared(n * 2 * (int64_t)sizeof *a), *sorted;
-    if (!a) return RL_MEMORY;
-    rl_walk w = walk_over(x, 2, (int)dim);
-    rl_place p = walk_to(&w, 0);
-    for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p)) {
-        map_buffer piece;
-        uint32_t counts[2048] = {0}, last = 2047;
-        int64_t least = INT64_MAX, most = INT64_MIN;
-        for (int64_t s = 0; whole && s < n; s += PIECE) {
-            int64_t m = rl_min(PIECE, n - s);
-            map_load(INTS, in, &piece, p.at[0] + s * w.step[0], w.step[0], m);
-            RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
-                least = rl_min(least, piece.i[i]);
-                most = rl_max(most, piece.i[i]);
-            }
-        }
-        if (whole && (uint64_t)most - (uint64_t)least > UINT32_MAX) return RL_REFUSED;
-        for (int64_t s = 0; s < n; s += PIECE) {
-            int64_t m = rl_min(PIECE, n - s);
-            map_load(whole ? INTS : FLOATS, in, &piece, p.at[0] + s * w.step[0], w.step[0], m);
-            RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
-                uint32_t key = whole ? (uint32_t)((uint64_t)piece.i[i] - (uint64_t)least) ^ flip
-                                     : sort_key(piece.f[i], flip);
-                a[s + i] = (sort_pair){key, (uint32_t)(s + i)};
-                counts[key >> 21]++;
-            }
-        }
-        // Only keys whose upper bits are low enough can be among the first k.
-        int64_t m = 0, below = 0;
-        for (uint32_t i = 0; i < 2048 && last == 2047; i++)
-            if ((below += counts[i]) >= k) last = i;
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
-            if (a[i].key >> 21 <= last) a[m++] = a[i];
-        sorted = sort_pairs(a, a + n, m);
-        RL_SMALL_LOOP for (int64_t i = 0; i < k; i++) {
-            int64_t place = sorted[i].place;
-            uint8_t *to = out->data + (p.at[1] + i * out->strides[dim]) * RL_SIZE[out->dtype];
-            STORE_I[out->dtype](to, &place, 1, 1);
-        }
-    }
-    return RL_OK;
+#if !defined(__wasm__) // whose memory holds fewer
+    if (in->shape[dim] > UINT32_MAX) return RL_REFUSED;
+#endif
+    sort_job job = {out, in, walk_over(x, 2, (int)dim), c->attrs[1] ? 0xffffffffu : 0,
+                    out->shape[dim], out->strides[dim], RL_OK};
+    run_items(job.walk.outer, rl_numel(in), sort_item, &job);
+    return job.failed;
 }

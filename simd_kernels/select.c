@@ -3,7 +3,7 @@
 typedef struct {
     const rl_call *call;
     rl_walk walk;
-    int64_t runs;
+    int64_t runs, parts; // runs of an item, or items of a run
 } select_job;
 
 // Both are read, because a choice between addresses is not vectorized.
@@ -65,7 +65,7 @@ static int k_where(const rl_call *c) {
     if (x[2]->dtype != x[0]->dtype || x[3]->dtype != x[0]->dtype) return RL_REFUSED;
     int64_t n = rl_numel(x[0]);
     if (!n) return RL_OK;
-    select_job job = {c, walk_over(x, 4, -1), 0};
+    select_job job = {c, walk_over(x, 4, -1), 0, 0};
     job.runs = rl_max(1, ITEM / job.walk.inner);
     run_items((job.walk.outer + job.runs - 1) / job.runs, n, select_item, &job);
     return RL_OK;
@@ -135,13 +135,23 @@ static void cast_item(void *ctx, int64_t item, int thread) {
     const select_job *job = ctx;
     const rl_walk *w = &job->walk;
     const rl_operand *out = &job->call->op[0], *in = &job->call->op[1];
-    int64_t first = item * job->runs, last = rl_min(w->outer, first + job->runs);
+#if defined(__wasm__) // one thread
+    int64_t first = item * job->runs, start = 0, stop = w->inner, piece = PIECE;
+#else
+    int64_t first = item / job->parts * job->runs;
+    int64_t start = item % job->parts * ITEM;
+    int64_t stop = job->parts == 1 ? w->inner : rl_min(w->inner, start + ITEM);
+    // What is converted in one step needs no pieces.
+    int64_t piece = in->dtype == RL_F32 && w->step[1] == 1 && IS_FLOAT(out->dtype) &&
+                            !((uintptr_t)in->data & 3) ? ITEM : PIECE;
+#endif
+    int64_t last = rl_min(w->outer, first + job->runs);
     rl_place p = walk_to(w, first);
     for (int64_t run = first; run < last; run++, walk_on(w, &p))
-        for (int64_t s = 0; s < w->inner; s += PIECE)
+        for (int64_t s = start; s < stop; s += piece)
             cast_piece(out, out->data + (p.at[0] + s * w->step[0]) * RL_SIZE[out->dtype],
                        w->step[0], in, in->data + (p.at[1] + s * w->step[1]) * RL_SIZE[in->dtype],
-                       w->step[1], rl_min(PIECE, w->inner - s));
+                       w->step[1], rl_min(piece, stop - s));
 }
 
 // cast: floats are truncated and clamped to integers; integers wrap around.
@@ -150,8 +160,12 @@ static int k_cast(const rl_call *c) {
     if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
     int64_t n = rl_numel(x[0]);
     if (!n) return RL_OK;
-    select_job job = {c, walk_over(x, 2, -1), 0};
+    select_job job = {c, walk_over(x, 2, -1), 0, 0};
     job.runs = rl_max(1, ITEM / job.walk.inner);
-    run_items((job.walk.outer + job.runs - 1) / job.runs, n, cast_item, &job);
+    int64_t items = (job.walk.outer + job.runs - 1) / job.runs;
+#if !defined(__wasm__)
+    items *= job.parts = (job.walk.inner + ITEM - 1) / ITEM;
+#endif
+    run_items(items, n, cast_item, &job);
     return RL_OK;
 }

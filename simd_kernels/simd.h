@@ -2,6 +2,9 @@
 #ifndef SIMD_H
 #define SIMD_H
 #include <stdint.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 #define VF 16
@@ -69,9 +72,16 @@ RL_INLINE vf vselect(vi mask, vf yes, vf no) {
 
 // The first n elements, then zeros. Reads nothing past them.
 RL_INLINE vf vload_part(const float *p, int64_t n) {
+#if VF == 16
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif VF == 8
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (vf)_mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lanes));
+#else
     float out[VF] = {0};
     for (int64_t i = 0; i < n; i++) out[i] = fload(p + i);
     return vload(out);
+#endif
 }
 
 RL_INLINE void vstore_part(float *p, vf x, int64_t n) {

@@ -40,6 +40,14 @@ class ShapeError(ValueError, RuntimeError):
     """Shapes or sizes that do not fit each other; a RuntimeError too, as in torch."""
 
 
+class ArgumentError(ValueError, RuntimeError):
+    """An argument that a function does not take; a RuntimeError too, as in torch."""
+
+
+class PlaceError(IndexError, RuntimeError):
+    """A dim or an index out of range; a RuntimeError too, as in torch."""
+
+
 class TypeMismatch(TypeError, RuntimeError):
     """Dtypes that do not fit each other; a RuntimeError too, as in torch."""
 

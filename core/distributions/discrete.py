@@ -11,7 +11,7 @@ from rushlight.core.distributions.continuous import uniform
 from rushlight.core.distributions.distribution import Distribution, Number, Shape, broadcast_all
 from rushlight.core.distributions.gamma import log_gamma_draw
 from rushlight.core.functional import declared as f
-from rushlight.core.functional.drawing import bernoulli, poisson
+from rushlight.core.functional.drawing import bernoulli, poisson, successes
 from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import floor, sigmoid
 from rushlight.core.tensor.grad_mode import no_grad
@@ -167,9 +167,6 @@ class Geometric(ByProbs):
         return found / self.probs
 
 
-_AT_ONCE = 1 << 20  # numbers of a binomial draw
-
-
 class Binomial(ByProbs):
     """Successes among `total_count` trials of probability `probs`.
 
@@ -217,16 +214,8 @@ class Binomial(ByProbs):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws."""
-        with no_grad():
-            p = self.probs.expand(*self._shape(sample_shape))
-            found, most = f.zeros_like(p), self._counts()
-            step = max(1, _AT_ONCE // max(1, p.numel()))
-            for first in range(0, most, step):
-                trials = f.arange(first, min(most, first + step), device=p.device)
-                drawn = bernoulli(p.expand(trials.numel(), *p.shape))
-                counted = self.total_count > trials.reshape(-1, *[1] * p.ndim)
-                found = found + (drawn * counted).sum(0)
-            return found
+        p = self.probs.expand(*self._shape(sample_shape))
+        return successes(self.total_count, p, self._counts())
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log probability."""

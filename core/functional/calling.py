@@ -7,7 +7,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any
 
-from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.basis.errors import ArgumentError, PlaceError, TypeMismatch
 from rushlight.core.ops.common import check_tensors, is_tensor
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor import autograd
@@ -25,7 +25,23 @@ _SEVERAL = ("dims", "size", "shape", "repeats", "axis")  # a list in place of th
 # Functions that read their inputs while they write: out= shares no memory with one.
 _APART = frozenset("cat gather index_select kthvalue masked_select take topk".split())
 # Functions whose out= has the dtype of the result.
-_EXACT = frozenset("aminmax complex gather index_select masked_select take".split())
+_EXACT = frozenset("aminmax complex gather index_select masked_select multinomial take".split())
+
+
+# How many of the first arguments must be tensors, where operators take numbers too.
+_TENSORS = dict.fromkeys("copysign eq ge gt le lt max min ne fmod".split(), 1) | dict.fromkeys(
+    "atan2 fmax fmin gcd heaviside hypot igamma igammac isclose lcm logaddexp logaddexp2 "
+    "logical_and logical_or logical_xor maximum minimum nextafter".split(), 2)  # fmt: skip
+# torch raises a RuntimeError for much that is a ValueError, an IndexError or a TypeError in Python.
+_TWINS: dict[type[Exception], type[Exception]] = {
+    ValueError: ArgumentError, IndexError: PlaceError, TypeError: TypeMismatch
+}  # fmt: skip
+
+
+def _twin(error: Exception) -> Exception:
+    """The error as one of Python's kind that is a RuntimeError too."""
+    kind = _TWINS.get(type(error))
+    return error if kind is None else kind(*error.args).with_traceback(error.__traceback__)
 
 
 def _extent(x: Any) -> tuple[int, int]:
@@ -106,15 +122,20 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
         for name in set(real) & set(names):
             known[other] = name
     known = {other: name for other, name in known.items() if other not in names}
+    tensors = _TENSORS.get(fn.__name__, 0)
 
     @wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
+        if tensors:
+            check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
         if not options:
             try:
                 return fn(*args)
-            except (AttributeError, TypeError):
+            except (AttributeError, TypeError) as error:
                 check_arguments(fn.__name__, fn, args, {})
-                raise
+                raise _twin(error) from None
+            except (ValueError, IndexError) as error:
+                raise _twin(error) from None
         out = options.pop("out", None)
         if out is not None:
             for target in out if isinstance(out, list | tuple) else (out,):
@@ -130,9 +151,11 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             args = (*args, *first)
         try:
             value = fn(*args, **options)
-        except (AttributeError, TypeError):
+        except (AttributeError, TypeError) as error:
             check_arguments(fn.__name__, fn, args, options)
-            raise
+            raise _twin(error) from None
+        except (ValueError, IndexError) as error:
+            raise _twin(error) from None
         return value if out is None else _write(fn.__name__, out, value)
 
     return call

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.ops.binary import CLAMP
-from rushlight.core.ops.common import TensorLike, constant, numbers, operands
+from rushlight.core.ops.common import TensorLike, numbers, operands, repeated
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor.op import REGISTRY, Op
@@ -22,7 +22,7 @@ def _call(x: Tensor, min: Any, max: Any) -> tuple[Op, list[Tensor]]:
     # A bound that is not given lets everything through.
     ends = (-math.inf if min is None else min, math.inf if max is None else max)
     if x.dtype.kind == "f" and all(type(v) in (int, float) for v in ends):  # most calls
-        low, high = (constant(v, x.dtype, x.storage.device).expand(*x.shape) for v in ends)
+        low, high = (repeated(v, x.dtype, x.storage.device, x.layout.shape) for v in ends)
         return CLAMP, [x, low, high]
     values = numbers("clamp", tuple(v for v in (x, min, max) if v is not None))
     whole = operands("clamp", *values)

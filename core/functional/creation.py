@@ -82,9 +82,11 @@ def linspace(
         raise ValueError(f"linspace: steps is {steps}; it must not be negative")
     gap = (end - start) / (steps - 1) if steps > 1 else 0.0
     found = as_dtype(dtype)
-    # As in torch, integers are truncated from float64, which not every device has, and narrow
-    # floats are rounded once.
+    # As in torch, integers are truncated from float64, which not every device has, the ends first;
+    # narrow floats are rounded once.
     if not found.is_floating_point:
+        if not found.is_complex:
+            start, end = int(start), int(end)
         return linspace(start, end, steps, dtype=float64).to(found).to(_device(device))
     wide = float64 if found is float64 else float32
     ramp = arange(steps, dtype=wide, device=device)

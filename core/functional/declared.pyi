@@ -70,23 +70,23 @@ from rushlight.core.functional.inplace import (
     _op_copysign_, cos_ as _op_cos_, cosh_ as _op_cosh_, cumprod_ as _op_cumprod_, cumsum_ as
     _op_cumsum_, deg2rad_ as _op_deg2rad_, digamma_ as _op_digamma_, divide_ as _op_divide_, eq_ as
     _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_, erfinv_ as _op_erfinv_, exp2_ as _op_exp2_, exp_
-    as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, float_power_ as _op_float_power_, floor_ as
-    _op_floor_, floor_divide_ as _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, gcd_ as
-    _op_gcd_, ge_ as _op_ge_, greater_ as _op_greater_, greater_equal_ as _op_greater_equal_, gt_ as
-    _op_gt_, heaviside_ as _op_heaviside_, hypot_ as _op_hypot_, i0_ as _op_i0_, igamma_ as
-    _op_igamma_, igammac_ as _op_igammac_, index_add_ as _op_index_add_, index_copy_ as
-    _op_index_copy_, index_fill_ as _op_index_fill_, index_put_ as _op_index_put_, index_reduce_ as
-    _op_index_reduce_, lcm_ as _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as _op_lerp_,
-    less_ as _op_less_, less_equal_ as _op_less_equal_, lgamma_ as _op_lgamma_, log10_ as
-    _op_log10_, log1p_ as _op_log1p_, log2_ as _op_log2_, log_ as _op_log_, logical_and_ as
-    _op_logical_and_, logical_not_ as _op_logical_not_, logical_or_ as _op_logical_or_, logical_xor_
-    as _op_logical_xor_, logit_ as _op_logit_, lt_ as _op_lt_, masked_fill_ as _op_masked_fill_,
-    masked_scatter_ as _op_masked_scatter_, multiply_ as _op_multiply_, mvlgamma_ as _op_mvlgamma_,
-    nan_to_num_ as _op_nan_to_num_, ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_,
-    nextafter_ as _op_nextafter_, not_equal_ as _op_not_equal_, polygamma_ as _op_polygamma_, pow_
-    as _op_pow_, put_ as _op_put_, rad2deg_ as _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_
-    as _op_relu_, remainder_ as _op_remainder_, renorm_ as _op_renorm_, round_ as _op_round_, rsqrt_
-    as _op_rsqrt_, scatter_ as _op_scatter_, scatter_add_ as _op_scatter_add_, scatter_reduce_ as
+    as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, floor_ as _op_floor_, floor_divide_ as
+    _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, gcd_ as _op_gcd_, ge_ as _op_ge_,
+    greater_ as _op_greater_, greater_equal_ as _op_greater_equal_, gt_ as _op_gt_, heaviside_ as
+    _op_heaviside_, hypot_ as _op_hypot_, i0_ as _op_i0_, igamma_ as _op_igamma_, igammac_ as
+    _op_igammac_, index_add_ as _op_index_add_, index_copy_ as _op_index_copy_, index_fill_ as
+    _op_index_fill_, index_put_ as _op_index_put_, index_reduce_ as _op_index_reduce_, lcm_ as
+    _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as _op_lerp_, less_ as _op_less_,
+    less_equal_ as _op_less_equal_, lgamma_ as _op_lgamma_, log10_ as _op_log10_, log1p_ as
+    _op_log1p_, log2_ as _op_log2_, log_ as _op_log_, logical_and_ as _op_logical_and_, logical_not_
+    as _op_logical_not_, logical_or_ as _op_logical_or_, logical_xor_ as _op_logical_xor_, logit_ as
+    _op_logit_, lt_ as _op_lt_, masked_fill_ as _op_masked_fill_, masked_scatter_ as
+    _op_masked_scatter_, multiply_ as _op_multiply_, mvlgamma_ as _op_mvlgamma_, nan_to_num_ as
+    _op_nan_to_num_, ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_, nextafter_ as
+    _op_nextafter_, not_equal_ as _op_not_equal_, polygamma_ as _op_polygamma_, pow_ as _op_pow_,
+    put_ as _op_put_, rad2deg_ as _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_ as _op_relu_,
+    remainder_ as _op_remainder_, renorm_ as _op_renorm_, round_ as _op_round_, rsqrt_ as
+    _op_rsqrt_, scatter_ as _op_scatter_, scatter_add_ as _op_scatter_add_, scatter_reduce_ as
     _op_scatter_reduce_, sgn_ as _op_sgn_, sigmoid_ as _op_sigmoid_, sign_ as _op_sign_, sin_ as
     _op_sin_, sinc_ as _op_sinc_, sinh_ as _op_sinh_, sqrt_ as _op_sqrt_, square_ as _op_square_,
     subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as
@@ -127,12 +127,13 @@ from rushlight.core.functional.math.pointwise import (
     acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, allclose as _op_allclose,
     asinh as _op_asinh, atan2 as _op_atan2, atanh as _op_atanh, clamp_max as _op_clamp_max,
     clamp_min as _op_clamp_min, copysign as _op_copysign, deg2rad as _op_deg2rad, equal as
-    _op_equal, exp2 as _op_exp2, float_power as _op_float_power, fmax as _op_fmax, fmin as _op_fmin,
-    fmod as _op_fmod, frac as _op_frac, heaviside as _op_heaviside, hypot as _op_hypot, isclose as
-    _op_isclose, isneginf as _op_isneginf, isposinf as _op_isposinf, isreal as _op_isreal, ldexp as
-    _op_ldexp, lerp as _op_lerp, logaddexp as _op_logaddexp, logaddexp2 as _op_logaddexp2, logit as
-    _op_logit, nan_to_num as _op_nan_to_num, positive as _op_positive, rad2deg as _op_rad2deg, rsub
-    as _op_rsub, signbit as _op_signbit, sinc as _op_sinc, xlogy as _op_xlogy
+    _op_equal, exp2 as _op_exp2, float_power as _op_float_power, float_power_ as _op_float_power_,
+    fmax as _op_fmax, fmin as _op_fmin, fmod as _op_fmod, frac as _op_frac, heaviside as
+    _op_heaviside, hypot as _op_hypot, isclose as _op_isclose, isneginf as _op_isneginf, isposinf as
+    _op_isposinf, isreal as _op_isreal, ldexp as _op_ldexp, lerp as _op_lerp, logaddexp as
+    _op_logaddexp, logaddexp2 as _op_logaddexp2, logit as _op_logit, nan_to_num as _op_nan_to_num,
+    positive as _op_positive, rad2deg as _op_rad2deg, rsub as _op_rsub, signbit as _op_signbit, sinc
+    as _op_sinc, xlogy as _op_xlogy
 )
 from rushlight.core.functional.math.scans import (
     cummax as _op_cummax, cummin as _op_cummin, cumprod as _op_cumprod, diff as _op_diff,
@@ -273,7 +274,7 @@ from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
 )
 from rushlight.core.functional.drawing import (
-    bernoulli, multinomial, normal, poisson, randint_like
+    bernoulli, binomial, multinomial, normal, poisson, randint_like
 )
 from rushlight.core.functional.fourier.parts import (
     angle, complex, is_complex, polar, real
@@ -341,6 +342,9 @@ from rushlight.core.functional.network.losses import (
 )
 from rushlight.core.functional.network.pooling import (
     adaptive_avg_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d, max_pool3d
+)
+from rushlight.core.functional.network.recurrent import (
+    gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
 )
 from rushlight.core.functional.network.unpooling import (
     adaptive_max_pool1d
@@ -498,7 +502,7 @@ __all__ = [
     "argmin", "argsort", "argwhere", "as_strided", "as_strided_", "as_strided_copy",
     "as_strided_scatter", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan_", "atanh",
     "atanh_", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d", "avg_pool2d",
-    "baddbmm", "bartlett_window", "bernoulli", "bilinear", "bincount", "bitwise_and",
+    "baddbmm", "bartlett_window", "bernoulli", "bilinear", "bincount", "binomial", "bitwise_and",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "blackman_window", "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to",
     "bucketize", "cartesian_prod", "cast", "cat", "cdist", "ceil", "ceil_", "celu", "chain_matmul",
@@ -517,46 +521,47 @@ __all__ = [
     "eye", "fill", "fill_", "fix", "fix_", "flatten", "flip", "fliplr", "flipud", "float_power",
     "floor", "floor_", "floor_divide", "fmax", "fmin", "fmod", "frac", "frac_", "frexp", "full",
     "full_like", "gather", "gcd", "gcd_", "ge", "gelu", "geqrf", "ger", "get_device", "gradient",
-    "greater", "greater_equal", "gt", "hamming_window", "hann_window", "hardshrink", "heaviside",
-    "hinge_embedding_loss", "histc", "histogram", "histogramdd", "householder_product", "hsplit",
-    "hstack", "hypot", "i0", "i0_", "igamma", "igammac", "imag", "index_add", "index_copy",
-    "index_fill", "index_put", "index_put_", "index_reduce", "index_select", "inner", "inverse",
-    "is_complex", "is_conj", "is_distributed", "is_floating_point", "is_inference", "is_neg",
-    "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "istft", "kaiser_window", "kl_div", "kron",
-    "kthvalue", "layer_norm", "lcm", "lcm_", "ldexp", "ldexp_", "le", "lerp", "less", "less_equal",
-    "lgamma", "linear", "linear_experts", "linspace", "log", "log10", "log10_", "log1p", "log1p_",
-    "log2", "log2_", "log_", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logit_", "logspace",
-    "logsumexp", "lt", "lu", "lu_solve", "lu_unpack", "margin_ranking_loss", "masked_fill",
-    "masked_scatter", "masked_select", "masked_select_async", "matmul", "matrix_exp",
-    "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median",
-    "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_",
-    "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nan_to_num_", "nanmean",
-    "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "neg_", "negative",
-    "negative_", "nextafter", "nonzero", "nonzero_async", "nonzero_static", "norm", "normal",
-    "not_equal", "numel", "ones", "ones_like", "ormqr", "outer", "pad", "pairwise_distance",
-    "pca_lowrank", "pdist", "permute", "permute_copy", "pinverse", "pixel_shuffle",
-    "pixel_unshuffle", "poisson", "poisson_nll_loss", "polar", "polygamma", "positive", "pow",
-    "prelu", "prod", "put", "qr", "quantile", "rad2deg", "rad2deg_", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "ravel", "real", "reciprocal", "reciprocal_",
-    "relu", "relu_", "remainder", "renorm", "repeat", "repeat_interleave", "reshape", "resize_as_",
-    "resolve_conj", "resolve_neg", "rms_norm", "roll", "rope", "rot90", "round", "round_",
-    "row_stack", "rsqrt", "rsqrt_", "rsub", "scalar_tensor", "scatter", "scatter_add",
-    "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter", "selu", "sgn",
-    "sigmoid", "sigmoid_", "sign", "signbit", "silu", "sin", "sin_", "sinc", "sinc_", "sinh",
-    "sinh_", "slice", "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split",
-    "split_copy", "split_with_sizes", "split_with_sizes_copy", "sqrt", "sqrt_", "square", "square_",
-    "squeeze", "squeeze_copy", "stack", "std", "std_mean", "stft", "sub", "sub_", "subtract", "sum",
-    "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "t_copy", "take", "take_along_dim", "tan",
-    "tan_", "tanh", "tanh_", "tensor_split", "tensordot", "threshold", "tile", "topk", "trace",
-    "transpose", "transpose_copy", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices",
-    "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "trunc_", "unbind",
-    "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique", "unique_consecutive",
-    "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze",
-    "unsqueeze_copy", "vander", "var", "var_mean", "vdot", "view", "view_as_complex",
-    "view_as_real", "view_copy", "vsplit", "vstack", "where", "xlogy", "xlogy_", "zero_", "zeros",
-    "zeros_like"
+    "greater", "greater_equal", "gru", "gru_cell", "gt", "hamming_window", "hann_window",
+    "hardshrink", "heaviside", "hinge_embedding_loss", "histc", "histogram", "histogramdd",
+    "householder_product", "hsplit", "hstack", "hypot", "i0", "i0_", "igamma", "igammac", "imag",
+    "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce",
+    "index_select", "inner", "inverse", "is_complex", "is_conj", "is_distributed",
+    "is_floating_point", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed",
+    "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
+    "istft", "kaiser_window", "kl_div", "kron", "kthvalue", "layer_norm", "lcm", "lcm_", "ldexp",
+    "ldexp_", "le", "lerp", "less", "less_equal", "lgamma", "linear", "linear_experts", "linspace",
+    "log", "log10", "log10_", "log1p", "log1p_", "log2", "log2_", "log_", "log_softmax",
+    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "logit_", "logspace", "logsumexp", "lstm", "lstm_cell", "lt", "lu",
+    "lu_solve", "lu_unpack", "margin_ranking_loss", "masked_fill", "masked_scatter",
+    "masked_select", "masked_select_async", "matmul", "matrix_exp", "matrix_power", "max",
+    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "multinomial",
+    "multiply", "mv", "mvlgamma", "nan_to_num", "nan_to_num_", "nanmean", "nanmedian",
+    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "neg_", "negative", "negative_",
+    "nextafter", "nonzero", "nonzero_async", "nonzero_static", "norm", "normal", "not_equal",
+    "numel", "ones", "ones_like", "ormqr", "outer", "pad", "pairwise_distance", "pca_lowrank",
+    "pdist", "permute", "permute_copy", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson",
+    "poisson_nll_loss", "polar", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr",
+    "quantile", "rad2deg", "rad2deg_", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "ravel", "real", "reciprocal", "reciprocal_", "relu", "relu_",
+    "remainder", "renorm", "repeat", "repeat_interleave", "reshape", "resize_as_", "resolve_conj",
+    "resolve_neg", "rms_norm", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "roll",
+    "rope", "rot90", "round", "round_", "row_stack", "rsqrt", "rsqrt_", "rsub", "scalar_tensor",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "select_copy",
+    "select_scatter", "selu", "sgn", "sigmoid", "sigmoid_", "sign", "signbit", "silu", "sin",
+    "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice", "slice_copy", "slice_scatter", "slogdet",
+    "softmax", "sort", "split", "split_copy", "split_with_sizes", "split_with_sizes_copy", "sqrt",
+    "sqrt_", "square", "square_", "squeeze", "squeeze_copy", "stack", "std", "std_mean", "stft",
+    "sub", "sub_", "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "t_copy",
+    "take", "take_along_dim", "tan", "tan_", "tanh", "tanh_", "tensor_split", "tensordot",
+    "threshold", "tile", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz",
+    "triangular_solve", "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices",
+    "true_divide", "trunc", "trunc_", "unbind", "unbind_copy", "unflatten", "unfold", "unfold_copy",
+    "unique", "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy", "vander", "var", "var_mean", "vdot",
+    "view", "view_as_complex", "view_as_real", "view_copy", "vsplit", "vstack", "where", "xlogy",
+    "xlogy_", "zero_", "zeros", "zeros_like"
 ]
 absolute = abs
 arccos = acos

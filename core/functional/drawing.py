@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import HOST, Generator
-from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.basis.dtype import PARTS, DType, as_dtype, float32, float64
 from rushlight.core.basis.errors import RangeError, TypeMismatch
+from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.functional.math.statistics import searchsorted
 from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import is_tensor
+from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.random import rand, randint, randn
 from rushlight.core.ops.sort import topk
+from rushlight.core.tensor.grad_mode import no_grad
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -41,10 +44,13 @@ def _drawn(name: str, x: Tensor, generator: Generator | None) -> Tensor:
 def uniform_(
     x: Tensor, *bounds: float, generator: Generator | None = None, **named: float
 ) -> Tensor:
-    """Uniform numbers in [from, to), by default [0, 1), written over x."""
+    """Uniform numbers in [from, to), by default [0, 1), written over x (over complex parts)."""
     low, high = (*bounds, *(0.0, 1.0)[len(bounds) :])
     low, high = named.pop("from", low), named.pop("to", high)
     _check("uniform_", low <= high and not named, f"from {low}, to {high}, {sorted(named)}")
+    if x.dtype.is_complex:
+        uniform_(view_as_real(x), low, high, generator=generator)
+        return x
     return copy_(x, _drawn("uniform_", x, generator) * (high - low) + low)
 
 
@@ -52,8 +58,11 @@ def uniform_(
 def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers written over x."""
+    """Normal numbers written over x; complex ones have parts of half the variance."""
     _check("normal_", std >= 0, f"std is {std}; it must not be negative")
+    if x.dtype.is_complex:  # the variance is that of both parts
+        parts = randn((*x.shape, 2), dtype=PARTS[x.dtype], device=x.device, generator=generator)
+        return copy_(x, view_as_complex(parts) * (std / math.sqrt(2)) + mean)
     if not x.dtype.is_floating_point:
         raise TypeMismatch(f"normal_: {x.dtype.name} is not a floating dtype")
     return copy_(
@@ -118,6 +127,37 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
         raise TypeMismatch(f"bernoulli: {x.dtype.name} is not a floating dtype")
     drawn = rand(x.shape, device=x.device, generator=generator)
     return (drawn < (x.detach() if p is None else p)).to(x.dtype)
+
+
+_AT_ONCE = 1 << 20  # numbers of a binomial draw
+
+
+def successes(count: Tensor, prob: Tensor, most: int, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed; no count is above `most`."""
+    with no_grad():
+        shape = broadcast_shapes("binomial", count.shape, prob.shape)
+        p = prob.expand(*shape)
+        found, step = p.zeros_like(), max(1, _AT_ONCE // max(1, p.numel()))
+        for first in range(0, most, step):
+            trials = arange(first, min(most, first + step), device=p.device)
+            drawn = bernoulli(p.expand(trials.numel(), *shape), generator=generator)
+            found = found + (drawn * (count > trials.reshape(-1, *[1] * p.ndim))).sum(0)
+        return found
+
+
+@public
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed: a sum of draws of 0 and 1.
+
+    Both of one floating dtype (TypeError), broadcast to one shape; reads the largest count. No
+    gradient passes.
+    """
+    if not count.dtype.is_floating_point:
+        raise ValueError(f"binomial: count is {count.dtype.name}; it must be a floating dtype")
+    if count.dtype is not prob.dtype:
+        raise TypeMismatch(f"binomial: count is {count.dtype.name} and prob {prob.dtype.name}")
+    most = int(count.detach().max().item()) if count.numel() else 0
+    return successes(count.detach(), prob.detach(), most, generator)
 
 
 def _check_weights(weights: Any, least: int) -> None:

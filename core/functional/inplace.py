@@ -30,7 +30,7 @@ NAMES = """
     ldexp addmm addmv addr baddbmm addbmm tril triu index_fill cumprod masked_fill
     scatter scatter_add index_add clip clamp_min clamp_max gcd lcm index_copy index_put
     lgamma digamma igamma igammac polygamma mvlgamma erfinv i0
-    float_power nextafter renorm conj_physical scatter_reduce index_reduce arctan2 greater
+    nextafter renorm conj_physical scatter_reduce index_reduce arctan2 greater
     greater_equal less less_equal not_equal clip
     masked_scatter put bitwise_left_shift bitwise_right_shift
 """
@@ -52,7 +52,9 @@ def _inplace(name: str) -> Callable[..., Any]:
             raise ShapeError(
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
             )
-        if out.dtype.category > x.dtype.category:
+        if out.dtype.category > x.dtype.category or (
+            name in ("abs", "absolute") and x.dtype.is_complex
+        ):
             raise TypeMismatch(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
                             f"{x.dtype.name}")  # fmt: skip
         return copy_(x, out)

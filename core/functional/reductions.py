@@ -189,7 +189,8 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     wide = widened(x)
     if count_of(x, dims) == 0:
         return log(SUM(wide, dim=dims, keepdim=keepdim)).to(x.dtype)
-    top = AMAX(wide.detach(), dim=dims, keepdim=True)
-    top = top.where(isfinite(top), 0.0)
+    top = wide.detach().real if wide.dtype.is_complex else wide.detach()
+    top = AMAX(top, dim=dims, keepdim=True)
+    top = top.where(isfinite(top), 0.0).to(wide.dtype)
     out = (log(SUM(exp(wide - top), dim=dims, keepdim=True)) + top).to(x.dtype)
     return out if keepdim else out.reshape(*kept_shape(x, dims, False))

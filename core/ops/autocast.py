@@ -40,7 +40,8 @@ _LOSSES = """binary_cross_entropy_with_logits cosine_embedding_loss cross_entrop
 # Composites that torch runs as the functions that they consist of.
 _OPEN = """einsum tensordot bilinear chain_matmul multi_dot multi_head_attention_forward
     linear_cross_entropy multilabel_soft_margin_loss gaussian_nll_loss
-    triplet_margin_with_distance_loss"""
+    triplet_margin_with_distance_loss lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
+    rnn_relu_cell pad"""
 _CPU = _rows(low=_PRODUCTS, inside=_OPEN, widest="cat stack index_copy") | _rows(
     float32=f"""
     {_LOSSES} avg_pool3d binary_cross_entropy cdist ctc_loss grid_sample max_pool3d polar prod
@@ -48,7 +49,7 @@ _CPU = _rows(low=_PRODUCTS, inside=_OPEN, widest="cat stack index_copy") | _rows
     svd triangular_solve cond eigh eigvalsh lu_solve matrix_rank qr solve svdvals cholesky
     cholesky_ex inv_ex lstsq tensorinv tensorsolve fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft
     irfft2 irfftn rfft rfft2 rfftn fractional_max_pool2d fractional_max_pool3d max_unpool2d
-    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d""")  # fmt: skip
+    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d edge_pad""")  # fmt: skip
 _ACCELERATOR = _rows(
     inside=_OPEN, low=f"{_PRODUCTS} mv addmv addr multi_dot chain_matmul einsum",
     widest="cat stack addcdiv addcmul atan2 bilinear cross dot vdot grid_sample index_put "

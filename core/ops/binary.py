@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import bool_
-from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import (
     TensorLike,
@@ -373,6 +373,10 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
         raise TypeMismatch(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     if is_tensor(value) and value.ndim:  # type: ignore[union-attr]
         raise ShapeError(f"masked_fill: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
+    if x.dtype.kind != "c" and (
+        isinstance(value, complex) or (is_tensor(value) and value.dtype.kind == "c")  # type: ignore[union-attr]
+    ):
+        raise RangeError(f"masked_fill: a complex value does not fit dtype {x.dtype.name}")
     # The value is converted to the dtype of x, so that no element of x loses digits.
     broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))

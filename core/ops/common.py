@@ -19,7 +19,7 @@ from rushlight.core.basis.dtype import (
     result_type,
 )
 from rushlight.core.basis.errors import RangeError
-from rushlight.core.basis.layout import Layout, broadcast_shapes
+from rushlight.core.basis.layout import Layout, Shape, broadcast_shapes
 from rushlight.core.basis.limits import finfo
 from rushlight.core.jit import capture
 from rushlight.core.tensor import op as _op
@@ -73,6 +73,14 @@ def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
     return found
 
 
+def repeated(value: Scalar, dtype: DType, device: Device, shape: Shape) -> Tensor:
+    """`constant` with one value for all of `shape`; it is not written to."""
+    one = constant(value, dtype, device)
+    if capture.active or not shape:
+        return one.expand(*shape) if shape else one
+    return one.alias(Layout(shape, (0,) * len(shape)))  # what `expand` gives, in half the time
+
+
 def modular(value: Scalar, dtype: DType) -> Scalar:
     """`value` modulo the range of an integer `dtype`, as in torch."""
     if dtype.kind not in "ui" or not isinstance(value, int):
@@ -86,11 +94,15 @@ def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
     """`value` as `dtype` holds it; RangeError for one that it cannot hold.
 
     A fraction is cut off, infinity stays, and a negative number wraps around in an unsigned dtype
-    that holds its amount, as in torch.
+    that holds its amount, as in torch. A complex number without an imaginary part is a real one.
     """
     try:
-        if dtype.kind == "c" or isinstance(value, complex):
+        if dtype.kind == "c":
             return value
+        if isinstance(value, complex):
+            if value.imag:
+                raise OverflowError
+            value = value.real
         if dtype.kind == "f":
             amount = abs(float(value))
             # 448 is the largest number of float8_e4m3fn: every dtype holds it.
@@ -144,12 +156,13 @@ def converted(
     """The operands in `dtype`, expanded to one shape; 0-d ones on cpu go to the others' device."""
     if device is HOST:
         device = next((v.device for v in values if is_tensor(v) and v.device is not HOST), HOST)  # type: ignore[union-attr]
-    found = [
-        beside_others(v, device).to(dtype) if is_tensor(v)  # type: ignore[arg-type]
-        else constant(_whole(name, v, dtype, wrap), dtype, device) for v in values  # type: ignore[arg-type]
+    found = [beside_others(v, device).to(dtype) if is_tensor(v) else None for v in values]  # type: ignore[arg-type]
+    shape = broadcast_shapes(name, *(t.shape for t in found if t is not None))
+    return [
+        repeated(_whole(name, v, dtype, wrap), dtype, device, shape) if t is None  # type: ignore[arg-type]
+        else t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape)
+        for t, v in zip(found, values, strict=True)
     ]  # fmt: skip
-    shape = broadcast_shapes(name, *(t.shape for t in found))
-    return [t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape) for t in found]
 
 
 def beside_others(x: Tensor, device: Device) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
+from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import check_width
 from rushlight.core.ops.movement import pad
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -145,6 +147,13 @@ def batched(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, rank: int
     return x if x.ndim == rank + 2 else x.unsqueeze(0)
 
 
+def _of_parts(product: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Tensor) -> Tensor:
+    """A product of complex x and weight, by those of their real and imaginary parts."""
+    (a, b), (c, d) = ((v.real, v.imag) for v in (x, weight))
+    parts = product(a, c) - product(b, d), product(a, d) + product(b, c)
+    return view_as_complex(cat([part.unsqueeze(-1) for part in parts], -1))
+
+
 @public
 @network
 def conv2d(
@@ -178,8 +187,19 @@ def conv2d(
     for i in range(2):
         if _out(x.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i]) < 1:
             raise ShapeError(f"conv2d: weight {weight.shape} is larger than padded x {x.shape}")
-    weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
-    out = CONV2D(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    # Kernels read weights in rows.
+    weight, bias = weight.to(x.dtype).contiguous(), None if bias is None else bias.to(x.dtype)
+    options: dict[str, Any] = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
+    if x.dtype.kind == "c":
+        out = _of_parts(lambda a, b: CONV2D(a, b, None, **options), x, weight)
+        out = out if bias is None else out + bias.reshape(1, -1, 1, 1)
+    else:
+        out = CONV2D(x, weight, bias, **options)
     return out if input.ndim == 4 else out.squeeze(0)
 
 
@@ -218,7 +238,17 @@ def conv_transpose2d(
         raise ShapeError(
             f"conv_transpose2d: output size ({h}, {w}) or output_padding {extra} does not fit"
         )
-    weight = weight.to(x.dtype)
-    out = CONV2D_INPUT(x, weight, size=(h, w), stride=s, padding=p, dilation=d, groups=groups)
+    weight = weight.to(x.dtype).contiguous()
+    options: dict[str, Any] = {
+        "size": (h, w),
+        "stride": s,
+        "padding": p,
+        "dilation": d,
+        "groups": groups,
+    }
+    if x.dtype.kind == "c":
+        out = _of_parts(lambda a, b: CONV2D_INPUT(a, b, **options), x, weight)
+    else:
+        out = CONV2D_INPUT(x, weight, **options)
     out = out if bias is None else out + bias.reshape(1, -1, 1, 1)
     return out if input.ndim == 4 else out.squeeze(0)

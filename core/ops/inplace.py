@@ -124,6 +124,6 @@ def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> T
     """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
     if rounding_mode is not None:
         return copy_(x, div(x, _value("div_", x, other), rounding_mode=rounding_mode))
-    if not x.dtype.is_floating_point:
+    if x.dtype.kind not in "fc":
         raise TypeMismatch(f"div_: the quotient does not fit in place into {x.dtype.name}")
     return _write(DIV, x, other)

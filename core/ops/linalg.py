@@ -52,14 +52,18 @@ def _halved(x: Tensor) -> Tensor:
 
 
 def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
+    if c.attrs["upper"]:
+        lower, g = lower.mH, g.mH
     phi = (lower.mH @ g.tril()).tril()
-    phi = (phi + phi.mH - phi.diagonal(0, -2, -1).diag_embed()) * 0.5
+    # The diagonal keeps its imaginary part, as in torch.
+    phi = (phi + phi.tril(-1).mH) * 0.5
     half = SOLVE_TRIANGULAR(lower.mH, phi, upper=True, unit=False, full=False)
     return SOLVE_TRIANGULAR(lower.mH, half.mH, upper=True, unit=False, full=False).mH
 
 
-# The lower triangle l with l l^H = a, of which the lower triangle is read.
-CHOLESKY = Op("cholesky", infer=lambda a, check: a.fresh(), grads=(rule(_cholesky_grad, "out"),))
+# The lower triangle l with l l^H = a, of which the lower triangle is read; or the adjoint, upper.
+CHOLESKY = Op("cholesky", infer=lambda a, check, upper: a.fresh(),
+              grads=(rule(_cholesky_grad, "out"),))  # fmt: skip
 
 
 def _infer_lu(a: Meta, *, pivot: bool) -> Meta:
@@ -155,7 +159,8 @@ def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
 
 def _eigh_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     v, w, gv, gw = out[..., :-1], out[..., -1].real, g[..., :-1], g[..., -1]
-    return v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
+    found = v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
+    return (found + found.mH) * 0.5  # Hermitian also where g is of no such function, as in torch
 
 
 # The eigenvectors as columns, and the eigenvalues as one more; one triangle is read.

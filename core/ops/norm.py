@@ -113,7 +113,7 @@ RMS_NORM = Op("rms_norm", infer=_infer_rms, joint=rule(_rms_norm_grad, 0, 1))
 def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | None) -> int:
     """The number of elements of the normalised dims; checks the dims, weight and bias."""
     want = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_floating_point and (x.dtype.kind != "c" or name != "rms_norm"):
         raise TypeMismatch(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
         raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
@@ -162,10 +162,13 @@ def rms_norm(
     n = _last("rms_norm", x, normalized_shape, weight)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
     part = None if weight is None else weight.reshape(n).to(x.dtype)
+    if x.dtype.kind == "c":  # by the square, not by the absolute value, as in torch
+        found = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return (found if part is None else found * part).reshape(*x.shape)
     return owned(RMS_NORM(rows, part, eps=eps).reshape(*x.shape))
 
 
-_STEP = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_STEP = {"float64": 2.0**-52, "complex128": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def _rank(shape: Sequence[int] | int) -> int:

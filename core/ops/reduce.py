@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
+from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64, uint8
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim, normalize_dims
 from rushlight.core.ops.complex import view_as_complex, view_as_real
@@ -101,7 +101,8 @@ def count_of(x: Tensor, dims: tuple[int, ...]) -> int:
 def _extreme(op: Op, name: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     dims = dims_of(name, dim, x)
     if count_of(x, dims) == 0:
-        raise ShapeError(f"{name}: shape {x.shape} has no elements along dims {dims}")
+        kind = ShapeError if dim is None else IndexError  # as in torch
+        raise kind(f"{name}: shape {x.shape} has no elements along dims {dims}")
     return op(x, dim=dims, keepdim=keepdim)
 
 
@@ -119,20 +120,27 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _extreme(AMIN, "amin", x, dim, keepdim)
 
 
+def _truth(op: Op, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    found = op(
+        x != 0 if x.dtype.kind == "c" else x,
+        dim=normalize_dims(op.name, dim, x.shape),
+        keepdim=keepdim,
+    )
+    return found.to(x.dtype) if x.dtype is uint8 else found
+
+
 @public
 @method()
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether any element over `dim` is non-zero (nan counts as non-zero)."""
-    x = x != 0 if x.dtype.kind == "c" else x
-    return ANY(x, dim=normalize_dims("any", dim, x.shape), keepdim=keepdim)
+    """Whether any element over `dim` is non-zero (nan is); bool, of uint8 uint8."""
+    return _truth(ANY, x, dim, keepdim)
 
 
 @public
 @method()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements over `dim` are non-zero (nan counts as non-zero)."""
-    x = x != 0 if x.dtype.kind == "c" else x
-    return ALL(x, dim=normalize_dims("all", dim, x.shape), keepdim=keepdim)
+    """Whether all elements over `dim` are non-zero (nan is); bool, of uint8 uint8."""
+    return _truth(ALL, x, dim, keepdim)
 
 
 def _arg(op: Op, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
@@ -144,7 +152,7 @@ def _arg(op: Op, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
         keepdim = False
     d = normalize_dim(op.name, dim, x.shape)
     if x.shape[d] == 0:
-        raise ShapeError(f"{op.name}: shape {x.shape} has no elements along dim {dim}")
+        raise IndexError(f"{op.name}: shape {x.shape} has no elements along dim {dim}")
     return op(x, dim=d, keepdim=keepdim)
 
 

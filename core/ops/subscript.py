@@ -238,7 +238,9 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     """
     if is_tensor(value):
         source: Tensor = value.to(x.dtype)
-    elif isinstance(value, (bool, int, float, np.generic)):
+    elif isinstance(value, (bool, int, float, np.generic)) or (
+        isinstance(value, complex) and x.dtype.kind == "c"
+    ):
         source = full((), value, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     else:
         raise TypeError(f"assignment: a {type(value).__name__}; use a number or rl.tensor(...)")

@@ -180,8 +180,8 @@ def inference_mode(mode: F) -> F: ...
 def inference_mode(mode: Any = True) -> Any:
     """Context manager and decorator: nothing is recorded, and new memory is for inference only.
 
-    Outside, RuntimeError where autograd would save a tensor of such memory, or it is to require a
-    gradient; clone() it first. Writing to it is allowed, unlike in torch: a model's cache that was
-    made inside may be used again. inference_mode(False) records, and makes usual tensors.
+    Outside, RuntimeError where autograd would save a tensor of such memory, it is to require a
+    gradient, or it is written to; clone() it first. inference_mode(False) records, and makes usual
+    tensors. A model's cache is usual memory, wherever it was made.
     """
     return InferenceMode(mode) if isinstance(mode, bool) else InferenceMode(True)(mode)

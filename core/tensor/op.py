@@ -13,7 +13,7 @@ from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, saving
-from rushlight.core.tensor.storage import Storage
+from rushlight.core.tensor.storage import Storage, inference
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -167,7 +167,8 @@ class Op:
         """Write the result over `target`, the first input, and return `target`.
 
         Raises RuntimeError where the write would make a gradient wrong: on a leaf that needs one,
-        or through a view of which it is not known how it was taken.
+        or through a view of which it is not known how it was taken; and for a tensor that was made
+        in inference_mode, outside of it.
         """
         inputs = (target, *others)
         where = self._device(inputs, None)
@@ -330,6 +331,11 @@ class Op:
                 )
 
     def _check_writable(self, target: Tensor, meta: Meta) -> None:
+        if target.storage.inference and not inference.on:
+            raise RuntimeError(
+                f"{self.name}_: Inplace update to inference tensor outside InferenceMode is not "
+                "allowed; clone() it first, or write to it within inference_mode"
+            )
         if meta.shape != target.shape:
             raise ShapeError(
                 f"{self.name}_: the result has shape {meta.shape}, which does not fit in place "

@@ -14,6 +14,7 @@ from rushlight.core.basis.packed import packed_bytes
 from rushlight.core.basis.quantized import q8_0
 from rushlight.core.ops.attention import cache_write_, pack_rows
 from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.grad_mode import no_inference
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import CacheSpec, State, check_packed
 
@@ -48,6 +49,7 @@ class Cache:
     are float32.
     """
 
+    @no_inference()
     def __init__(
         self,
         specs: Sequence[CacheSpec],
@@ -82,10 +84,8 @@ class Cache:
 
     def _layers(self, window: int | None) -> list[int]:
         """The layers with this window; None: the layers that keep all tokens."""
-        return [
-            i for i, spec in enumerate(self.specs)
-            if not isinstance(spec, State) and self._window(i) == window
-        ]  # fmt: skip
+        return [i for i, spec in enumerate(self.specs)
+                if not isinstance(spec, State) and self._window(i) == window]  # fmt: skip
 
     @property
     def device(self) -> Device:
@@ -125,6 +125,7 @@ class Cache:
             size *= 2
         return min(size, most)
 
+    @no_inference()
     def _resize(self, layers: list[int], size: int, held: int) -> None:
         for layer in layers:
             spec, old = self.specs[layer], self.buffers[layer]
@@ -274,6 +275,7 @@ class Cache:
         elif self.batch == 1:
             self.written -= cut
 
+    @no_inference()
     def fork(self, length: int | None = None) -> Cache:
         """An independent copy of the cache, cut to `length` tokens if given; see `truncate`."""
         if length is not None and (reason := self.cannot_truncate(length)):

@@ -1557,13 +1557,13 @@ def _loop_triangular(a: Array, b: Array, *, upper: bool, unit: bool, full: bool)
     return _stacked(_eliminated, a + unit * np.eye(a.shape[-1]), b)
 
 
-def _loop_cholesky(a: Array, *, check: bool) -> Array:
+def _loop_cholesky(a: Array, *, check: bool, upper: bool) -> Array:
     out = np.zeros_like(a)
     for i, j in itertools.product(range(a.shape[-1]), repeat=2):
         if j <= i:
             rest = a[..., i, j] - (out[..., i, :j] * out[..., j, :j]).sum(-1)
             out[..., i, j] = np.sqrt(rest) if i == j else rest / out[..., j, j]
-    return out
+    return out.swapaxes(-1, -2) if upper else out
 
 
 def _loop_lu(a: Array, *, pivot: bool) -> Array:
@@ -1681,8 +1681,10 @@ SAMPLES["solve_triangular"] = Samples(_loop_triangular, "several", tuple(
     )
 ), **_WIDE)  # fmt: skip
 SAMPLES["cholesky"] = Samples(_loop_cholesky, "several", (
-    Sample("odd", (_POSITIVE,), {"check": True}), Sample("empty", (_NONE,), {"check": True}),
-    Sample("one", (np.array([[4.0]]),), {"check": False}, (0,)),
+    Sample("odd", (_POSITIVE,), {"check": True, "upper": False}),
+    Sample("upper", (_POSITIVE,), {"check": True, "upper": True}),
+    Sample("empty", (_NONE,), {"check": True, "upper": False}),
+    Sample("one", (np.array([[4.0]]),), {"check": False, "upper": False}, (0,)),
 ), **_WIDE)  # fmt: skip
 SAMPLES["lu"] = Samples(_loop_lu, "several", (
     Sample("odd", (_SQUARES[0],), {"pivot": False}, (0,)),

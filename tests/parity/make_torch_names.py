@@ -14,7 +14,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 OUT = Path(__file__).resolve().parents[1] / "core" / "data" / "torch_names.json"
-FAMILIES = ("nn.functional.", "special.", "linalg.", "fft.")
+FAMILIES = ("nn.functional.", "special.", "linalg.", "fft.", "masked.", "signal.windows.")
 # Python references, and internal names that no program calls.
 INTERNAL = ("_refs.", "ops.", "jiterator", "torch._", "torch.ops.")
 

@@ -18,25 +18,28 @@ Bytes = npt.NDArray[np.uint8]
 LEAST, MOST = 1 << 17, 1 << 24  # bytes of an array that is kept
 KEPT = 1 << 25  # bytes of all that are free
 LINE = 64  # bytes of a cache line, at whose beginning such an array lies
-_idle: dict[int, list[Bytes]] = {}  # by their size
+# Bytes of a huge page, at whose beginning an array of nearly as many lies. NumPy asks Linux for
+# such pages where it allocates ASKED bytes or more; each saves the look-ups of 512 small ones.
+HUGE, ASKED = 1 << 21, 1 << 22
+Memory = tuple[Bytes, dict[str, Any]]  # with its array interface, which takes long to make
+_idle: dict[int, list[Memory]] = {}  # by their size
 
 
 class _Lent:
     """The owner of an array: when nothing refers to the array any more, its memory is kept."""
 
-    __slots__ = ("_memory",)
+    __slots__ = ("__array_interface__", "_memory")
 
-    def __init__(self, memory: Bytes) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self.__array_interface__ = memory[1]
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return self._memory.__array_interface__
-
-    def __del__(self, idle: dict[int, list[Bytes]] = _idle, most: int = KEPT) -> None:
+    def __del__(self, idle: dict[int, list[Memory]] = _idle, most: int = KEPT) -> None:
         # Each step is one that threads, and an owner that ends within it, cannot divide.
-        size = self._memory.size
-        if sum(n * len(arrays) for n, arrays in list(idle.items())) + size > most:
+        held = size = self._memory[0].size
+        for n, arrays in list(idle.items()):
+            held += n * len(arrays)
+        if held > most:
             idle.clear()
         idle.setdefault(size, []).append(self._memory)
 
@@ -49,12 +52,15 @@ def allocate(nbytes: int) -> Bytes:
             return np.asarray(_Lent(_idle[nbytes].pop()))
         except LookupError:
             pass
+    apart = 0 if not lent else LINE if nbytes < HUGE * 3 // 4 else HUGE
+    size = max(nbytes + apart, ASKED if apart == HUGE else 0)
     try:
-        memory = np.empty(nbytes + LINE * lent, np.uint8)
+        memory = np.empty(size, np.uint8)
     except MemoryError:
         _idle.clear()
-        memory = np.empty(nbytes + LINE * lent, np.uint8)
+        memory = np.empty(size, np.uint8)
     if not lent:
         return memory
-    first = -memory.__array_interface__["data"][0] % LINE
-    return np.asarray(_Lent(memory[first : first + nbytes]))
+    first = -memory.__array_interface__["data"][0] % apart
+    part = memory[first : first + nbytes]
+    return np.asarray(_Lent((part, part.__array_interface__)))

@@ -45,8 +45,8 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last dim of x as the diagonals of two new dims."""
     rank = x.ndim + 1
-    a, b = (d % rank if -rank <= d < rank else rank for d in (dim1, dim2))
-    if a == b or rank in (a, b):
+    a, b = (normalize_dim("diag_embed", d, x.shape, extra=1) for d in (dim1, dim2))
+    if a == b:
         raise ShapeError(f"diag_embed: dims {dim1} and {dim2} are not two of {rank}")
     if a > b:
         a, b, offset = b, a, -offset

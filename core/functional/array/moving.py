@@ -61,6 +61,8 @@ def flipud(x: Tensor) -> Tensor:
 @method()
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned k times by 90 degrees from the first of `dims` to the second; a copy."""
+    if len(dims) != 2 or x.ndim < 2:
+        raise ShapeError(f"rot90: dims {tuple(dims)} must be two of the dims of {x.shape}")
     a, b = (normalize_dim("rot90", d, x.shape) for d in dims)
     if a == b:
         raise ShapeError(f"rot90: dims {tuple(dims)} must differ")
@@ -209,7 +211,7 @@ def logspace(
     """base ** linspace(start, end, steps), as torch rounds it for integers."""
     found = as_dtype(dtype)
     start, end = (v.item() if hasattr(v, "item") else v for v in (start, end))
-    if not found.is_floating_point:
+    if found.kind in "bui":
         start, end = int(start), int(end)
     wide = found if found.is_floating_point else float64
     there = device if found.is_floating_point else "cpu"

@@ -87,19 +87,14 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
     Raises LinalgError where a matrix is not positive definite. One triangle of x is read.
     """
     square("linalg.cholesky", x)
-    return _triangle(x, upper, True)
-
-
-def _triangle(x: Tensor, upper: bool, check: bool) -> Tensor:
-    found = CHOLESKY(x.mH if upper else x, check=check)
-    return found.mH if upper else found
+    return CHOLESKY(x, check=True, upper=upper)
 
 
 @linalg()
 def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -> Cholesky:
     """`cholesky` that does not raise but says in `info` where it ended; nan from there on."""
     square("linalg.cholesky_ex", x)
-    found = _triangle(x, upper, check_errors)
+    found = CHOLESKY(x, check=check_errors, upper=upper)
     return Cholesky(found, first_of(diagonal(found.detach(), 0, -2, -1).isnan()))
 
 

@@ -17,6 +17,7 @@ from rushlight.core.functional.math import matrices as products
 from rushlight.core.functional.shapes import broadcast_tensors
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import linalg, method, public
+from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.join import CAT
 from rushlight.core.ops.matmul import matmul
 from rushlight.core.ops.unary import turned
@@ -40,7 +41,8 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
         n >>= 1
         x = matmul(x, x) if n else x
     if result is None:
-        return eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape).clone()
+        # A copy that is written over keeps the graph, as in torch.
+        return copy_(x.clone(), eye(x.shape[-1], dtype=x.dtype, device=x.device))
     return result.clone() if result is x else result
 
 
@@ -196,7 +198,7 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
     m, n = a.shape[-2:]
     if m < n or tau.shape[-1] > n or tau.shape[:-1] != a.shape[:-2]:
         raise ShapeError(f"linalg.householder_product: {a.shape} and tau {tau.shape} do not fit")
-    out = eye(m, n, dtype=a.dtype, device=a.device).expand(*a.shape)
+    out = copy_(a.clone(), eye(m, n, dtype=a.dtype, device=a.device))
     for i, v in reversed(list(enumerate(_reflections(a, tau)))):
         out = out - v @ (v.mH @ out) * tau[..., i : i + 1, None]
     return out

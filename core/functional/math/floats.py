@@ -104,10 +104,10 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @public
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The index along each dim of `shape` of flat indices."""
+    """The index (int64) along each dim of `shape` of flat indices."""
     if indices.dtype.kind not in "ui":
         raise TypeMismatch(f"unravel_index: {indices.dtype.name} is not an integer dtype")
-    found = []
+    found, indices = [], indices.to(int64)
     for n in reversed([shape] if isinstance(shape, int) else list(shape)):
         found.append(remainder(indices, n))
         indices = floor_divide(indices, n)

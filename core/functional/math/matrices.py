@@ -145,7 +145,7 @@ def addbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * x + alpha * the sum of bmm(batch1, batch2) over the batch."""
-    return _added(x, bmm(batch1, batch2).sum(0), beta, alpha)
+    return _added(x, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 
 @public
@@ -169,9 +169,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if len(left) == len(right):
         for i, j in zip(left, right, strict=True):  # a dim of size one is summed over, as in torch
             if a.shape[i] == 1 != b.shape[j]:
-                b = b.sum(j, keepdim=True)
+                b = b.sum(j, keepdim=True, dtype=b.dtype)
             elif b.shape[j] == 1 != a.shape[i]:
-                a = a.sum(i, keepdim=True)
+                a = a.sum(i, keepdim=True, dtype=a.dtype)
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
         raise ShapeError(f"tensordot: dims {left} of {a.shape} and {right} of {b.shape} differ")
     free_a = [d for d in range(a.ndim) if d not in left]
@@ -257,9 +257,13 @@ def _pair(x: Tensor, mine: str, y: Tensor, other: str, later: set[str]) -> tuple
         rest = other if which == 0 else mine
         gone = [d for d, c in enumerate(letters) if c not in later and c not in rest]
         if gone and which == 0:
-            x, mine = x.sum(gone), "".join(c for d, c in enumerate(letters) if d not in gone)
+            x = x.sum(gone)  # small integers become int64, as in torch
+            y = y.to(x.dtype) if x.dtype.kind in "ui" else y
+            mine = "".join(c for d, c in enumerate(letters) if d not in gone)
         elif gone:
-            y, other = y.sum(gone), "".join(c for d, c in enumerate(letters) if d not in gone)
+            y = y.sum(gone)
+            x = x.to(y.dtype) if y.dtype.kind in "ui" else x
+            other = "".join(c for d, c in enumerate(letters) if d not in gone)
     size = dict(zip(mine, x.shape, strict=True))
     for c, n in zip(other, y.shape, strict=True):
         if size.setdefault(c, n) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.dtype import float32, float64, int64, promote_types
 from rushlight.core.basis.errors import RangeError, TypeMismatch
 from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.clamping import clamp
@@ -19,8 +19,9 @@ from rushlight.core.ops.binary import (
     remainder,
     where,
 )
-from rushlight.core.ops.common import TensorLike, floating, is_tensor, operands
+from rushlight.core.ops.common import TensorLike, floating, is_tensor, operands, promoted
 from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.unary import (
     abs,
     asin,
@@ -205,6 +206,11 @@ def heaviside(x: Tensor, values: Tensor) -> Tensor:
 def logaddexp(x: Tensor, other: Tensor) -> Tensor:
     """log(exp(x) + exp(other)) without overflow."""
     a, b = (floating("logaddexp", v) for v in operands("logaddexp", x, other))
+    if a.dtype.is_complex:
+        first = a.real >= b.real
+        most, least = where(first, a, b), where(first, b, a)
+        same = (a.real == b.real) & isinf(a.real)
+        return where(same, a, most + log1p(exp(where(same, 0.0, least - most))))
     most = maximum(a, b)
     same = (a == b) & isinf(a)
     return where(same, a, most + log1p(exp(-abs(where(same, 0.0, a - b)))))
@@ -234,7 +240,7 @@ def sinc(x: Tensor) -> Tensor:
     x = floating("sinc", x)
     zero = x == 0
     # pi * x is exact enough as (x mod 2) * pi: large x keep their phase.
-    turned = sin(remainder(x, 2) * math.pi)
+    turned = sin((x if x.dtype.is_complex else remainder(x, 2)) * math.pi)
     square = 1 - (x * math.pi).square() / 6  # the gradient at 0
     return where(zero, square, turned / where(zero, 1.0, x * math.pi)).to(x.dtype)
 
@@ -295,7 +301,7 @@ def isclose(
         raise RangeError(f"isclose: rtol is {rtol} and atol {atol}; neither may be negative")
     a, b = operands("isclose", x, other)
     near = a == b
-    if a.dtype.is_floating_point:
+    if a.dtype.kind in "fc":
         finite = isfinite(a) & isfinite(b)
         near = near | (finite & (abs(a - b) <= atol + rtol * abs(b)))
         return near | (isnan(a) & isnan(b)) if equal_nan else near
@@ -336,8 +342,8 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 @public
 @method()
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """x + value * tensor1 / tensor2; floating dtypes."""
-    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
+    """x + value * tensor1 / tensor2; floating and complex dtypes."""
+    if tensor1.dtype.kind not in "fc" and tensor2.dtype.kind not in "fc":
         raise TypeMismatch("addcdiv: integers are not divided; convert them to a floating dtype")
     return x + (tensor1 / tensor2 if value == 1 else tensor1 / tensor2 * value)
 
@@ -352,8 +358,19 @@ def rsub(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
 @public
 @method()
 def float_power(x: TensorLike, exponent: TensorLike) -> Tensor:
-    """x ** exponent in float64; webgpu, which has none, refuses."""
-    return pow(*(v.to("float64") if is_tensor(v) else v for v in (x, exponent)))  # type: ignore[union-attr]
+    """x ** exponent in float64 or complex128; webgpu, which has none of them, refuses."""
+    dtype = promote_types(promoted(x, exponent), float64)
+    return pow(*(v.to(dtype) if is_tensor(v) else v for v in (x, exponent)))  # type: ignore[union-attr]
+
+
+@method()
+def float_power_(x: Tensor, exponent: TensorLike) -> Tensor:
+    """`float_power` in place; TypeError unless x is of the dtype that it gives."""
+    found = float_power(x, exponent)
+    if found.dtype is not x.dtype:
+        raise TypeMismatch(f"float_power_: the result, {found.dtype.name}, does not fit in place "
+                           f"into {x.dtype.name}")  # fmt: skip
+    return copy_(x, found)
 
 
 @public

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import RangeError
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.math.pointwise import logaddexp
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.creation import arange
@@ -83,6 +85,9 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     d = normalize_dim("logcumsumexp", dim, x.shape)
     if x.ndim == 0 or x.shape[d] == 0:
         return x.clone()
+    if x.dtype.is_complex:  # one by one: the branch of a logarithm depends on the order
+        sums = accumulate(x.split(1, d), lambda total, one: logaddexp(one, total))
+        return cat(list(sums), d)
     step, n = 1, x.shape[d]
     while step < n:
         early, late = x.narrow(d, 0, n - step), x.narrow(d, step, n - step)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.basis.dtype import DType, as_dtype, float64, int32, int64, result_type
+from rushlight.core.backends import HOST
+from rushlight.core.basis.dtype import DType, as_dtype, float64, int32, int64
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.fourier.parts import complex
 from rushlight.core.functional.picking import sort
 from rushlight.core.functional.reductions import mean, std, var
+from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import TensorLike, floating, is_tensor
 from rushlight.core.ops.creation import full, zeros
@@ -199,6 +202,8 @@ def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
 @method()
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """(min, max) over `dim` or of all."""
+    if dim is not None and x.ndim and not x.shape[normalize_dim("aminmax", dim, x.shape)]:
+        raise IndexError(f"aminmax: dim {dim} of {x.shape} has no elements")
     return MinMax(amin(x, dim, keepdim), amax(x, dim, keepdim))
 
 
@@ -248,12 +253,15 @@ def cov(
         centred = rows - rows.mean(1, True)
         found = centred @ centred.mH / max(count, 0)
     else:
-        weights = weights.to(result_type((rows.dtype, 2), (weights.dtype, 2)))
-        total = weights.sum()
+        if x.device is HOST and not capture.active:
+            for name, given in (("fweights", fweights), ("aweights", aweights)):
+                if given is not None and (given < 0).any().item():
+                    raise ValueError(f"cov: {name} has negative numbers")
+        total = weights.sum()  # in the dtype of the weights, as in torch
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
-        found = (centred * weights) @ centred.mH / count.real.clamp(min=0)
+        found = (centred * weights) @ centred.mH / count.clamp(min=0)
     result: Tensor = found.reshape() if rows.shape[0] == 1 else found
     return result
 
@@ -266,7 +274,10 @@ def corrcoef(x: Tensor) -> Tensor:
     if found.ndim == 0:
         return found / found
     scale = found.diagonal().sqrt()
-    return (found / scale.unsqueeze(1) / scale).clamp(-1, 1)
+    found = found / scale.unsqueeze(1) / scale
+    if found.dtype.is_complex:
+        return complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
+    return found.clamp(-1, 1)
 
 
 @public

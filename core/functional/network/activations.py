@@ -202,8 +202,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | str | None = None
 ) -> Tensor:
-    """softmax of -x, computed in `dtype` where it is given."""
-    return softmax(-(input if dtype is None else input.to(dtype)), dim)
+    """softmax of -x; -x is converted to `dtype` where that is given."""
+    return softmax(-input, dim, dtype=dtype)
 
 
 @network
@@ -259,7 +259,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k)."""
     left = input1 @ weight.permute(1, 0, 2).reshape(weight.shape[1], -1)
     left = left.reshape(*input1.shape[:-1], weight.shape[0], weight.shape[2])
-    out = (left * input2.unsqueeze(-2)).sum(-1)
+    out = (left * input2.unsqueeze(-2)).sum(-1, dtype=left.dtype)
     return out if bias is None else out + bias
 
 

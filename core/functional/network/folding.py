@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.pooling import each
+from rushlight.core.ops.autocast import listed
 from rushlight.core.ops.common import Scalar
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network, public
@@ -145,6 +146,16 @@ def pad(
         raise ValueError(f"pad: mode {mode!r} takes no value")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ShapeError(f"pad: {tuple(pad)} is not a pair for each of at most {input.ndim} dims")
+    return (_beyond if mode == "circular" else edge_pad)(input, pad, mode)
+
+
+@listed
+def edge_pad(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
+    """`pad` of the modes "reflect" and "replicate"; within autocast on cpu float32, as in torch."""
+    return _beyond(input, pad, mode)
+
+
+def _beyond(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
     x = input
     for i in range(0, len(pad), 2):
         d = x.ndim - 1 - i // 2

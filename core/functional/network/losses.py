@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.losses import (
+    _check_reduction,
     _check_same,
     _reduced,
     cross_entropy,
@@ -195,6 +196,10 @@ def multi_margin_loss(
 ) -> Tensor:  # fmt: skip
     """The mean over classes of max(0, margin - x_y + x_i)^p, for i other than the class y."""
     reduction = reduction_of(size_average, reduce, reduction)
+    _check_reduction("multi_margin_loss", reduction)
+    if p not in (1, 2) or (weight is not None and weight.ndim != 1):
+        raise ValueError(f"multi_margin_loss: p is {p}, weight {weight}; p must be 1 or 2, a "
+                         "weight one-dimensional")  # fmt: skip
     rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
     own = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
@@ -214,6 +219,7 @@ def multilabel_margin_loss(
 ) -> Tensor:  # fmt: skip
     """Margins of 1 between the classes named (up to the first -1) and all others."""
     reduction = reduction_of(size_average, reduce, reduction)
+    _check_reduction("multilabel_margin_loss", reduction)
     rows, named = (x if x.ndim > 1 else x.reshape(1, -1) for x in (input, target))
     counted = (named < 0).long().cumsum(1) == 0
     safe = where(counted, named, 0)

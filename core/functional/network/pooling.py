@@ -48,6 +48,8 @@ def _rows(
     """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
     if x.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: x is {x.shape}; it must have {rank + 1} or {rank + 2} dims")
+    if not all(x.shape[-rank - 1 :]):
+        raise ShapeError(f"{name}: x is {x.shape}; only its batch may be empty")
     k = each(name, kernel, rank)
     s = k if stride is None or stride == () or stride == [] else each(name, stride, rank)
     p, d = each(name, padding, rank), each(name, dilation, rank)
@@ -254,6 +256,8 @@ def _adaptive(name: str, x: Tensor, size: Any, rank: int) -> Tensor:
     given = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
     if x.ndim not in (rank + 1, rank + 2) or len(given) != rank:
         raise ShapeError(f"{name}: x {x.shape} and output_size {size} do not fit")
+    if any(want is not None and want < 0 for want in given):
+        raise ShapeError(f"{name}: output_size is {size}; it must not be negative")
     if all(want == 1 for want in given) or not x.dtype.is_floating_point:
         return x.mean(list(range(-rank, 0)), True)
     tables: list[Any] = []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.basis.dtype import float32, float64
+from rushlight.core.basis.dtype import float32, float64, uint8
 from rushlight.core.ops.windows import RESAMPLE
 
 if TYPE_CHECKING:
@@ -47,14 +48,37 @@ def _constant(values: npt.NDArray[Any], x: Tensor) -> Tensor:
     return type(x).from_buffer(raw, values.dtype.name, values.shape).to(x.device)
 
 
+def _pixels(x: Tensor, todo: Sequence[tuple[int, Table]]) -> Tensor:
+    """`resample` of uint8 as in torch and Pillow: weights are integers of 15 bits.
+
+    Every dim, the last one first, is rounded to pixels.
+    """
+    out = x.to(float32)
+    for d, (at, weight) in reversed(todo):
+        weight = weight.copy()
+        for j, k in itertools.combinations(range(min(at.shape[1], 4)), 2):
+            same = at[:, j] == at[:, k]  # at a border one pixel stands for several
+            weight[:, j] += weight[:, k] * same
+            weight[:, k] *= ~same
+        bits, most = 0, float(weight.max(initial=0))
+        while bits < 22 and int(0.5 + most * 2 ** (bits + 1)) < 2**15:
+            bits += 1
+        whole = np.trunc(weight * 2**bits + np.where(weight < 0, -0.5, 0.5)).astype("f4").view("i4")
+        sums = RESAMPLE(out.contiguous(), _constant(at, x), _constant(whole, x), None, None, dim=d)
+        out = (sums * 0.5**bits + 0.5).floor().clamp(0, 255)
+    return out.to(x.dtype)
+
+
 def resample(x: Tensor, tables: Sequence[Table | None]) -> Tensor:
-    """`x`, floating, with its last dims resampled by their tables; None leaves a dim as it is.
+    """`x`, floating or uint8, with its last dims resampled by their tables; None leaves a dim.
 
     Halves are summed in float32.
     """
     wide = float64 if x.dtype is float64 else float32
     first = x.ndim - len(tables)
     todo = [(d, t) for d, t in enumerate(tables, first) if t is not None]
+    if x.dtype is uint8:
+        return _pixels(x, todo)
     # Few elements are left for the last dim, whose elements are gathered: dims that shrink go
     # first to last, then those that grow last to first.
     shrink = [(d, t) for d, t in todo if len(t[0]) <= x.shape[d]]

@@ -6,52 +6,17 @@ import contextlib
 import math
 from typing import Any
 
-from rushlight.core.basis.dtype import DType
+from rushlight.core.functional.network.recurrent import KINDS, State, Weights, run_layers
 from rushlight.core.functional.pieces import stack
-from rushlight.core.functional.random import dropout
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from rushlight.core.ops.autocast import narrowed, recurrent_dtype
-from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
-from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear
-from rushlight.core.ops.unary import relu, sigmoid, tanh
 from rushlight.core.tensor.grad_mode import without_autocast
 from rushlight.core.tensor.tensor import Tensor
-
-State = tuple[Tensor, ...]
-
-
-def _tanh(gates: Tensor, hidden: Tensor, state: State) -> State:
-    return (tanh(gates + hidden),)
-
-
-def _relu(gates: Tensor, hidden: Tensor, state: State) -> State:
-    return (relu(gates + hidden),)
-
-
-def lstm_step(gates: Tensor, hidden: Tensor, state: State) -> State:
-    """The states (h, c) after one step of an LSTM: `gates` of the input, `hidden` of the state."""
-    i, f, g, o = (gates + hidden).chunk(4, -1)
-    c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
-    return sigmoid(o) * tanh(c), c
-
-
-def _gru(gates: Tensor, hidden: Tensor, state: State) -> State:
-    (r, z, n), (hr, hz, hn) = gates.chunk(3, -1), hidden.chunk(3, -1)
-    reset, update = sigmoid(r + hr), sigmoid(z + hz)
-    new = tanh(n + reset * hn)
-    return (new + update * (state[0] - new),)
-
-
-# mode: the step, how many gates there are, how many tensors a state has.
-_MODES: dict[str, tuple[Any, int, int]] = {
-    "RNN_TANH": (_tanh, 1, 1), "RNN_RELU": (_relu, 1, 1), "LSTM": (lstm_step, 4, 2),
-    "GRU": (_gru, 3, 1),
-}  # fmt: skip
 
 
 def _plain_mode(name: str, nonlinearity: str) -> str:
@@ -91,7 +56,7 @@ class RNNCellBase(_Uniform):
         self._fill(device, dtype)
 
     def _step(self, input: Tensor, state: State | None) -> State:
-        step, _, count = _MODES[self._mode]
+        step, _, count = KINDS[self._mode]
         if input.shape[-1] != self.input_size:
             raise ValueError(
                 f"{type(self).__name__}: input is {input.shape}; its last dim must be "
@@ -103,9 +68,7 @@ class RNNCellBase(_Uniform):
         given = ((input, *state), (self.weight_ih, self.bias_ih), (self.weight_hh, self.bias_hh))
         (input, *state), into, onward = narrowed(given, dtype)
         with contextlib.nullcontext() if dtype is None else without_autocast():
-            gates, hidden = linear(input, *into), linear(state[0], *onward)
-            found: State = step(gates, hidden, tuple(state))
-        return found
+            return step(linear(input, *into), linear(state[0], *onward), tuple(state))
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
@@ -135,7 +98,7 @@ class _GatedCell(RNNCellBase):
         self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
         dtype: Kind = None,
     ) -> None:  # fmt: skip
-        gates = _MODES[self._mode][1]
+        gates = KINDS[self._mode].gates
         super().__init__(input_size, hidden_size, bias, gates, device, dtype)
 
 
@@ -174,9 +137,9 @@ class RNNBase(_Uniform):
         proj_size: int = 0, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
-        if mode not in _MODES:
+        if mode not in KINDS:
             raise ValueError(f"{name}: mode {mode!r} is not supported; supported: "
-                             f"{', '.join(_MODES)}")  # fmt: skip
+                             f"{', '.join(KINDS)}")  # fmt: skip
         if min(input_size, hidden_size, num_layers) < 1 or not 0 <= dropout <= 1:
             raise ValueError(
                 f"{name}: sizes {input_size}, {hidden_size} and layers {num_layers} must be "
@@ -189,7 +152,7 @@ class RNNBase(_Uniform):
         self.input_size, self.hidden_size = input_size, hidden_size
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
-        gates, out = _MODES[self.mode][1] * hidden_size, proj_size or hidden_size
+        gates, out = KINDS[mode].gates * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
             width = input_size if layer == 0 else out * (1 + bidirectional)
             for suffix in self._suffixes(layer):
@@ -208,51 +171,16 @@ class RNNBase(_Uniform):
     def flatten_parameters(self) -> None:
         """Nothing: parameters need no common memory here."""
 
-    def _weights(self, dtype: DType | None, *names: str) -> Any:
-        return (narrowed(getattr(self, name, None), dtype) for name in names)
-
-    def _direction(
-        self, x: Tensor, suffix: str, state: State, seen: Tensor | None, dtype: DType | None
-    ) -> tuple[Tensor, State]:
-        """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
-        step = _MODES[self.mode][0]
-        steps = range(x.shape[0])
-        # One product for the inputs of all steps; only the state's products wait for each other.
-        own = self._weights(dtype, f"weight_ih_{suffix}", f"bias_ih_{suffix}")
-        gates = linear(x, *own).unbind(0)
-        weight, bias, project = self._weights(
-            dtype, f"weight_hh_{suffix}", f"bias_hh_{suffix}", f"weight_hr_{suffix}"
-        )
-        found: list[Tensor | None] = [None] * len(steps)
-        for t in reversed(steps) if suffix.endswith("reverse") else steps:
-            new = step(gates[t], linear(state[0], weight, bias), state)
-            if project is not None:
-                new = (linear(new[0], project), *new[1:])
-            if seen is not None:
-                kept = seen[t]
-                found[t] = where(kept, new[0], 0.0).to(x.dtype)
-                state = tuple(where(kept, a, b) for a, b in zip(new, state, strict=True))
-            else:
-                found[t], state = new[0], new
-        return stack([f for f in found if f is not None]), state
-
-    def _run(
-        self, x: Tensor, states: list[State], seen: Tensor | None, dtype: DType | None
-    ) -> tuple[Tensor, list[State]]:
-        last: list[State] = []
-        for layer in range(self.num_layers):
-            outs = []
-            for suffix in self._suffixes(layer):
-                out, state = self._direction(x, suffix, states[len(last)], seen, dtype)
-                outs.append(out)
-                last.append(state)
-            x = outs[0] if len(outs) == 1 else cat(outs, -1)
-            if self.dropout and self.training and layer + 1 < self.num_layers:
-                x = dropout(x, self.dropout)
-        return x, last
+    def _weights(self) -> list[Weights]:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        return [
+            Weights(*(getattr(self, f"{name}_{suffix}", None) for name in names))  # type: ignore[arg-type]
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
 
     def _initial(self, x: Tensor, hx: Any, batched: bool) -> list[State]:
-        count, directions = _MODES[self.mode][2], self.num_layers * (1 + self.bidirectional)
+        count, directions = KINDS[self.mode].states, self.num_layers * (1 + self.bidirectional)
         sizes = [self.proj_size or self.hidden_size, self.hidden_size][:count]
         if hx is None:
             return [tuple(x.new_zeros(x.shape[1], n) for n in sizes)] * directions
@@ -286,11 +214,14 @@ class RNNBase(_Uniform):
                 )
             x = input if batched else input.unsqueeze(1)
             x = x.transpose(0, 1) if self.batch_first and batched else x
-        given: Any = x, self._initial(x, hx, batched)
+        given: Any = x, self._initial(x, hx, batched), [tuple(w) for w in self._weights()]
         dtype = recurrent_dtype("apart" if packed or self.proj_size else self.mode, x)
         with contextlib.nullcontext() if dtype is None else without_autocast():
-            x, first = narrowed(given, dtype)
-            out, last = self._run(x, first, seen, dtype)
+            x, first, weights = narrowed(given, dtype)
+            out, last = run_layers(
+                KINDS[self.mode], x, [Weights(*w) for w in weights], first, seen,
+                self.bidirectional, self.dropout * self.training,
+            )  # fmt: skip
         states = [stack(list(parts)) for parts in zip(*last, strict=True)]
         if packed:
             assert lengths is not None

@@ -7,9 +7,9 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.functional.convolution import conv1d
 from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.recurrent import lstm_step
 from rushlight.core.functional.pieces import stack
 from rushlight.core.jit.function import jit
-from rushlight.core.nn.layers.recurrent import lstm_step
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.unary import relu, sigmoid

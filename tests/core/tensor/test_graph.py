@@ -415,7 +415,10 @@ def test_inference_tensors_stay_out_of_graphs(device: str) -> None:
     w.detach().add_(x)
     with pytest.raises(RuntimeError, match="cannot be saved for backward; clone"):
         w * x
-    assert x.mul_(2).is_inference()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside"):
+        x.mul_(2)
+    with rl.inference_mode():
+        assert x.mul_(2).is_inference()
     with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
         x.requires_grad_()
     (w * x.clone() * 3).sum().backward()  # constants that were made inside are usual tensors

@@ -45,7 +45,10 @@ def _solve_triangular(
         out[..., i, :] = row if unit else row / a[..., i, i, None]
 
 
-def _cholesky(out: Array, a: Array, *, check: bool) -> None:
+def _cholesky(out: Array, a: Array, *, check: bool, upper: bool) -> None:
+    if upper:  # both are seen as their adjoints, without the conjugate of complex numbers
+        out, a = out.swapaxes(-1, -2), a.swapaxes(-1, -2)
+
     def one(a: Array) -> Array:
         found: Array = np.linalg.cholesky(a)
         if np.isnan(found).any() and not np.isnan(a).any():

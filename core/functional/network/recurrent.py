@@ -1,0 +1,241 @@
+"""Recurrent networks as functions: RNN (Elman, 1990), LSTM (Hochreiter and Schmidhuber, 1997), GRU.
+
+A direction of a layer has the parameters weight_ih (gates, width), weight_hh (gates, out), with
+biases also bias_ih and bias_hh (gates,), and for an LSTM that projects its state weight_hr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rushlight.core.basis.errors import ShapeError
+from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.random import dropout
+from rushlight.core.ops.binary import where
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.declare import public
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.matmul import linear
+from rushlight.core.ops.movement import pad
+from rushlight.core.ops.unary import relu, sigmoid, tanh
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+State = tuple["Tensor", ...]
+
+
+def _tanh(gates: Tensor, hidden: Tensor, state: State) -> State:
+    return (tanh(gates + hidden),)
+
+
+def _relu(gates: Tensor, hidden: Tensor, state: State) -> State:
+    return (relu(gates + hidden),)
+
+
+def lstm_step(gates: Tensor, hidden: Tensor, state: State) -> State:
+    """The states (h, c) after one step of an LSTM: `gates` of the input, `hidden` of the state."""
+    i, f, g, o = (gates + hidden).chunk(4, -1)
+    c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(c), c
+
+
+def _gru(gates: Tensor, hidden: Tensor, state: State) -> State:
+    (r, z, n), (hr, hz, hn) = gates.chunk(3, -1), hidden.chunk(3, -1)
+    reset, update = sigmoid(r + hr), sigmoid(z + hz)
+    new = tanh(n + reset * hn)
+    return (new + update * (state[0] - new),)
+
+
+class Kind(NamedTuple):
+    """A kind of cell: its step, how many gates there are, how many tensors a state has."""
+
+    step: Callable[[Tensor, Tensor, State], State]
+    gates: int
+    states: int
+
+
+KINDS = {"RNN_TANH": Kind(_tanh, 1, 1), "RNN_RELU": Kind(_relu, 1, 1),
+         "LSTM": Kind(lstm_step, 4, 2), "GRU": Kind(_gru, 3, 1)}  # fmt: skip
+
+
+class Weights(NamedTuple):
+    """The parameters of a direction of a layer."""
+
+    input: Tensor
+    hidden: Tensor
+    input_bias: Tensor | None = None
+    hidden_bias: Tensor | None = None
+    project: Tensor | None = None
+
+
+def _direction(
+    kind: Kind, x: Tensor, weights: Weights, state: State, seen: Tensor | None, back: bool
+) -> tuple[Tensor, State]:
+    """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
+    steps = range(x.shape[0])
+    # One product for the inputs of all steps; only the state's products wait for each other.
+    gates = linear(x, weights.input, weights.input_bias).unbind(0)
+    found: list[Tensor | None] = [None] * len(steps)
+    for t in reversed(steps) if back else steps:
+        hidden = linear(state[0], weights.hidden, weights.hidden_bias)
+        new = kind.step(gates[t], hidden, state)
+        if weights.project is not None:
+            new = (linear(new[0], weights.project), *new[1:])
+        if seen is not None:
+            kept = seen[t]
+            found[t] = where(kept, new[0], 0.0).to(x.dtype)
+            state = tuple(where(kept, a, b) for a, b in zip(new, state, strict=True))
+        else:
+            found[t], state = new[0], new
+    return stack([f for f in found if f is not None]), state
+
+
+def run_layers(
+    kind: Kind, x: Tensor, weights: Sequence[Weights], states: Sequence[State],
+    seen: Tensor | None, both: bool, drop: float,
+) -> tuple[Tensor, list[State]]:  # fmt: skip
+    """(length, n, width) through layers: the outputs, and the last state of each direction.
+
+    weights and states: of each direction of each layer. both: a layer has two directions. drop:
+    the probability of dropout between layers.
+    """
+    last: list[State] = []
+    while len(last) < len(weights):
+        outs = []
+        for back in (False, True) if both else (False,):
+            at = len(last)
+            out, state = _direction(kind, x, weights[at], states[at], seen, back)
+            outs.append(out)
+            last.append(state)
+        x = outs[0] if len(outs) == 1 else cat(outs, -1)
+        if drop and len(last) < len(weights):
+            x = dropout(x, drop)
+    return x, last
+
+
+def _grouped(name: str, params: Sequence[Tensor], count: int) -> list[Weights]:
+    """The parameters of `count` directions from torch's flat list."""
+    each, rest = divmod(len(params), count)
+    if rest or each not in (2, 3, 4, 5):
+        raise ShapeError(f"{name}: {len(params)} parameters do not fit {count} directions of "
+                         "layers")  # fmt: skip
+    found = []
+    for at in range(0, len(params), each):
+        part = list(params[at : at + each])
+        project = part.pop() if each % 2 else None
+        found.append(Weights(*part, *[None] * (4 - len(part)), project))  # type: ignore[call-arg]
+    return found
+
+
+def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]) -> State:
+    """torch's two forms: (input, hx, params, ...), and (data, batch_sizes, hx, params, ...)."""
+    names = ["hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional"]
+    packed = len(args) > 3 and isinstance(args[3], list | tuple) or "batch_sizes" in options
+    names = ["input", "batch_sizes", *names] if packed else ["input", *names, "batch_first"]
+    given = {**dict(zip(names, args, strict=False)), **options}
+    given["input"] = given.pop("data", given.get("input"))
+    lacks = [n for n in names if n not in given]
+    if lacks or len(args) > len(names) or len(given) > len(names):
+        raise TypeError(f"{name}: takes {', '.join(names)}; {', '.join(lacks) or 'more'} is wrong")
+    kind, both, x = KINDS[mode], given["bidirectional"], given["input"]
+    hx = [given["hx"]] if kind.states == 1 else list(given["hx"])
+    weights = _grouped(name, given["params"], given["num_layers"] * (1 + both))
+    if len(hx) != kind.states or any(h.shape[0] != len(weights) for h in hx):
+        raise ShapeError(f"{name}: states {[tuple(h.shape) for h in hx]} do not fit {len(weights)} "
+                         "directions of layers")  # fmt: skip
+    drop = given["dropout"] if given["train"] else 0.0
+    seen, sizes = None, []
+    if packed:
+        sizes = given["batch_sizes"].tolist()
+        at = arange(sizes[0], device=x.device).reshape(1, -1, 1)
+        seen = at < given["batch_sizes"].to(x.device).reshape(-1, 1, 1)
+        x = stack([pad(part, (0, 0, 0, sizes[0] - len(part))) for part in x.split(sizes)])
+    else:
+        if x.ndim != 3:
+            raise ShapeError(f"{name}: input is {x.shape}; it must have 3 dims")
+        x = x.transpose(0, 1) if given["batch_first"] else x
+    states = list(zip(*(h.unbind(0) for h in hx), strict=True))
+    out, last = run_layers(kind, x, weights, states, seen, both, drop)
+    ends = [stack(list(parts)) for parts in zip(*last, strict=True)]
+    if packed:
+        out = cat([out[t, :n] for t, n in enumerate(sizes)])
+    elif given["batch_first"]:
+        out = out.transpose(0, 1)
+    return (out, *ends)
+
+
+def _cell(mode: str, x: Tensor, state: State, weights: Weights) -> State:
+    gates = linear(x, weights.input, weights.input_bias)
+    return KINDS[mode].step(gates, linear(state[0], weights.hidden, weights.hidden_bias), state)
+
+
+@public
+def lstm(*args: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Layers of an LSTM: the outputs, and the last h and c.
+
+    lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or
+    lstm(data, batch_sizes, hx, ..., bidirectional) for packed sequences. hx: (h, c), each
+    (layers * directions, n, size); params: those of all directions, one after another.
+    """
+    out, h, c = _layers("lstm", "LSTM", args, options)
+    return out, h, c
+
+
+@public
+def gru(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
+    """Layers of gated recurrent units (Cho et al., 2014); arguments as of `lstm`, hx one tensor."""
+    out, h = _layers("gru", "GRU", args, options)
+    return out, h
+
+
+@public
+def rnn_tanh(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
+    """Layers of h' = tanh(W_ih x + b_ih + W_hh h + b_hh); arguments as of `gru`."""
+    out, h = _layers("rnn_tanh", "RNN_TANH", args, options)
+    return out, h
+
+
+@public
+def rnn_relu(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
+    """Layers of h' = relu(W_ih x + b_ih + W_hh h + b_hh); arguments as of `gru`."""
+    out, h = _layers("rnn_relu", "RNN_RELU", args, options)
+    return out, h
+
+
+@public
+def lstm_cell(
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """One step of an LSTM, gates i, f, g, o: (n, width) and hx (h, c) -> (h, c)."""
+    h, c = _cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh))
+    return h, c
+
+
+@public
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """One step of a gated recurrent unit, gates r, z, n: (n, width), (n, size) -> (n, size)."""
+    return _cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
+
+
+@public
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """tanh(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size)."""
+    return _cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
+
+
+@public
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """relu(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size)."""
+    return _cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]

@@ -1,0 +1,5 @@
+"""Signals, under the names of torch.signal: windows."""
+
+from rushlight.core.signal import windows
+
+__all__ = ["windows"]
