@@ -10,11 +10,14 @@
 #define TILE_VECTORS 2
 #endif
 #define FEW_QUERIES 8 // up to so many rows, transposing the keys does not pay
+#define PART_HEADS 6  // heads of a key head that make an item of a single query
+#define MOST_PARTS 4
 #define FAR ((int64_t)1 << 40)
 
 typedef struct {
     const rl_call *call;
-    int64_t heads, kv_heads, length, keys, width, v_width, groups, queries, blocks;
+    int64_t heads, kv_heads, length, keys, width, v_width, queries, blocks;
+    int64_t groups, shared, parts; // heads of an item, of a key head; items of a key head's heads
     int64_t padded, v_padded; // widths in whole vectors
     float scale, softcap;     // softcap 0: none
     int64_t window;           // -1: none
@@ -214,14 +217,15 @@ static RL_ONCE int64_t room_size(const attention_job *j, attention_room *room, f
     return at;
 }
 
-// Queries start to start + count of the heads of one key head, against all keys visible to them.
+// Queries start to start + count of `groups` heads of one key head, against all keys visible to
+// them.
 static void attend(const attention_job *job, attention_room *room, int64_t b, int64_t head,
-                   int64_t start, int64_t count) {
+                   int64_t first_head, int64_t groups, int64_t start, int64_t count) {
     const rl_operand *op = job->call->op, *q = &op[1], *k = &op[2], *v = &op[3], *out = &op[0];
     const rl_operand *bias = &op[4], *mask = &op[5];
     const rl_operand *sinks = &op[8];
     int sunk = sinks->ndim >= 0; // the sum begins with the sink's weight
-    int64_t rows = job->groups * count, first_head = head * job->groups;
+    int64_t rows = groups * count;
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = b * q->strides[0] + (first_head + r / count) * q->strides[1] +
                      (start + r % count) * q->strides[2];
@@ -308,7 +312,15 @@ static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     }
     room_size(job, &room, base);
     int64_t start = item % job->blocks * job->queries, pair = item / job->blocks;
-    attend(job, &room, pair / job->kv_heads, pair % job->kv_heads, start,
+    int64_t groups = job->groups, first = 0;
+#if RL_ROOM
+    int64_t part = pair % job->parts * groups;
+    pair /= job->parts;
+    first = pair % job->kv_heads * (job->shared - groups) + part;
+    groups = rl_min(groups, job->shared - part);
+#endif
+    int64_t head = pair % job->kv_heads;
+    attend(job, &room, pair / job->kv_heads, head, head * job->groups + first, groups, start,
            rl_min(job->queries, job->length - start));
 }
 
@@ -349,38 +361,22 @@ static RL_ONCE int k_attention(const rl_call *c) {
         return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
     job.groups = job.heads / job.kv_heads;
+    int64_t parts = 1;
+#if RL_ROOM
+    // Of a single query's heads each part is one item, as threads have nothing else to share.
+    job.shared = job.groups;
+    if (job.length == 1 && job.groups > PART_HEADS) {
+        parts = rl_min(MOST_PARTS, (job.groups + PART_HEADS - 1) / PART_HEADS);
+        job.groups = (job.groups + parts - 1) / parts;
+        parts = (job.shared + job.groups - 1) / job.groups;
+    }
+    job.parts = parts;
+#endif
     job.queries = rl_min(job.length, rl_max(1, QUERIES / job.groups));
     job.blocks = (job.length + job.queries - 1) / job.queries;
     job.padded = (job.width + VF - 1) & ~(int64_t)(VF - 1);
     job.v_padded = (job.v_width + VF - 1) & ~(int64_t)(VF - 1);
     int64_t work = rl_times(rl_numel(out) / job.v_width, rl_times(job.keys, job.width / 8 + 1));
-    run_items(q->shape[0] * job.kv_heads * job.blocks, work, attention_item, &job);
+    run_items(q->shape[0] * job.kv_heads * parts * job.blocks, work, attention_item, &job);
     return job.failed ? RL_MEMORY : RL_OK;
-}
-
-// cache (batch, heads, capacity, features), values (batch, heads, n, features), offsets (batch,):
-// row b of the values goes to the positions from offsets[b] on.
-static RL_ONCE int k_cache_write(const rl_call *c) {
-    const rl_operand *out = &c->op[0], *in = &c->op[1], *offsets = &c->op[2];
-    if (c->n != 3 || out->ndim != 4 || in->ndim != 4 || offsets->ndim != 1 ||
-        !IS_INT(offsets->dtype) || out->dtype != in->dtype || out->dtype >= RL_Q4_0)
-        return RL_REFUSED;
-    for (int d = 0; d < 4; d++)
-        if (d != 2 && in->shape[d] != out->shape[d]) return RL_REFUSED;
-    if (offsets->shape[0] != out->shape[0]) return RL_REFUSED;
-    int64_t batch = out->shape[0], places = out->shape[2] - in->shape[2] + 1;
-    int64_t *first = rl_numel(in) ? rl_shared(batch * 8) : NULL;
-    if (rl_numel(in) && !first) return RL_MEMORY;
-    if (!copy_indices(first, offsets, batch, places)) return RL_INDEX;
-    for (int64_t b = 0; b < batch && first; b++) {
-        rl_operand part[2] = {*out, *in};
-        for (int i = 0; i < 2; i++) {
-            rl_operand *x = &part[i];
-            int64_t start = b * x->strides[0] + (i ? 0 : first[b] * x->strides[2]);
-            x->data += start * RL_SIZE[x->dtype];
-            x->shape[0] = 1, x->shape[2] = in->shape[2];
-        }
-        move(&part[0], &part[1]);
-    }
-    return RL_OK;
 }

@@ -103,6 +103,13 @@ RL_INLINE vf vlog(vf x) {
     return vselect((vi)(x == __builtin_inff()) | (vi)(x != x), x, y);
 }
 
+// log(1 + x): the logarithm of the rounded sum, and the first term of what the rounding leaves out.
+RL_INLINE vf vlog1p(vf x) {
+    vf sum = 1.0f + x, y = vlog(sum), rest = (x - (sum - 1.0f)) / sum;
+    y += vselect((vi)(rest == rest), rest, (vf){});
+    return vselect((vi)(sum == 1.0f), x, y);
+}
+
 // Hyperbolic tangent within 2 ulp.
 RL_INLINE vf vtanh(vf x) {
     vf a = vabs(x), s = x * x;

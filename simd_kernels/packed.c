@@ -1,5 +1,5 @@
 // Packed rows: n signed bytes, a float16 scale for each 32 of them, zeros up to a whole word.
-// core/basis/packed.py describes them.
+// core/basis/packed.py describes them. And writes of rows into a cache.
 
 RL_INLINE int64_t packed_bytes(int64_t n) { return n + (n / 32 + 1) / 2 * 4; }
 
@@ -73,4 +73,31 @@ static RL_ONCE int k_pack_rows(const rl_call *c) {
     pack_job job = {.call = c, .walk = walk_over(x, 2, dim), .n = n};
     run_items(job.walk.outer, rl_numel(x[1]), pack_item, &job);
     return job.failed ? RL_MEMORY : RL_OK;
+}
+
+// cache (batch, heads, capacity, features), values (batch, heads, n, features), offsets (batch,):
+// row b of the values goes to the positions from offsets[b] on.
+static RL_ONCE int k_cache_write(const rl_call *c) {
+    const rl_operand *out = &c->op[0], *in = &c->op[1], *offsets = &c->op[2];
+    if (c->n != 3 || out->ndim != 4 || in->ndim != 4 || offsets->ndim != 1 ||
+        !IS_INT(offsets->dtype) || out->dtype != in->dtype || out->dtype >= RL_Q4_0)
+        return RL_REFUSED;
+    for (int d = 0; d < 4; d++)
+        if (d != 2 && in->shape[d] != out->shape[d]) return RL_REFUSED;
+    if (offsets->shape[0] != out->shape[0]) return RL_REFUSED;
+    int64_t batch = out->shape[0], places = out->shape[2] - in->shape[2] + 1;
+    int64_t *first = rl_numel(in) ? rl_shared(batch * 8) : NULL;
+    if (rl_numel(in) && !first) return RL_MEMORY;
+    if (!copy_indices(first, offsets, batch, places)) return RL_INDEX;
+    for (int64_t b = 0; b < batch && first; b++) {
+        rl_operand part[2] = {*out, *in};
+        for (int i = 0; i < 2; i++) {
+            rl_operand *x = &part[i];
+            int64_t start = b * x->strides[0] + (i ? 0 : first[b] * x->strides[2]);
+            x->data += start * RL_SIZE[x->dtype];
+            x->shape[0] = 1, x->shape[2] = in->shape[2];
+        }
+        move(&part[0], &part[1]);
+    }
+    return RL_OK;
 }

@@ -26,7 +26,6 @@ RARE_BEGIN
 #include "select.c"
 #include "index.c"
 #include "random.c"
-#include "recurrence.c"
 RARE_END
 
 #include "blocks.c"
@@ -37,6 +36,9 @@ RARE_BEGIN
 RARE_END
 #include "packed.c"
 #include "attention.c"
+RARE_BEGIN
+#include "recurrence.c"
+RARE_END
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"
@@ -59,6 +61,9 @@ RARE_END
 RARE_BEGIN
 #include "conv.c"
 RARE_END
+#if RL_ROOM
+#include "chain.c"
+#endif
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base

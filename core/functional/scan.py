@@ -231,6 +231,8 @@ def causal_conv1d(
         )
     all_ = cat([state.to(x.dtype), x], 1)
     taps = weight.to(x.dtype)[:, 0].t()
+    if length > 1:  # read for every token
+        taps = taps.contiguous()
     y = all_[:, :length] * taps[0]
     for k in range(1, before + 1):
         y = y + all_[:, k : k + length] * taps[k]

@@ -15,6 +15,7 @@ from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
 from rushlight.models.generation.sampling import Options
 from rushlight.models.generation.stamps import Stamps
@@ -197,7 +198,7 @@ class ChatSession(DecodeSession):
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     """The number of tokens that the next step reads, of `left`, and its padded width."""
     if not cache.device.backend.asynchronous:
-        return min(left, CHUNK), min(left, CHUNK)
+        return min(left, longest_part(cache)), min(left, longest_part(cache))
     room = cache.limit - cache.longest
     widths = [w for w in WIDTHS if w <= room] or [1]
     if left == 1:
@@ -207,6 +208,14 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     else:  # the time of a step does not depend on its width
         width = min((w for w in widths if w >= left), default=widths[0])
     return min(left, width), width
+
+
+def longest_part(cache: Cache) -> int:
+    """Tokens of a prompt per step where no width is padded.
+
+    More with compressed rows, as each step expands those of all tokens.
+    """
+    return CHUNK * (4 if any(isinstance(spec, Latent) for spec in cache.specs) else 1)
 
 
 def shifted(ids: list[int], limit: int) -> list[int]:
@@ -227,7 +236,7 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
     # In a batch the logits of rows that end early are kept while other rows are read.
     captured, device = jit(forward, reuse_outputs=cache.batch == 1), cache.device
     # On cpu other lengths seldom occur twice.
-    usual = WIDTHS if device.backend.asynchronous else (CHUNK,)
+    usual = WIDTHS if device.backend.asynchronous else (longest_part(cache),)
     seen: set[int] = set()
 
     def read(model: CausalLM, rows: list[list[int]], width: int) -> Tensor:

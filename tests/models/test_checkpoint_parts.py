@@ -14,7 +14,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
-from rushlight.models.families import families
+from rushlight.models.families import families, family_of
 from rushlight.models.parts import joined
 
 # The sixteen floats of four bits (OCP Microscaling Formats 1.0).
@@ -92,6 +92,30 @@ def test_layers_past_the_last_and_the_cache_of_latents(table: ModuleType) -> Non
     config["num_nextn_predict_layers"] = 0
     with pytest.raises(rl.LoadError, match=r"model.layers.3.eh_proj.weight"):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors | more)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "q8_0"])
+def test_attending_to_latents_equals_expanding_them(
+    table: ModuleType, device: str, dtype: str
+) -> None:
+    """By a projection of any storage dtype, for one query and several, in a batch."""
+    folder = Path(__file__).parent / "data" / "families"
+    known = json.loads(open_tables(folder / "deepseek_v3.safetensors")[0][1].metadata["config"])
+    config = known | {"kv_lora_rank": 32, "qk_nope_head_dim": 7, "v_head_dim": 9}
+    made = family_of("deepseek_v3", "model_type").build(config, ["lm_head.weight"])
+    tensors = {n: rl.tensor(table.values_of(n, tuple(p.shape))).float()
+               for n, p in made.named_parameters()}  # fmt: skip
+    for name in tensors:
+        if name.endswith("kv_b_proj.weight"):
+            tensors[name] = tensors[name].to(dtype)
+    m = rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors, device=device)
+    ids = rl.tensor(np.random.default_rng(3).integers(0, 97, (2, 40)), device=device)
+    with rl.no_grad():
+        whole, cache, parts = m(ids), m.new_cache(2), []
+        for start, stop in ((0, 35), (35, 36), (36, 40)):  # many, one, a few
+            parts.append(m(ids[:, start:stop], cache))
+    difference = (rl.cat(parts, 1) - whole).abs().max().item()
+    assert difference < 2e-5 * whole.abs().max().item()
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,13 @@ def test_attention(variant: str, shape: tuple[int, int, int, int, int, int, int]
         _run(shape, mask=mask, window=5, kv_lengths=lengths)
 
 
+@pytest.mark.parametrize("heads", [7, 13, 24, 71])  # parts of one key head's heads, the last short
+def test_one_query_of_many_heads(variant: str, heads: int) -> None:
+    shape = (2, 2 * heads, 2, 1, 70, 20, 16)
+    _run(shape, causal=True, q_offset=np.array([69, 5]))
+    _run(shape, bias=draws(8, (1, 2 * heads, 1, 70)), sinks=draws(6, (2 * heads,), -2, 2))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_attention_over_narrow_floats(variant: str, dtype: str) -> None:
     for shape in SHAPES:

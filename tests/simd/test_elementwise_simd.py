@@ -42,6 +42,7 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 FUNCTIONS: dict[str, tuple[Callable[[Array], Array], tuple[float, float], float]] = {
     "exp": (np.exp, (-104, 89), 1),
     "log": (np.log, (1e-45, 3e38), 1),
+    "log1p": (np.log1p, (-1, 1e4), 2),
     "sqrt": (np.sqrt, (0, 3e38), 0.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), (1e-38, 3e38), 1.5),
     "reciprocal": (lambda x: 1 / x, (1e-37, 1e37), 0.5),

@@ -11,8 +11,10 @@ import numpy as np
 
 from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.chains import chain
 from rushlight.core.backends.cpu.fusing import fuse
 from rushlight.core.backends.cpu.kept import Kept, keep, settled
+from rushlight.core.backends.cpu.last_states import land
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.protocol import Operand
@@ -49,14 +51,15 @@ class CpuExecutable:
             steps = fold(steps, graph.results, self._fold)
         if "fuse" in graph.passes:
             steps = fuse(steps, graph.results)
-        # Draws depend on no step, so they come first and split no message.
-        steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
-        kept = steps if "fold" in graph.passes else []
-        first, self.watch = settled(kept, graph.results)
-        apart = {id(step) for step in first}
+        first, self.watch = settled(steps if "fold" in graph.passes else [], graph.results)
         for step in first:
             self._own(step.out.storage)
+        apart = {id(step) for step in first}
         steps = [step for step in steps if id(step) not in apart]
+        if "fuse" in graph.passes:
+            steps = land(chain(steps, graph.results), graph.results)
+        # Draws depend on no step, so they come first and split no message.
+        steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
         self._buffers(steps, graph, pool if "reuse" in graph.passes else None)
         self.call_steps: list[list[Step]] = []  # the steps of each call, for profiles
         self.kept: dict[Kept, None] = {}

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.basis.dtype import float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.clamping import clamp
 from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating, operands
-from rushlight.core.ops.creation import full
+from rushlight.core.ops.creation import full, zeros
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.join import cat
@@ -144,7 +145,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
     x = input if beta == 1 else input * beta
     # The gradient of maximum is half each at equality, which is right at x = 0.
-    smooth = maximum(x, x.zeros_like()) + log1p(exp(-abs(x)))
+    smooth = maximum(x, zeros(dtype=x.dtype, device=x.device)) + log1p(exp(-abs(x)))
+    if beta == 1 and threshold >= 17 and x.dtype is not float64:
+        return smooth  # beyond 17 what is added is less than half a step of x
     return where(x > threshold, input, smooth if beta == 1 else smooth / beta)
 
 

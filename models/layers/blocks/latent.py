@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.experts import LINEAR_EXPERTS_T
+from rushlight.core.ops.matmul import MATMUL
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.layers.attention import AttentionContext
@@ -95,9 +96,11 @@ class LatentAttention(nn.Module):
         if context.cache is not None:
             offset = context.offsets[self.layer]
             (rows,) = context.cache.write(self.layer, offset, rows)
-        # The products that attending to the latents adds, and those that it saves for each key.
+        # The products that attending to the latents adds for each key, and those that it saves. A
+        # query sees half of the buffer's keys or fewer, and all of them would be expanded.
         added = length * (2 * spec.rank - spec.plain - spec.value)
-        absorbed = context.cache is not None and added <= spec.rank * (spec.plain + spec.value)
+        saved = 2 * spec.rank * (spec.plain + spec.value)
+        absorbed = context.cache is not None and added <= saved
         if absorbed:
             k, v = rows, rows[..., : spec.rank]
             asked = self._absorbed(q[..., : spec.plain]).transpose(1, 2)
@@ -109,21 +112,29 @@ class LatentAttention(nn.Module):
             scale=spec.scale,
         ).transpose(1, 2)  # fmt: skip
         if absorbed:
-            y = ops.linear_experts(y, *self._by_head(y))[..., spec.plain :]
+            y = self._valued(y)
         out: Tensor = self.o_proj(y.reshape(batch, length, -1))
         return out
 
-    def _by_head(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """A matrix (plain + value, rank) of each head, and the head of each row of y."""
-        heads = self.spec.heads
-        index = ops.arange(heads, device=y.device).expand(*y.shape[:-1])
-        return self.kv_b_proj.weight.reshape(heads, -1, self.spec.rank), index
-
     def _absorbed(self, q: Tensor) -> Tensor:
         # (batch, length, heads, plain) -> (batch, length, heads, rank)
+        weight = self._by_head()
+        if weight.dtype.kind != "q":
+            return _each_head(q, weight[:, : self.spec.plain])
         none = ops.zeros(*q.shape[:-1], self.spec.value, dtype=q.dtype, device=q.device)
-        made: Tensor = LINEAR_EXPERTS_T(ops.cat((q, none), -1), *self._by_head(q))
+        made: Tensor = LINEAR_EXPERTS_T(ops.cat((q, none), -1), weight, _heads_of(q))
         return made
+
+    def _valued(self, y: Tensor) -> Tensor:
+        # (batch, length, heads, rank) -> (batch, length, heads, value)
+        weight = self._by_head()
+        if weight.dtype.kind != "q":
+            return _each_head(y, weight[:, self.spec.plain :].transpose(1, 2))
+        return ops.linear_experts(y, weight, _heads_of(y))[..., self.spec.plain :]
+
+    def _by_head(self) -> Tensor:
+        """(heads, plain + value, rank): a matrix of each head."""
+        return self.kv_b_proj.weight.reshape(self.spec.heads, -1, self.spec.rank)
 
     def _expanded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of every head, (batch, heads, keys, features)."""
@@ -132,3 +143,15 @@ class LatentAttention(nn.Module):
         both = both.transpose(1, 2)
         shared = rows[..., spec.rank :].expand(batch, spec.heads, keys, spec.rotary.dim)
         return ops.cat((both[..., : spec.plain], shared), -1), both[..., spec.plain :]
+
+
+def _each_head(x: Tensor, weight: Tensor) -> Tensor:
+    """(batch, length, heads, k) @ (heads, k, n), of any storage dtype, for each head."""
+    batch, length, heads, k = x.shape
+    rows = x.reshape(batch * length, heads, k).transpose(0, 1)
+    return MATMUL(rows, weight).transpose(0, 1).reshape(batch, length, heads, weight.shape[2])
+
+
+def _heads_of(x: Tensor) -> Tensor:
+    """The head of each row of x, for products by experts, which read blocks as they are stored."""
+    return ops.arange(x.shape[2], device=x.device).expand(*x.shape[:-1])

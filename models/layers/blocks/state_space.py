@@ -108,7 +108,8 @@ class Mamba(nn.Module):
     def cache_spec(self) -> State:
         """The inputs of the convolution, and the state of the scan."""
         spec = self.spec
-        return State(((spec.kernel - 1, spec.inner), (spec.inner, 1, spec.states)))
+        # The scan's kernel writes a state of (states, inner).
+        return State(((spec.kernel - 1, spec.inner), (spec.states, spec.inner)))
 
     def reset_parameters(self) -> None:
         """Decays of 1; the input is added once."""
@@ -128,10 +129,11 @@ class Mamba(nn.Module):
         b = known[..., spec.rank : spec.rank + spec.states].unsqueeze(2)
         c = known[..., spec.rank + spec.states :].unsqueeze(2)
         y, state = selective_scan(
-            h.unsqueeze(-1), masked(dt, context), -self.A_log.float().exp(), b, c, self.D, state
-        )
+            h.unsqueeze(-1), masked(dt, context), -self.A_log.float().exp(), b, c, self.D,
+            None if state is None else state.transpose(1, 2).unsqueeze(2),
+        )  # fmt: skip
         if context.cache is not None:
-            context.cache.set_state(self.layer, before.float(), state)
+            context.cache.set_state(self.layer, before.float(), state.squeeze(2).transpose(1, 2))
         out: Tensor = self.out_proj(y.squeeze(-1) * ops.silu(gate))
         return out
 
@@ -209,7 +211,8 @@ class Mamba2(nn.Module):
         """The inputs of the convolution, and the state of the scan."""
         spec = self.spec
         channels = self.inner + 2 * self.shared
-        return State(((spec.kernel - 1, channels), (spec.heads, spec.head, spec.states)))
+        # The scan's kernel reads a state of (states, head) in place.
+        return State(((spec.kernel - 1, channels), (spec.heads, spec.states, spec.head)))
 
     def reset_parameters(self) -> None:
         """Decays of 1, no bias of time steps; the input is added once."""
@@ -239,10 +242,11 @@ class Mamba2(nn.Module):
             h[..., :inner].reshape(*rows, spec.heads, spec.head),
             masked(dt, context), -self.A_log.float().exp(),
             h[..., inner : inner + shared].reshape(*rows, spec.groups, spec.states),
-            h[..., inner + shared :].reshape(*rows, spec.groups, spec.states), self.D, state,
+            h[..., inner + shared :].reshape(*rows, spec.groups, spec.states), self.D,
+            None if state is None else state.transpose(2, 3),
         )  # fmt: skip
         if context.cache is not None:
-            context.cache.set_state(self.layer, before.float(), state)
+            context.cache.set_state(self.layer, before.float(), state.transpose(2, 3))
         y, gate = y.reshape(*rows, inner), ops.silu(gate)
         if spec.norm_first and spec.eps is not None:
             y = self.norm(y) * gate

@@ -50,6 +50,12 @@ def _where(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record 
     return Record("where", (out, *inputs)) if good else None
 
 
+def _chain(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    assert library is not None
+    told = (n for name, *at in attrs["steps"] for n in (library.numbers[name], *at))
+    return Record("chain", (out, *inputs), tuple(told)) if apart(inputs, out) else None
+
+
 # The library lists its elementwise kernels.
 _KINDS = {} if library is None else library.kinds
 _DTYPES = {"f": FLOATS, "i": WHOLE}
@@ -57,4 +63,5 @@ LOWERINGS: dict[str, Any] = {
     **{name: _each(name, *map(_DTYPES.__getitem__, kinds)) for name, kinds in _KINDS.items()},
     "cast": _each("cast", PLAIN),
     "where": _where,
+    "chain": _chain,
 }

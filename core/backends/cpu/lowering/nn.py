@@ -56,10 +56,12 @@ def _pack_rows(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
     return Record("pack_rows", (out, *inputs)) if good else None
 
 
-def _recurrence(name: str) -> Any:
+def _recurrence(name: str, nth: int) -> Any:
+    """The state is input `nth`; after it comes what the last state is written to, if given."""
+
     def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
-        *rows, state = inputs
-        rows = [x for x in rows if x is not None]
+        state = inputs[nth] if len(inputs) > nth else None
+        rows = [x for x in (*inputs[:nth], *inputs[nth + 1 :]) if x is not None]
         good = all(x is None or x.dtype is float32 for x in (*rows, state))
         good = good and all(x.layout.strides[-1] == 1 or x.layout.shape[-1] < 2 for x in rows)
         if not good or not apart(inputs, out):
@@ -103,8 +105,8 @@ LOWERINGS: dict[str, Any] = {
     "attention": _attention,
     "cache_write": _cache_write,
     "pack_rows": _pack_rows,
-    "selective_scan": _recurrence("selective_scan"),
-    "delta_scan": _recurrence("delta_scan"),
+    "selective_scan": _recurrence("selective_scan", 5),
+    "delta_scan": _recurrence("delta_scan", 6),
     "window_argmax": _window_argmax,
     "resample": _resample,
     "rope": _floats("rope", lambda attrs: int(attrs["interleaved"])),

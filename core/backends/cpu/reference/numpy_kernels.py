@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.basis import philox
 from rushlight.core.basis.dtype import DType
 
@@ -36,6 +37,16 @@ def _arange(out: Array, *, start: Any, step: Any, count: int, dtype: DType) -> N
 
 def _copy(out: Array, x: Array, **_: Any) -> None:
     np.copyto(out, x)
+
+
+def _chain(out: Array, *given: Array, steps: tuple[tuple[str, int, int], ...]) -> None:
+    made: list[Array] = []
+    for name, *at in steps:
+        op = ELEMENTWISE[name]
+        read = (made[~i] if i < 0 else given[i - 1] for i in at[: op.arity])
+        made.append(np.empty_like(out))
+        op.numpy(*read, out=made[-1])
+    out[...] = made[-1]
 
 
 def _reduce(fn: Callable[..., Any]) -> Kernel:
@@ -227,6 +238,7 @@ KERNELS: dict[str, Kernel] = {
     "full": _full,
     "arange": _arange,
     "copy": _copy,
+    "chain": _chain,
     "where": _where,
     "sum": _sum,
     "amax": _reduce(np.max),

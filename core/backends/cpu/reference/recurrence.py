@@ -12,8 +12,9 @@ Array = npt.NDArray[Any]
 
 
 def _selective_scan(
-    out: Array, x: Array, dt: Array, a: Array, b: Array, c: Array, state: Array | None = None
-) -> None:
+    out: Array, x: Array, dt: Array, a: Array, b: Array, c: Array, state: Array | None = None,
+    last: Array | None = None,
+) -> None:  # fmt: skip
     (batch, length, channels), n = x.shape, a.shape[1]
     h = np.zeros((batch, channels, n), x.dtype) if state is None else state
     for t in range(length):
@@ -22,12 +23,12 @@ def _selective_scan(
         step = dt[:, t, :, None]
         h = np.exp(step * a) * h + step * x[:, t, :, None] * write
         out[:, t] = (h * read).sum(-1)
-    out[:, length:] = h.transpose(0, 2, 1)
+    (out[:, length:] if last is None else last)[...] = h.transpose(0, 2, 1)
 
 
 def _delta_scan(
     out: Array, r: Array, decay: Array, k: Array, v: Array, a: Array | None, b: Array | None,
-    state: Array | None = None, *, before: bool,
+    state: Array | None = None, last: Array | None = None, *, before: bool,
 ) -> None:  # fmt: skip
     batch, heads, length, keys = k.shape
     s = np.zeros((batch, heads, keys, v.shape[3]), v.dtype) if state is None else state
@@ -37,7 +38,7 @@ def _delta_scan(
             now += b[:, :, t, :, None] * (a[:, :, t, :, None] * s).sum(-2, keepdims=True)
         out[:, :, t] = (r[:, :, t, :, None] * (s if before else now)).sum(-2)
         s = now
-    out[:, :, length:] = s
+    (out[:, :, length:] if last is None else last)[...] = s
 
 
 KERNELS: dict[str, Callable[..., None]] = {
