@@ -82,9 +82,9 @@ class Transcriber:
             if self.language is None and self.tokens.multilingual:
                 self.language = yield from self._detect(states)
             decoded = yield from self._believed(states, self._before(text))
-            if not self.options["condition"] or decoded.temperature > 0.5:
-                text = []
             ahead = yield from self._heard(decoded, states, at, size, text)
+            if not self.options["condition"] or decoded.temperature > 0.5:
+                text = []  # no later window is told what was drawn so freely
             at += max(ahead, 1)
             yield self._progress(at)
 

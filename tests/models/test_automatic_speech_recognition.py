@@ -17,6 +17,7 @@ from rushlight.core.cli import run
 from rushlight.models.layers.speech.tokens import SpeechTokens
 from rushlight.models.speech import words, writers
 from rushlight.models.speech.rules import Rules
+from rushlight.models.speech.transcribe import WINDOW, Transcriber
 from rushlight.models.speech.window import Decoded
 
 # Text is 0 to 9, then the end and the other special tokens, then timestamps from 20 on.
@@ -159,6 +160,45 @@ def test_subtitles() -> None:
     )
     assert w["tsv"](RESULT) == ("start\tend\ttext\n0\t1500\tA <b> & c.\n3661000\t3700250\tD -> e\n")
     assert json.loads(w["json"](RESULT)) == RESULT
+
+
+class Recording(Transcriber):
+    """Windows whose text is their number, decoded at given temperatures; what each was told."""
+
+    def __init__(self, temperatures: Sequence[float], condition: bool) -> None:
+        self.temperatures, self.told = temperatures, list[list[int]]()
+        self.options, self.language = {"condition": condition}, "en"
+        self.total = WINDOW * len(temperatures)
+
+    def _states(self, parts: Any) -> Any:
+        return None
+
+    def _before(self, text: Sequence[int]) -> list[int]:
+        self.told.append(list(text))
+        return self.told[-1]
+
+    def _believed(self, states: Any, before: list[int], first: Any = None) -> Any:
+        yield from ()
+        number = len(self.told)
+        return Decoded([number], [0.0], 0.0, self.temperatures[number - 1], str(number))
+
+    def _heard(self, decoded: Any, states: Any, at: int, size: int, text: list[int]) -> Any:
+        yield from ()
+        text += decoded.tokens
+        return size
+
+
+def test_windows_are_told_the_text_before_them_but_none_that_was_drawn_freely() -> None:
+    """As in openai-whisper: neither that of its window nor what came before it."""
+    nothing = np.zeros(4 * WINDOW * 160, np.float32)
+    for temperatures, condition, told in (
+        ((0.0, 0.4, 0.0, 0.0), True, [[], [1], [1, 2], [1, 2, 3]]),
+        ((0.0, 0.8, 0.0, 0.0), True, [[], [1], [], [3]]),
+        ((0.0, 0.0, 0.0, 0.0), False, [[], [], [], []]),
+    ):
+        recording = Recording(temperatures, condition)
+        list(recording._sequence(nothing, 0, recording.total))
+        assert recording.told == told
 
 
 def test_texts_that_repeat_themselves_compress(recordings: ModuleType) -> None:
