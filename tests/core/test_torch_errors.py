@@ -24,7 +24,6 @@ SHAPES: dict[str, Callable[[Any, Any], Any]] = {
     "index_select": lambda x, i: x.index_select(0, i[None]),
     "assignment": lambda x, i: x.__setitem__(0, rl.ones(2, device=x.device)),
     "copy_": lambda x, i: x.copy_(rl.ones(2, device=x.device)),
-    "max": lambda x, i: x[:0].max(0),
     "topk": lambda x, i: x.topk(5),
     "as_strided": lambda x, i: x.as_strided((9, 9), (9, 1)),
     "layer_norm": lambda x, i: F.layer_norm(x, (2,)),
@@ -39,6 +38,13 @@ def test_shapes_that_do_not_fit_are_a_runtime_error(name: str, device: str) -> N
     with pytest.raises(ShapeError) as caught:
         SHAPES[name](x, i)
     assert isinstance(caught.value, RuntimeError) and isinstance(caught.value, ValueError)
+
+
+def test_no_elements_along_a_dim_are_an_index_and_a_runtime_error(device: str) -> None:
+    for name in ("max", "argmin", "median"):
+        with pytest.raises(IndexError, match=r"\(0, 3\)") as caught:
+            getattr(rl.ones(0, 3, device=device), name)(0)
+        assert isinstance(caught.value, RuntimeError)
 
 
 def test_functions_of_networks_take_torchs_names(device: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn, ops
+from rushlight.core.basis.dtype import float64
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import softplus
 from rushlight.core.functional.scan import causal_conv1d, selective_scan
@@ -34,6 +35,11 @@ class CausalConv(nn.Conv1d):
         if context.mask is not None:  # padding on the left is as if there were nothing
             x = masked(x, context)
         return causal_conv1d(x, self.weight, self.bias, state, context.lengths)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """In float32, or float64 where it is that."""
+    return x if x.dtype is float64 else x.float()
 
 
 def masked(x: Tensor, context: AttentionContext) -> Tensor:
@@ -125,11 +131,11 @@ class Mamba(nn.Module):
         h, before = self.conv1d.read(h, context, before)
         h = ACTIVATIONS[spec.activation](h)
         known = self.x_proj(h)
-        dt = softplus(self.dt_proj(known[..., : spec.rank]).float())
+        dt = softplus(_wide(self.dt_proj(known[..., : spec.rank])))
         b = known[..., spec.rank : spec.rank + spec.states].unsqueeze(2)
         c = known[..., spec.rank + spec.states :].unsqueeze(2)
         y, state = selective_scan(
-            h.unsqueeze(-1), masked(dt, context), -self.A_log.float().exp(), b, c, self.D,
+            h.unsqueeze(-1), masked(dt, context), -_wide(self.A_log).exp(), b, c, self.D,
             None if state is None else state.transpose(1, 2).unsqueeze(2),
         )  # fmt: skip
         if context.cache is not None:
@@ -234,13 +240,13 @@ class Mamba2(nn.Module):
         gate, h, dt = all_[..., :inner], all_[..., inner : -spec.heads], all_[..., -spec.heads :]
         h, before = self.conv1d.read(h, context, before)
         h = ACTIVATIONS[spec.activation](h)
-        dt = softplus(dt.float() + self.dt_bias.float())
+        dt = softplus(_wide(dt) + _wide(self.dt_bias))
         low, high = spec.limits
         if low > 0 or high != float("inf"):
             dt = dt.clamp(low, None if high == float("inf") else high)
         y, state = selective_scan(
             h[..., :inner].reshape(*rows, spec.heads, spec.head),
-            masked(dt, context), -self.A_log.float().exp(),
+            masked(dt, context), -_wide(self.A_log).exp(),
             h[..., inner : inner + shared].reshape(*rows, spec.groups, spec.states),
             h[..., inner + shared :].reshape(*rows, spec.groups, spec.states), self.D,
             None if state is None else state.transpose(2, 3),
