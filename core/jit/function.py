@@ -45,9 +45,7 @@ _entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
 def set_executable_memory(nbytes: int) -> None:
     """Set the most bytes that all executables of `jit` may hold together (default: 256 MiB).
 
-    Above it the least recently used executables are dropped. On `cpu` they also keep weights of
-    convolutions as the kernels multiply them, at most 192 MiB, which do not count. ValueError below
-    zero.
+    Above it the least recently used executables are dropped. ValueError below zero.
     """
     if nbytes < 0:
         raise ValueError(f"set_executable_memory: {nbytes} must not be negative")
