@@ -29,7 +29,6 @@ class CpuExecutable:
     """A graph as an ordered list of calls bound to buffers; see `Executable` of the protocol."""
 
     alive = True
-    in_order = True
 
     def __init__(self, backend: CpuBackend, graph: Graph, pool: SharedBuffers) -> None:
         self.backend = backend
@@ -66,6 +65,7 @@ class CpuExecutable:
         self.first = self._bind(first)
         self.call_steps, self.messages = [], 0
         self.calls = self._bind(steps)
+        self.in_order = not self.first and not self.kept  # these read before any step writes
 
     def bind(self, slot: Slot, argument: Operand) -> None:
         """Bind an argument's slot to a tensor's memory. ValueError if it must be writable."""

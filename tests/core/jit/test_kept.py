@@ -117,3 +117,21 @@ def test_a_training_step_sees_what_it_writes() -> None:
     with rl.no_grad():
         for _ in range(4):
             np.testing.assert_array_equal(captured().numpy(), step(nets[1]).numpy())
+
+
+def test_an_argument_may_be_a_weight_that_is_written_to() -> None:
+    """What is kept would be made before the function writes."""
+    for part in ("0.weight", "1.weight", "3.weight"):
+        nets = [network(), network()]
+        weights = [dict(net.named_parameters())[part] for net in nets]
+
+        def step(w: rl.Tensor, net: rl.nn.Sequential) -> rl.Tensor:
+            w.mul_(1.25)
+            found: rl.Tensor = net(X)
+            return found
+
+        captured: Callable[[rl.Tensor], rl.Tensor] = rl.jit(lambda w, net=nets[0]: step(w, net))
+        with rl.no_grad():
+            for _ in range(4):
+                found, wanted = captured(weights[0]), step(weights[1], nets[1])
+                np.testing.assert_array_equal(found.numpy(), wanted.numpy())
