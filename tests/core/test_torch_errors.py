@@ -47,6 +47,14 @@ def test_no_elements_along_a_dim_are_an_index_and_a_runtime_error(device: str) -
         assert isinstance(caught.value, RuntimeError)
 
 
+def test_biases_that_are_not_among_the_parameters(device: str) -> None:
+    x, h = rl.ones(2, 1, 3, device=device), rl.zeros(1, 1, 4, device=device)
+    weights = [rl.ones(4, 3, device=device), rl.ones(4, 4, device=device)]
+    assert rl.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)[0].shape == (2, 1, 4)
+    with pytest.raises(RuntimeError, match="rnn_tanh: has_biases is True, but 2 parameters"):
+        rl.rnn_tanh(x, h, weights, True, 1, 0.0, False, False, False)
+
+
 def test_functions_of_networks_take_torchs_names(device: str) -> None:
     x = rl.tensor([[0.0, 1.0]], device=device)
     for name in ("softmax", "log_softmax", "normalize", "gelu", "relu", "silu"):

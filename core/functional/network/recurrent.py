@@ -142,6 +142,9 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
     kind, both, x = KINDS[mode], given["bidirectional"], given["input"]
     hx = [given["hx"]] if kind.states == 1 else list(given["hx"])
     weights = _grouped(name, given["params"], given["num_layers"] * (1 + both))
+    if (weights[0].input_bias is not None) is not bool(given["has_biases"]):
+        raise ShapeError(f"{name}: has_biases is {given['has_biases']}, but {len(given['params'])} "
+                         f"parameters of {len(weights)} directions say otherwise")  # fmt: skip
     if len(hx) != kind.states or any(h.shape[0] != len(weights) for h in hx):
         raise ShapeError(f"{name}: states {[tuple(h.shape) for h in hx]} do not fit {len(weights)} "
                          "directions of layers")  # fmt: skip
