@@ -1,6 +1,6 @@
 """Word errors of Whisper over minutes of speech, silence and noise, beside faster-whisper.
 
-    python benchmarks/speech_accuracy.py [--minutes 2]
+    python benchmarks/speech_accuracy.py [--minutes 12]
 
 The same weights, greedily. Word error rates are edits of words over the words that are said.
 """
@@ -59,7 +59,7 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--minutes": {"type": int, "default": 2, "help": "the length of the mix"},
+        "--minutes": {"type": int, "default": 12, "help": "the length of the mix"},
         "--float-only": {"action": "store_true", "help": "leave out the weights of 8 bits"},
         "--threads": {"type": int, "default": 1, "help": "of each contender"},
     }
