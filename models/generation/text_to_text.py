@@ -15,8 +15,10 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.languages import Languages
+from rushlight.models.generation.sampling import Array
 from rushlight.models.generation.search.beams import Found
-from rushlight.models.generation.search.memory import Memory
+from rushlight.models.generation.search.candidates import Shortlist, find_shortlist
+from rushlight.models.generation.search.memory import Head, Memory
 from rushlight.models.generation.search.options import chosen, stored_options
 from rushlight.models.generation.search.run import SearchSteps, search
 from rushlight.models.generation.steps import Token, blocking, texts, waiting
@@ -24,7 +26,7 @@ from rushlight.models.loading import find_tokenizer
 from rushlight.models.model import Model
 
 if TYPE_CHECKING:
-    from rushlight.models.generation.search.decoding import DecodingSession
+    from rushlight.models.generation.search.decoding import Sessions
 
 Source = str | Sequence[int]
 
@@ -42,9 +44,10 @@ class Seq2SeqLM(Model):
 
     stored: Mapping[str, Any] = {}
     languages: Languages
+    shortlist: Shortlist | None = None  # of the words that answers may have
     target_tokenizer: Tokenizer | None = None  # where it is another one
     _cut = False
-    _decoding: DecodingSession | None = None
+    _sessions: Sessions | None = None
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer and the defaults of a search from the files."""
@@ -56,6 +59,7 @@ class Seq2SeqLM(Model):
             if pair[0] != pair[1]:
                 self.target_tokenizer = load_tokenizer(pair[1])
         self.stored, self.languages = stored_options(files), Languages(files)
+        self.shortlist = find_shortlist(files, self.vocab_size)
         self.prepare()
 
     def prepare(self) -> None:
@@ -74,6 +78,10 @@ class Seq2SeqLM(Model):
     ) -> Tensor:
         """Logits of decoder ids; families define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define decode")
+
+    def head_rows(self, ids: Array) -> Head | None:
+        """Rows of the head for these tokens alone, for `Memory`; None: all scores are computed."""
+        return None
 
     def cache_specs(self) -> Sequence[CacheSpec]:
         """The state that the cache keeps for each layer of the decoder; families define it."""

@@ -296,7 +296,9 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
         (folder / f"{kind}_config.json").is_file() for kind in ("preprocessor", "processor")
     ):
         needed = ["config.json"]
-    pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))  # of Marian's own files
+    # Of Marian's own files: the vocabularies, and the words that it lists for those of a source.
+    pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))
+    pieces += sorted(folder.glob("lex.*.bin")) if pieces else []
     # A tensor may tell the family; a model of texts needs a vocabulary, too.
     bare = not (folder / "config.json").is_file() and any(folder.glob("*.pth"))
     known = _tasks(folder) if bare else []

@@ -63,7 +63,7 @@ def test_it_translates_as_one_types_in_both_directions(
     page = pages.open(f"{place.url}translate/?device=cpu", service_workers="allow")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     assert [page.inner_text(f"#{which}") for which in ("from", "to")] == ["English", "Portuguese"]
-    rows = [(row[0], row[-1]) for row in ROWS["en-pt"][:12]]
+    rows = [(row[0], row[1]) for row in ROWS["en-pt"][:12]]
     text = "\n".join(sentence for sentence, _ in rows)
     page.fill("#source", text)
     assert page.is_disabled("#save"), "nothing is downloaded before it is asked for"

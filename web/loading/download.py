@@ -17,7 +17,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.fetch import FetchError
-from rushlight.core.io.hub.folder import SmallFiles
+from rushlight.core.io.hub.folder import SHORTLIST, SmallFiles
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.core.io.weights.byteorder import swap_bytes
 from rushlight.core.io.weights.gguf import (
@@ -185,7 +185,8 @@ class Builder:
 
     def add_file(self, path: str, content: Any) -> None:
         """Keep one of the small files, or take the tensors of a file of PyTorch or NumPy."""
-        if "/" in path or not path.lower().endswith((".bin", ".pt", ".pth", ".npz")):
+        weights = path.lower().endswith((".bin", ".pt", ".pth", ".npz"))
+        if "/" in path or not weights or SHORTLIST.fullmatch(path):
             self.files[path] = content.to_bytes()
             return
         tensors = load_weights(BytesSource(bytearray(content.to_bytes()), path))[0]

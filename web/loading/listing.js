@@ -40,6 +40,7 @@ const VOCABULARIES = [
 ]; // prettier-ignore
 // Those beside Marian's own files, which need no config.json.
 const MARIAN = /^((src|trg)?vocab)\.[^/.]+\.spm$/;
+const SHORTLIST = /^lex\.[\w.-]{1,200}\.bin$/;
 // Modules of a sentence encoder: 2_Dense/config.json and its weights, which are small.
 const MODULES = /^\d+_\w+\/(config\.json|model\.safetensors|pytorch_model\.bin)$/;
 const WEIGHTS = "model.safetensors";
@@ -186,7 +187,10 @@ async function fileAt(store, url, signal) {
 
 /** @param {string} path */
 const isVocabulary = (path) =>
-  VOCABULARIES.includes(path) || /^[^/]+\.tiktoken$/.test(path) || MARIAN.test(path);
+  VOCABULARIES.includes(path) ||
+  /^[^/]+\.tiktoken$/.test(path) ||
+  MARIAN.test(path) ||
+  SHORTLIST.test(path);
 
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where */

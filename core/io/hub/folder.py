@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +12,7 @@ SMALL_FILE = 64 << 20
 # Weights in folders below are of a sentence encoder's modules.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SMALL_KINDS = (".json", ".txt", ".jinja", ".model", ".spm", ".tiktoken", ".cfg", ".names")
+SHORTLIST = re.compile(r"lex\.[\w.-]{1,200}\.bin")  # of Marian
 
 
 class SmallFiles(Mapping[str, bytes]):
@@ -48,7 +50,7 @@ class SmallFiles(Mapping[str, bytes]):
         path = PurePosixPath(name)
         try:
             below = len(path.parts) > 1 and path.name in WEIGHTS
-            small = below or path.suffix in SMALL_KINDS
+            small = below or path.suffix in SMALL_KINDS or bool(SHORTLIST.fullmatch(path.name))
             if not small or path.is_absolute() or ".." in path.parts:
                 return None
             place = self.folder / path

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rushlight.core.backends import linear_mode
 from rushlight.core.backends.readback import Readback
-from rushlight.core.jit.function import jit
+from rushlight.core.jit.function import executable_memory, jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.sampling import Array
-from rushlight.models.generation.search.memory import Memory
+from rushlight.models.generation.search.memory import Head, Memory
 from rushlight.models.model import runs_in_software
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # Sources are padded to multiples of this, so that captures are shared. On a CPU padding costs as
 # much as tokens.
 STEP = {True: 8, False: 32}
+_SESSIONS = 8  # the most that are kept: one for each width of single sentences
 
 
 def width_of(model: Seq2SeqLM, longest: int) -> int:
@@ -46,8 +48,9 @@ class DecodingSession:
         self.linear = "fast"
         self._held = held = list[Memory]()  # one, after `begin`
 
-        def step(model: Seq2SeqLM, tokens: Tensor) -> Tensor:
-            return model.decode(tokens, held[0], cache, logits_to_keep=1)[:, -1].float()
+        def step(model: Seq2SeqLM, tokens: Tensor, head: Head | None) -> Tensor:
+            memory = replace(held[0], head=head)
+            return model.decode(tokens, memory, cache, logits_to_keep=1)[:, -1].float()
 
         def fill(model: Seq2SeqLM, ids: Tensor, mask: Tensor) -> None:
             new = _encoded(model, ids, mask, copies)
@@ -82,13 +85,16 @@ class DecodingSession:
             else:
                 self._held.append(_encoded(model, placed, seen, self.size[1]))
 
-    def step(self, model: Seq2SeqLM, tokens: Array) -> Readback[Array]:
-        """Decode tokens (rows, n) and begin to read the logits (rows, vocab) after them."""
+    def step(self, model: Seq2SeqLM, tokens: Array, head: Head | None) -> Readback[Array]:
+        """Decode tokens (rows, n) and begin to read the logits (rows, vocab) after them.
+
+        head: those of its rows alone; see `Memory`.
+        """
         count = tokens.shape[1]
         self.cache.reserve(count)
         before = self.cache.counts
         with self._mode():
-            logits = self._step(model, from_numpy(tokens).to(model.device))
+            logits = self._step(model, from_numpy(tokens).to(model.device), head)
         self.cache.recount(before, count)
         return logits.readback()
 
@@ -102,6 +108,31 @@ class DecodingSession:
     def _mode(self) -> Iterator[None]:
         with autograd.no_grad(), linear_mode(self.linear):
             yield
+
+
+class Sessions:
+    """Sessions of earlier searches, for later ones of the same size; the latest comes last."""
+
+    def __init__(self) -> None:
+        self._kept: list[DecodingSession] = []
+
+    def take(
+        self, model: Seq2SeqLM, sources: int, copies: int, width: int, cache_type: str
+    ) -> DecodingSession:
+        """A session for one search, which no other one uses."""
+        size = (sources, copies, width, cache_type)
+        for i, session in enumerate(self._kept):
+            if session.size == size:
+                return self._kept.pop(i)
+        return DecodingSession(model, *size)
+
+    def give(self, session: DecodingSession) -> None:
+        """Keep a session; the oldest ones go where they are too many or too large."""
+        self._kept.append(session)
+        while len(self._kept) > _SESSIONS or (
+            sum(one.nbytes for one in self._kept) > executable_memory()
+        ):
+            self._kept.pop(0)
 
 
 def _encoded(model: Seq2SeqLM, ids: Tensor, mask: Tensor, copies: int) -> Memory:

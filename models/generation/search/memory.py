@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.core.tensor.tensor import Tensor
+import numpy as np
+
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.generation.sampling import Array
+
+# Rows (words, width) of a model's head, and of its bias (words,).
+Head = tuple[Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
 class Memory:
     """Keys and values (batch, heads, length, head_dim) of each layer; mask: (batch, 1, 1, length)
-    bool, false for padding; None: there is none.
+    bool, false for padding; None: there is none. head: logits are of these rows; None: of all.
     """
 
     layers: tuple[tuple[Tensor, Tensor], ...]
     mask: Tensor | None = None
+    head: Head | None = None
+
+
+def taken_rows(weight: Tensor, bias: Tensor | None, ids: Array) -> Head:
+    """Rows `ids` of a weight (rows, width) of any dtype on cpu, blocks too, and of its bias."""
+    part = np.ascontiguousarray(weight.stored()[ids]).view(np.uint8).reshape(-1)
+    rows = Tensor.from_buffer(part, weight.dtype, (len(ids), weight.shape[1]))
+    return rows, None if bias is None else bias.detach()[from_numpy(ids)]

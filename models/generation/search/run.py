@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator as Steps
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import numpy as np
 from rushlight.core import ops
 from rushlight.core.backends import Generator as Random
 from rushlight.core.backends.readback import Readback
-from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.sampling import Array
 from rushlight.models.generation.search.beams import Beams, Found
-from rushlight.models.generation.search.decoding import DecodingSession, width_of
+from rushlight.models.generation.search.candidates import Candidates
+from rushlight.models.generation.search.decoding import DecodingSession, Sessions, width_of
 from rushlight.models.generation.search.options import SearchOptions, ids_of
 from rushlight.models.generation.search.rules import Rules, log_softmax
 from rushlight.models.generation.steps import Token
@@ -40,32 +41,32 @@ def first_tokens(options: SearchOptions) -> list[int]:
 
 def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptions) -> SearchSteps:
     """The answers of sources, rows of token ids, as `options` say."""
-    first, o = first_tokens(options), options
-    limit = o.limit(len(first), model.context_length)
+    started, o = first_tokens(options), options
+    limit = o.limit(len(started), model.context_length)
     if not rows:
         return []
-    if limit <= len(first):
+    if limit <= len(started):
         raise ValueError(
-            f"generate: max_length is {limit}, but the decoder begins with {len(first)} tokens"
+            f"generate: max_length is {limit}, but the decoder begins with {len(started)} tokens"
         )
     copies = o.num_beams if o.num_beams > 1 else o.num_return_sequences
     sources = [row for row in rows for _ in range(copies)]
-    rules = Rules(o, len(first), limit, model.vocab_size, sources)
-    size = (len(rows), copies, width_of(model, max(map(len, rows))), o.cache_type)
-    session, model._decoding = model._decoding, None
-    if session is None or session.size != size:
-        session = DecodingSession(model, *size)
-    pad = o.pad_token_id or 0
+    words = Candidates(model, sources, started, o)
+    first, numbered = words.numbers(started), [words.numbers(source) for source in sources]
+    rules = Rules(words.options(o), len(first), limit, words.count, numbered)
+    if model._sessions is None:
+        model._sessions = Sessions()
+    width = width_of(model, max(map(len, rows)))
+    session = model._sessions.take(model, len(rows), copies, width, o.cache_type)
     try:
-        session.begin(model, rows, pad, o.linear)
+        session.begin(model, rows, o.pad_token_id or 0, o.linear)
         draw = Draw(o.seed or 0)
         if o.num_beams > 1:
-            return (yield from _by_beams(model, session, len(rows), first, rules, draw))
-        found = yield from _one_by_one(model, session, first, rules, draw, pad)
+            return (yield from _by_beams(model, session, words, len(rows), first, rules, draw))
+        found = yield from _one_by_one(model, session, words, first, rules, draw)
         return [found[i : i + copies] for i in range(0, len(found), copies)]
     finally:
-        if session.nbytes <= executable_memory():
-            model._decoding = session
+        model._sessions.give(session)
 
 
 class Draw:
@@ -87,25 +88,25 @@ class Draw:
 
 
 def _by_beams(
-    model: Seq2SeqLM, session: DecodingSession, batch: int, first: list[int], rules: Rules,
-    draw: Draw,
+    model: Seq2SeqLM, session: DecodingSession, words: Candidates, batch: int, first: list[int],
+    rules: Rules, draw: Draw,
 ) -> SearchSteps:  # fmt: skip
     o = rules.o
     beams = Beams(batch, first, rules.limit, o, draw.gumbel if o.do_sample else None)
     new = np.array(beams.sequences(), np.int64)
     while True:
-        logits = _checked((yield session.step(model, new)))
+        logits = _checked((yield session.step(model, words.ids(new), words.head)), words)
         scores = rules(log_softmax(logits), beams.sequences(), drawn=o.do_sample)
         parents = beams.step(scores)
         if beams.done:
-            return beams.answers()
+            return [[_named(one, words) for one in found] for found in beams.answers()]
         session.reorder(parents)
         new = beams.rows[:, :, -1].reshape(-1, 1)
 
 
 def _one_by_one(
-    model: Seq2SeqLM, session: DecodingSession, first: list[int], rules: Rules, draw: Draw,
-    pad: int,
+    model: Seq2SeqLM, session: DecodingSession, words: Candidates, first: list[int], rules: Rules,
+    draw: Draw,
 ) -> Steps[Token | Readback[Any], Any, list[Found]]:  # fmt: skip
     o, count = rules.o, len(rules.sources)
     rows = [list(first) for _ in range(count)]
@@ -113,34 +114,40 @@ def _one_by_one(
     pieces = [Pieces(model.writes, o.stops) for _ in rows]
     streams, new = count == 1, np.array(rows, np.int64)
     while True:
-        logits = _checked((yield session.step(model, new)))
+        logits = _checked((yield session.step(model, words.ids(new), words.head)), words)
         scores = rules(logits, rows, drawn=o.do_sample)
         tokens = scores.argmax(1)
         if o.do_sample:
             sums = np.exp(log_softmax(scores)).cumsum(1)
             tokens = (sums > draw.uniform(count, 1) * sums[:, -1:]).argmax(1)
         logs = log_softmax(logits)
+        chosen = words.ids(tokens).tolist()
         for i, token in enumerate(tokens.tolist()):
-            if ends_at[i]:
-                rows[i].append(pad)
-                continue
             rows[i].append(token)
+            if ends_at[i]:
+                continue
             totals[i] += float(logs[i, token])
             reason = "eos" if token in o.ends else ""
-            text, hit = ("", False) if reason else pieces[i].add(token)
+            text, hit = ("", False) if reason else pieces[i].add(chosen[i])
             last = len(rows[i]) >= rules.limit
             reason = reason or ("stop" if hit else "length" if last else "")
             if streams:
                 rest = pieces[i].finish() if reason in ("eos", "length") else ""
-                yield Token(token, text + rest, float(logs[i, token]), reason)
+                yield Token(chosen[i], text + rest, float(logs[i, token]), reason)
             if reason:
-                ends_at[i] = len(rows[i])  # what follows is padding
+                ends_at[i] = len(rows[i])  # what follows is not a part of it
         if all(ends_at):
-            return [Found(row[len(first) : ends_at[i]], totals[i]) for i, row in enumerate(rows)]
+            kept = [row[len(first) : end] for row, end in zip(rows, ends_at, strict=True)]
+            found = [Found(row, total) for row, total in zip(kept, totals, strict=True)]
+            return [_named(one, words) for one in found]
         new = np.array([[row[-1]] for row in rows], np.int64)
 
 
-def _checked(logits: Array) -> Array:
+def _named(found: Found, words: Candidates) -> Found:
+    return replace(found, ids=words.ids(np.array(found.ids, np.int64)).tolist())
+
+
+def _checked(logits: Array, words: Candidates) -> Array:
     if not np.isfinite(logits).all():
         raise FloatingPointError("generate: the logits are not finite; the weights are damaged")
-    return logits
+    return words.scores(logits)

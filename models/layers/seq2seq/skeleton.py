@@ -10,18 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core import nn, ops
+from rushlight.core.backends import HOST
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues, State
-from rushlight.models.generation.search.memory import Memory
+from rushlight.models.generation.sampling import Array
+from rushlight.models.generation.search.memory import Head, Memory, taken_rows
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.mlp import put_mlp, run_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
 from rushlight.models.layers.positions.distances import RelativeBias
 from rushlight.models.layers.seq2seq.cross import MemoryAttention, Turn
+from rushlight.models.layers.seq2seq.lengths import begin_decoding, check_length
 from rushlight.models.layers.seq2seq.sinusoids import sinusoids
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.seq2seq.ssru import SSRU
@@ -41,29 +44,6 @@ class StackContext:
     watched: Mapping[int, Sequence[int]] = field(default_factory=dict)
     seen: dict[int, Tensor] = field(default_factory=dict)
     turn: Turn = None
-
-
-def check_length(model: Any, ids: Tensor, held: int) -> None:
-    """Raise ValueError where ids (batch, length) do not fit the context after `held` tokens."""
-    if ids.ndim != 2 or held + ids.shape[1] > model.context_length:
-        raise ValueError(
-            f"{model.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
-            f"must be (batch, length), {model.context_length} tokens in all"
-        )
-
-
-def begin_decoding(
-    model: Any, ids: Tensor, cache: Cache | None, mask: Tensor | None
-) -> tuple[dict[str, Any], Tensor | int]:
-    """The options of a decoder's attention for ids (batch, length), and where the first one stands.
-
-    Makes room in the cache. mask (batch, length), without a cache: false or zero for padding.
-    """
-    check_length(model, ids, 0 if cache is None else cache.longest)
-    if cache is not None:
-        cache.reserve(ids.shape[1])
-        return {"causal": True, "q_offset": cache.lengths}, cache.lengths
-    return {"causal": True, **({} if mask is None else {"mask": (mask != 0)[:, None, None, :]})}, 0
 
 
 class Layer(nn.Module):
@@ -227,19 +207,33 @@ class Seq2Seq(Seq2SeqLM):
         x = self._run(self.spec.decoder, ids, offset, context)
         if cache is not None:
             cache.advance(ids.shape[1])
-        return self.logits(x[:, -logits_to_keep:] if logits_to_keep else x)
+        return self.logits(x[:, -logits_to_keep:] if logits_to_keep else x, memory.head)
 
-    def logits(self, hidden: Tensor) -> Tensor:
+    def head_rows(self, ids: Array) -> Head | None:
+        """Rows of the head, and of the bias, on the host; elsewhere a copy costs more."""
+        names, bias = self.spec.decoder.names, None
+        table: Any = self.get_submodule(names.embedding) if self.spec.tied else self.lm_head
+        if self.spec.logits_bias:
+            bias = self.final_logits_bias[0]
+        plain = type(table) in (nn.Embedding, nn.Linear) and table.weight.device is HOST
+        return taken_rows(table.weight, bias, ids) if plain else None
+
+    def logits(self, hidden: Tensor, head: Head | None = None) -> Tensor:
         """(..., width) -> (..., vocab) by the head, or by the embedding if they are tied."""
-        spec = self.spec
+        spec, bias = self.spec, None
         if spec.output_scale != 1:
             hidden = hidden * spec.output_scale
-        if spec.tied:
+        if head is not None:
+            weight, bias = head
+            out = ops.linear(hidden, weight)
+        elif spec.tied:
             table: Any = self.get_submodule(spec.decoder.names.embedding)
             out = ops.linear(hidden, table.weight)
         else:
             out = self.lm_head(hidden)
-        return out + self.final_logits_bias[0] if spec.logits_bias else out
+        if head is None and spec.logits_bias:
+            bias = self.final_logits_bias[0]
+        return out if bias is None else out + bias
 
     def _layers(self, stack: StackSpec) -> Any:
         return self.get_submodule(f"{stack.names.base}.{stack.names.layers}")

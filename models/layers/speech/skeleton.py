@@ -23,7 +23,8 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.seq2seq.cross import Turn
-from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext, begin_decoding
+from rushlight.models.layers.seq2seq.lengths import begin_decoding
+from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.speech.state import SpeechState
 from rushlight.models.layers.speech.tokens import SpeechTokens, stored_tokens

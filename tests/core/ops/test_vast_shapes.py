@@ -177,7 +177,22 @@ def test_bounds_of_a_range_that_are_no_int64() -> None:
     assert rl.arange(2**63 - 1, 2**63).tolist() == [2**63 - 1]
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3,)])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 3, 0), (3, 0, 4)])
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_of_an_empty_batch(device: str, shape: tuple[int, ...], training: bool) -> None:
+    """As torch has it: an empty result, running values that stay, gradients of 0."""
+    channels = shape[1] if len(shape) > 1 else 1
+    x = rl.zeros(shape, device=device).requires_grad_()
+    weight = rl.ones(channels, device=device).requires_grad_()
+    mean, var = rl.zeros(channels, device=device), rl.ones(channels, device=device)
+    out = F.batch_norm(x, mean, var, weight, training=training)
+    out.sum().backward()
+    assert out.shape == shape and x.grad is not None and x.grad.shape == shape
+    assert weight.grad is not None and weight.grad.tolist() == [0.0] * channels
+    assert mean.tolist() == [0.0] * channels and var.tolist() == [1.0] * channels
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
 def test_batch_norm_needs_channels(device: str, shape: tuple[int, ...]) -> None:
     x, running = rl.zeros(shape, device=device), rl.zeros(3, device=device)
     for training in (True, False):
