@@ -1,4 +1,8 @@
-// The thread pool: workers spin briefly for the next job, then sleep. One thread in WebAssembly.
+// The thread pool: workers spin for the next job, then give way to others, and then sleep. One
+// thread in WebAssembly.
+#if defined(__linux__)
+#define _GNU_SOURCE // sched_getcpu, pthread_setaffinity_np
+#endif
 #include "pool.h"
 #include "rl.h"
 
@@ -85,7 +89,10 @@ static inline void pause_short(void) {
 #endif
 }
 
+// Waking a thread that sleeps takes as long as a million multiplications, so a worker first waits for
+// some milliseconds: some spinning, then leaving its core to whoever else wants it.
 #define SPINS 4000
+#define YIELDS 4000
 
 static mutex one_job = MUTEX, sleeping = MUTEX;
 static condition news = CONDITION;
@@ -113,18 +120,21 @@ static void worker(int thread) {
     unsigned seen = 0;
     for (;;) {
         unsigned now = 0;
-        for (int i = 0; i < SPINS; i++) {
+        for (int i = 0; i < SPINS + YIELDS; i++) {
             now = atomic_load_explicit(&open_job, memory_order_acquire);
             if (now && now != seen) break;
-            pause_short();
+            if (i < SPINS) pause_short();
+            else pause_long();
             now = 0;
         }
         if (!now) {
+            // Whoever wakes too late for a job waits awake for the next one.
             take(&sleeping);
             atomic_fetch_add(&sleepers, 1);
-            while (!(now = atomic_load(&open_job)) || now == seen) wait(&news, &sleeping);
+            if (!(now = atomic_load(&open_job)) || now == seen) wait(&news, &sleeping);
             atomic_fetch_sub(&sleepers, 1);
             give(&sleeping);
+            continue;
         }
         // Join, then look again: a job that was closed meanwhile is not touched.
         atomic_fetch_add(&inside, 1);
@@ -138,6 +148,7 @@ static void worker(int thread) {
 }
 
 #if defined(_WIN32)
+static void keep_apart(void) {}
 static DWORD WINAPI entry(LPVOID thread) { return worker((int)(intptr_t)thread), 0; }
 static bool start(int thread) {
     HANDLE made = CreateThread(NULL, 0, entry, (LPVOID)(intptr_t)thread, 0, NULL);
@@ -157,6 +168,29 @@ static void forked(void) {
     atomic_store(&open_job, 0);
 }
 
+#if defined(__linux__)
+static pthread_t workers[RL_THREADS + 1];
+static int caller = -1; // the core that no worker may use
+
+// Linux may wake a worker on the caller's core, where it waits while another core has nothing to do:
+// ten milliseconds and more were seen. So the workers may use all cores but the caller's.
+static void keep_apart(void) {
+    cpu_set_t others;
+    int core = sched_getcpu();
+    if (core < 0 || core >= CPU_SETSIZE || core == caller) return;
+    if (sched_getaffinity(0, sizeof others, &others)) return;
+    CPU_CLR(core, &others);
+    if (!CPU_COUNT(&others)) return;
+    for (int i = 1; i <= started; i++) pthread_setaffinity_np(workers[i], sizeof others, &others);
+    caller = core;
+}
+
+static void track(int thread, pthread_t made) { workers[thread] = made, caller = -1; }
+#else
+static void keep_apart(void) {}
+static void track(int thread, pthread_t made) { (void)thread, (void)made; }
+#endif
+
 static bool start(int thread) {
     static bool told = false;
     if (!told) told = !pthread_atfork(NULL, NULL, forked);
@@ -166,6 +200,7 @@ static bool start(int thread) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     bool ok = !pthread_create(&made, &attributes, entry, (void *)(intptr_t)thread);
     pthread_attr_destroy(&attributes);
+    if (ok) track(thread, made);
     return ok;
 }
 #endif
@@ -195,14 +230,16 @@ void rl_parallel(int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
         return;
     }
     while (started < most - 1 && start(started + 1)) started++;
+    keep_apart();
     job.fn = fn, job.ctx = ctx, job.items = items, job.workers = (int)most - 1;
     atomic_store_explicit(&job.next, 0, memory_order_relaxed);
     if (!++last_job) last_job = 1;
     atomic_store(&open_job, last_job);
     if (atomic_load(&sleepers)) {
+        // Who went to sleep meanwhile has seen the job, or waits. None wakes only to wait for the lock.
         take(&sleeping);
-        wake(&news);
         give(&sleeping);
+        wake(&news);
     }
     work(0);
     atomic_store(&open_job, 0);

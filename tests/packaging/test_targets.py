@@ -30,9 +30,10 @@ FUNCTIONS = {
 }
 # What musl has had since 1.1, as it gives its symbols no versions.
 MUSL = set(
-    "free getauxval malloc memcpy memset pthread_atfork pthread_attr_destroy pthread_attr_init "
-    "pthread_attr_setdetachstate pthread_cond_broadcast pthread_cond_wait pthread_create "
-    "pthread_mutex_lock pthread_mutex_unlock sched_yield".split()
+    "__sched_cpucount free getauxval malloc memcpy memset pthread_atfork pthread_attr_destroy "
+    "pthread_attr_init pthread_attr_setdetachstate pthread_cond_broadcast pthread_cond_wait "
+    "pthread_create pthread_mutex_lock pthread_mutex_unlock pthread_setaffinity_np "
+    "sched_getaffinity sched_getcpu sched_yield".split()
 )
 
 

@@ -219,7 +219,7 @@ export async function start() {
     // The server is out of reach, and this page was never kept.
   }
   byId("fashion-note").textContent = fashion.files.length
-    ? `Fashion-MNIST: 21,000 pictures of clothes to learn and 1,000 to try, ` +
+    ? `Fashion-MNIST: 26,000 pictures of clothes to learn and 1,000 to try, ` +
       `${size(total())} to download once.`
     : `This site was built without Fashion-MNIST (the package ${fashion.package}). Draw your own ` +
       `examples, or choose pictures or a text.`;

@@ -24,7 +24,7 @@ F = nn.functional
 # with `bits` of a pixel, and `held` out. `weights`: a file in the folder of the data to begin with.
 SETTINGS: dict[str, Any] = {
     "data": "fashion-mnist", "model": "cnn", "size": "small", "batch": 64, "epochs": 3, "seed": 0,
-    "rates": [[0, 0.001]], "rows": 21000, "held": 1000, "bits": 5, "device": "cpu",
+    "rates": [[0, 0.001]], "rows": 26000, "held": 1000, "bits": 4, "device": "cpu",
 }  # fmt: skip
 
 # What a size is: the width, and of a transformer also the number of blocks.

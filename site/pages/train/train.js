@@ -11,7 +11,7 @@ import { claim, forget, keep, kept, trouble } from "./kept.js";
 import { makePad } from "./pad.js";
 import { guesses, show } from "./views.js";
 
-const ROWS = { rows: 21_000, held: 1_000, bits: 5 }; // of Fashion-MNIST, as the site has them
+const ROWS = { rows: 26_000, held: 1_000, bits: 4 }; // of Fashion-MNIST, as the site has them
 const { dataset } = document.documentElement;
 const rate = pick("rate", HTMLInputElement);
 const epochs = pick("epochs", HTMLInputElement);

@@ -1,0 +1,67 @@
+"""The pool of threads: workers keep off the caller's core, and wake for jobs after a pause."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+pytestmark = pytest.mark.native
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2,
+    reason="a rule of Linux, for two cores or more",
+)
+def test_workers_may_use_all_cores_but_the_callers() -> None:
+    """Linux may wake a worker on the caller's core, where it waits though another one is idle."""
+    before = rl.get_num_threads()
+    mine = os.sched_getaffinity(0)
+    x = rl.randn(512, 512)
+    try:
+        rl.set_num_threads(3)
+        for core in sorted(mine)[:2]:
+            os.sched_setaffinity(0, {core})  # this thread alone
+            time.sleep(0.01)
+            os.sched_setaffinity(0, mine)
+            wanted = None
+            for _ in range(200):  # until the thread stays on one core for a whole product
+                here = _core()
+                _ = x @ x
+                if _core() == here:
+                    wanted = mine - {here}
+                    break
+            tasks = [int(one.name) for one in Path("/proc/self/task").iterdir()]
+            allowed = [os.sched_getaffinity(task) for task in tasks]
+            assert wanted is None or wanted in allowed, (wanted, allowed)
+    finally:
+        os.sched_setaffinity(0, mine)
+        rl.set_num_threads(before)
+
+
+def _core() -> int:
+    """The core that this thread is on."""
+    stat = Path(f"/proc/self/task/{threading.get_native_id()}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[36])
+
+
+def test_jobs_after_a_pause_are_done_whole() -> None:
+    """Workers that sleep, spin or give way take part, or are too late: no item is lost."""
+    before = rl.get_num_threads()
+    a = np.random.default_rng(0).standard_normal((300, 300)).astype(np.float32)
+    x, wanted = rl.from_numpy(a), a.astype(np.float64) @ a
+    try:
+        rl.set_num_threads(3)
+        for pause in (0, 0.0003, 0.003, 0.03) * 5:
+            time.sleep(pause)
+            for _ in range(5):
+                np.testing.assert_allclose((x @ x).numpy(), wanted, atol=1e-3)
+    finally:
+        rl.set_num_threads(before)
