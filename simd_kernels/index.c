@@ -63,8 +63,14 @@ static inline void add_one(void *to, const void *from) { fstore(to, fload(to) + 
         else BY_INDEX(uint8_t, to_place, from_place)                                               \
     } while (0)
 
+#if RL_ROOM
+#define INDEXED(name) static int whole_##name(const rl_call *c) // k_##name does it in parts
+#else
+#define INDEXED(name) static int k_##name(const rl_call *c)
+#endif
+
 // out[.., k, ..] = x[.., index[k], ..]; attrs: the dim.
-static int k_index_select(const rl_call *c) {
+INDEXED(index_select) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
     rl_operand out = c->op[0], in = c->op[1];
     const rl_operand *index = &c->op[2], *x[2] = {&out, &in};
@@ -110,7 +116,7 @@ static rl_operand indexed(const rl_operand *x, const rl_operand *shape, int64_t 
 }
 
 // out[i][j] = x[index[i][j]][j] for dim 0 (attrs), and so on.
-static int k_gather(const rl_call *c) {
+INDEXED(gather) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *in = &c->op[1], *index = &c->op[2];
     const rl_operand *x[3] = {out, index};
@@ -140,7 +146,7 @@ static int k_gather(const rl_call *c) {
 
 // The reverse: out = x, then out[index[i][j]][j] = (or +=) source[i][j] for dim 0, and so on, in
 // the order of the source. attrs: the dim, whether to add.
-static int k_scatter(const rl_call *c) {
+INDEXED(scatter) {
     if (c->n != 4 || c->n_attrs != 2) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *in = &c->op[1], *index = &c->op[2], *source = &c->op[3];
     const rl_operand *x[3] = {index, source}, *whole[2] = {out, in};
@@ -174,7 +180,7 @@ static int k_scatter(const rl_call *c) {
 }
 
 // out = x, then out[.., index[k], ..] += source[.., k, ..], in the order of k; attrs: the dim.
-static int k_index_add(const rl_call *c) {
+INDEXED(index_add) {
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
     rl_operand out = c->op[0], source = c->op[3];
     const rl_operand *in = &c->op[1], *index = &c->op[2], *x[2] = {&out, in};

@@ -89,8 +89,8 @@ static inline void pause_short(void) {
 #endif
 }
 
-// Waking a thread that sleeps takes as long as a million multiplications, so a worker first waits for
-// some milliseconds: some spinning, then leaving its core to whoever else wants it.
+// Waking a thread that sleeps takes as long as a million multiplications, so a worker first waits
+// for some milliseconds: some spinning, then leaving its core to whoever else wants it.
 #define SPINS 4000
 #define YIELDS 4000
 
@@ -172,8 +172,8 @@ static void forked(void) {
 static pthread_t workers[RL_THREADS + 1];
 static int caller = -1; // the core that no worker may use
 
-// Linux may wake a worker on the caller's core, where it waits while another core has nothing to do:
-// ten milliseconds and more were seen. So the workers may use all cores but the caller's.
+// Linux may wake a worker on the caller's core, where it waits while another core has nothing to
+// do: ten milliseconds and more were seen. So the workers may use all cores but the caller's.
 static void keep_apart(void) {
     cpu_set_t others;
     int core = sched_getcpu();
@@ -236,7 +236,7 @@ void rl_parallel(int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
     if (!++last_job) last_job = 1;
     atomic_store(&open_job, last_job);
     if (atomic_load(&sleepers)) {
-        // Who went to sleep meanwhile has seen the job, or waits. None wakes only to wait for the lock.
+        // Who went to sleep meanwhile has seen the job, or waits. The lock is free for who wakes.
         take(&sleeping);
         give(&sleeping);
         wake(&news);

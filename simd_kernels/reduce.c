@@ -157,6 +157,33 @@ static RL_ONCE void reduce_item(void *ctx, int64_t item, int thread) {
     }
 }
 
+#if RL_ROOM
+typedef struct {
+    const float *x;
+    double *totals; // of blocks
+    int64_t n;
+} total_job;
+
+static void total_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    const total_job *job = ctx;
+    int64_t stop = rl_min(job->n, (item + 1) * ITEM);
+    for (int64_t s = item * ITEM; s < stop; s += BLOCK)
+        job->totals[s / BLOCK] = row_total(job->x + s, rl_min(BLOCK, stop - s));
+}
+
+// row_total() by all threads, with the same sums in the same order; 0 if there is no memory for it.
+static int total_of(const float *x, int64_t n, float *to) {
+    double sum = 0;
+    total_job job = {x, rl_shared((n + BLOCK - 1) / BLOCK * 8), n};
+    if (!job.totals) return 0;
+    rl_parallel((n + ITEM - 1) / ITEM, total_item, &job);
+    for (int64_t s = 0; s < n; s += BLOCK) sum += job.totals[s / BLOCK];
+    *to = (float)sum;
+    return 1;
+}
+#endif
+
 // The input, and an output with size 1 in the reduced dims.
 static RL_ONCE int reduce(const rl_call *c, int kind, int truth) {
     const rl_operand *out = &c->op[0], *in = &c->op[1];
@@ -181,6 +208,14 @@ static RL_ONCE int reduce(const rl_call *c, int kind, int truth) {
     reduce_job job = {.out = out, .in = in, .kind = kind, .floats = floats, .truth = truth,
                       .kept = walk_over(x, 2, -1), .reduced = walk_over(&y, 1, -1)};
     int64_t items, size = job.reduced.outer * job.reduced.inner;
+#if RL_ROOM
+    float sum;
+    if (kind == SUM && size >= 1 << 15 && size == rl_numel(in) && plain_rows(&job) &&
+        rl_threads() > 1 && total_of((float *)in->data, size, &sum)) {
+        store_result(out, 0, 1, 1, &sum, 1);
+        return RL_OK;
+    }
+#endif
     if (job.kept.inner > 1 && job.kept.step[1] == 1 && job.reduced.step[0] != 1) {
         job.chunks = (job.kept.inner + PIECE - 1) / PIECE;
         items = job.kept.outer * job.chunks;

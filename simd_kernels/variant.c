@@ -25,6 +25,9 @@ RARE_BEGIN
 #include "reduce.c"
 #include "select.c"
 #include "index.c"
+#if RL_ROOM
+#include "parts.c"
+#endif
 #include "random.c"
 RARE_END
 

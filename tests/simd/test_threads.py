@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +51,46 @@ def _core() -> int:
     """The core that this thread is on."""
     stat = Path(f"/proc/self/task/{threading.get_native_id()}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[36])
+
+
+@pytest.mark.parametrize("shape", [(600, 70), (3, 20_000), (20_000, 3), (5, 90, 80), (40_000,)])
+def test_parts_of_threads_are_what_one_thread_does(shape: tuple[int, ...]) -> None:
+    """Bit by bit, along every dim, with indices of fewer or more places than the tensor has."""
+    draws = np.random.default_rng(1)
+    before = rl.get_num_threads()
+
+    def normal(shape: Any) -> rl.Tensor:
+        return rl.from_numpy(draws.standard_normal(shape).astype(np.float32))
+
+    x = normal(shape)
+    try:
+        for dim, size in enumerate(shape):
+            longer = [n + 3 if d == dim else n for d, n in enumerate(shape)]
+            fewer = [n + 3 if d == dim else max(1, n - 1) for d, n in enumerate(shape)]
+            every, some = (rl.from_numpy(draws.integers(0, size, part)) for part in (longer, fewer))
+            places = rl.from_numpy(draws.integers(0, size, size + 5))
+            source, added = normal(fewer), normal([*shape[:dim], size + 5, *shape[dim + 1 :]])
+            outside = every.clone()
+            outside[..., -1] = size
+            found = []
+            for threads in (1, 3):
+                rl.set_num_threads(threads)
+                made = (
+                    x.gather(dim, every), x.gather(dim, some), x.scatter(dim, some, source),
+                    x.scatter_add(dim, some, source), x.index_select(dim, places),
+                    x.index_add(dim, places, added), x.sum(), x.t().sum() if x.ndim == 2 else x,
+                    x.clone().scatter_add_(dim, some, source),
+                )  # fmt: skip
+                found.append([one.numpy() for one in made])
+                with pytest.raises(IndexError, match="gather"):
+                    x.gather(dim, outside)
+            for one, several in zip(*found, strict=True):
+                assert one.tobytes() == several.tobytes()
+            wanted = np.take_along_axis(x.numpy(), every.numpy(), dim)
+            assert (x.gather(dim, every).numpy() == wanted).all()
+            assert (found[1][4] == np.take(x.numpy(), places.numpy(), dim)).all()
+    finally:
+        rl.set_num_threads(before)
 
 
 def test_jobs_after_a_pause_are_done_whole() -> None:
