@@ -13,6 +13,7 @@ import argparse
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from statistics import median
@@ -22,7 +23,7 @@ import numpy as np
 from measure import HERE, markdown, opened, run, served, step
 from ops import PAGE
 from peers import TORCH, pypi
-from turns import sides
+from turns import SETTLE_S, sides
 
 ROUNDS = 5
 
@@ -63,6 +64,7 @@ def _in_turns(
     found: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
     for _ in range(ROUNDS):
         for side, ops in found.items():
+            time.sleep(SETTLE_S)
             for op, seconds in once(side).items():
                 ops.setdefault(op, []).append(seconds)
     return found

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from measure import HERE, high_water, processor_ms, renderer_peaks, step, tell
 
 Sample = TypeVar("Sample")
-# A pool's threads spin for a moment after their work, which would slow the next contender.
-SETTLE_S = 0.1
+# A pool's threads spin for a moment after their work, OpenBLAS's for 0.1 s, which would slow the
+# next contender.
+SETTLE_S = 0.15
 TOLD_S = 2.0  # shorter rounds are not worth a line
 QUICK = ("about", "linear")  # calls that only ask
 _BEGIN = "TracingStartedInBrowser"
