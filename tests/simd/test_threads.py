@@ -72,10 +72,10 @@ def test_parts_of_threads_are_what_one_thread_does(shape: tuple[int, ...]) -> No
             source, added = normal(fewer), normal([*shape[:dim], size + 5, *shape[dim + 1 :]])
             outside = every.clone()
             outside[..., -1] = size
-            found = []
+            found: list[list[Any]] = []
             for threads in (1, 3):
                 rl.set_num_threads(threads)
-                made = (
+                made: tuple[Any, ...] = (
                     x.gather(dim, every), x.gather(dim, some), x.scatter(dim, some, source),
                     x.scatter_add(dim, some, source), x.index_select(dim, places),
                     x.index_add(dim, places, added), x.sum(), x.t().sum() if x.ndim == 2 else x,

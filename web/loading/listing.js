@@ -187,10 +187,7 @@ async function fileAt(store, url, signal) {
 
 /** @param {string} path */
 const isVocabulary = (path) =>
-  VOCABULARIES.includes(path) ||
-  /^[^/]+\.tiktoken$/.test(path) ||
-  MARIAN.test(path) ||
-  SHORTLIST.test(path);
+  VOCABULARIES.includes(path) || /^[^/]+\.tiktoken$/.test(path) || MARIAN.test(path);
 
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where */
@@ -203,9 +200,11 @@ function pick(files, where) {
   const listed = SMALL_FILES.filter((path) => byPath.has(path));
   const whole = byPath.has("tokenizer.json");
   const vocabularies = files.map((file) => file.path).filter(isVocabulary);
+  const lists = files.map((file) => file.path).filter((path) => SHORTLIST.test(path));
   const modules = files.map((file) => file.path).filter((path) => MODULES.test(path));
   const beside = [...new Set([...listed, ...modules])];
-  const small = whole ? beside : [...beside, ...vocabularies];
+  const words = vocabularies.length ? [...vocabularies, ...lists] : [];
+  const small = whole ? beside : [...beside, ...words];
   const index = byPath.get(WEIGHTS_INDEX);
   const single = byPath.get(WEIGHTS);
   const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));

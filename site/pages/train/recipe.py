@@ -65,10 +65,9 @@ def data_of(settings: dict[str, Any], folder: Path) -> Data:
         parts = [(one.data[: settings[n]], one.targets[: settings[n]])
                  for one, n in zip(both, ("rows", "held"), strict=True)]  # fmt: skip
         classes, bits = both[0].classes, settings.get("bits", 8)
-        (pictures, labels), held = parts
         # As the page's files have them, where they are smaller than the package's.
-        pictures = (pictures >> 8 - bits << 8 - bits) | (pictures >> bits)
-        parts = [(pictures, labels), held]
+        pixels, labels = parts[0]
+        parts[0] = (pixels >> 8 - bits << 8 - bits) | (pixels >> bits), labels
     else:
         file = folder / "pictures.safetensors"
         found = rl.load(file)
