@@ -75,13 +75,14 @@ def test_parts_of_threads_are_what_one_thread_does(shape: tuple[int, ...]) -> No
             found: list[list[Any]] = []
             for threads in (1, 3):
                 rl.set_num_threads(threads)
-                made: tuple[Any, ...] = (
+                copied: Any = x.clone()
+                made = (
                     x.gather(dim, every), x.gather(dim, some), x.scatter(dim, some, source),
                     x.scatter_add(dim, some, source), x.index_select(dim, places),
                     x.index_add(dim, places, added), x.sum(), x.t().sum() if x.ndim == 2 else x,
-                    x.clone().scatter_add_(dim, some, source),
+                    copied.scatter_add_(dim, some, source),
                 )  # fmt: skip
-                found.append([one.numpy() for one in made])
+                found.append([part.numpy() for part in made])
                 with pytest.raises(IndexError, match="gather"):
                     x.gather(dim, outside)
             for one, several in zip(*found, strict=True):
