@@ -76,7 +76,10 @@ def test_vocabularies_serve_where_there_is_no_tokenizer_json(
     assert found(*given, "tokenizer.json") == FILES
     assert "tokenizer.json" in found("config.json", "other.txt", "model.safetensors")["message"]
     marian = ["vocab.enpt.spm", "model.enpt.bin"]
-    assert found(*marian, "lex.50.enpt.bin") == marian  # Marian's own files say what they are
+    assert found(*marian) == marian  # Marian's own files say what they are
+    shortlist = "lex.50.enpt.bin"  # is no vocabulary, and no weights
+    assert found(*marian, shortlist) == [marian[0], shortlist, marian[1]]
+    assert "tokenizer.json" in found("config.json", shortlist, "model.safetensors")["message"]
 
 
 @pytest.mark.parametrize(
