@@ -13,6 +13,7 @@ from tests.models.test_marian_files import VOCAB, binary
 
 import rushlight as rl
 from rushlight.models.generation.search import candidates
+from rushlight.models.generation.search.options import chosen
 
 MAGIC = 0xF11A48D5013417F5
 FIRST = 4
@@ -38,7 +39,7 @@ def listed(source: list[int], shared: bool = True) -> set[int]:
     return found | set(rest[: -len(found) % 8])
 
 
-def test_the_list_of_a_source() -> None:
+def test_the_list_of_a_source(caplog: pytest.LogCaptureFixture) -> None:
     files = {"lex.50.50.xxyy.s2t.bin": written(ROWS), "config.json": b"{}"}
     shared = candidates.find_shortlist(files, VOCAB)
     apart = candidates.find_shortlist(files | {"trgvocab.xx.spm": b""}, VOCAB)
@@ -48,6 +49,19 @@ def test_the_list_of_a_source() -> None:
         assert apart.of(source, VOCAB).tolist() == sorted(listed(source, shared=False))
     assert apart.of([VOCAB + 99], VOCAB).tolist() == list(range(8))  # a source's own words
     assert candidates.find_shortlist({"model.bin": b"x"}, VOCAB) is None
+    assert candidates.find_shortlist(files | {"lex.yyxx.bin": b""}, VOCAB) is None
+    assert "lex.yyxx.bin: none of these shortlists is used" in caplog.text
+
+
+def test_an_end_that_is_not_listed_is_numbered_too(tmp_path: Path, marian: ModuleType) -> None:
+    (tmp_path / "model.xxyy.bin").write_bytes(binary(marian.weights_of()))
+    (tmp_path / "lex.xxyy.bin").write_bytes(written(ROWS))
+    model: Any = rl.models.load(tmp_path)
+    end = next(i for i in range(VOCAB) if i not in listed(SOURCES[1]))
+    options = chosen(model.stored, {"eos_token_id": [0, end, VOCAB + 99]})
+    words = candidates.Candidates(model, [SOURCES[1]], [VOCAB], options)
+    numbers = words.options(options).ends
+    assert words.ids(np.array(sorted(numbers))).tolist() == [0, end] and min(numbers) >= 0
 
 
 @pytest.mark.parametrize("beams", [1, 3])

@@ -49,5 +49,7 @@ def test_options_name_words_that_are_not_listed() -> None:
     assert first.startswith(model.tokenizer.decode([31000]).strip())
     with pytest.raises(ValueError, match="token 32001 is not one of the 32001 tokens"):
         list(model.generate("A cat.", bad_words_ids=[[32001]]))
+    ended = list(model.tokens("A cat sleeps.", eos_token_id=[0, 31000, 99999], min_new_tokens=2))
+    assert [t.id for t in ended] == [t.id for t in model.tokens("A cat sleeps.")]
     tokens = list(model.tokens("A cat sleeps."))
     assert model.tokenizer.decode([t.id for t in tokens]) == "Um gato dorme."

@@ -7,6 +7,7 @@ Marian's engine, which reads the same lists.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from rushlight.models.generation.search.options import SearchOptions, ids_of
 if TYPE_CHECKING:
     from rushlight.models.generation.text_to_text import Seq2SeqLM
 
+log = logging.getLogger("rushlight")
 _MAGIC = 0xF11A48D5013417F5
 _HEADER = struct.Struct("<6Q")  # magic, checksum, first, best, offsets, words
 _MULTIPLE = 8  # Marian's lists have a multiple of this many words
@@ -56,11 +58,14 @@ class Shortlist:
 
 
 def find_shortlist(files: Mapping[str, bytes], vocab: int) -> Shortlist | None:
-    """The shortlist lex.*.bin beside a model of Marian; None if there is none, or several.
+    """The shortlist lex.*.bin beside a model of Marian; None if there is none.
 
-    vocab: the words of the target. FormatError for a damaged file.
+    Of several none is used, with a warning. vocab: the words of the target. FormatError for a
+    damaged file.
     """
     names = [name for name in files if SHORTLIST.fullmatch(name)]
+    if len(names) > 1:
+        log.warning("%s: none of these shortlists is used; leave one", ", ".join(names))
     if len(names) != 1:
         return None
     (name,), content = names, files[names[0]]
@@ -103,7 +108,8 @@ class Candidates:
         every = np.zeros(vocab, np.bool_)
         for listed in lists.values():
             every[listed] = True
-        every[list(self._known(i for source in sources for i in source))] = True
+        for some in (*sources, ids_of(options.eos_token_id)):
+            every[list(self._known(some))] = True
         for token in (*first, *_named(options)):
             if not 0 <= token < vocab:
                 raise ValueError(f"generate: token {token} is not one of the {vocab} tokens")
