@@ -172,6 +172,7 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
         numpy: Any = lambda a, b: {"numpy": lambda: a @ b}  # noqa: E731
         found["products"] = [products(size, rl.float32, 1, numpy) for size in CPU_SIZES]
         return found
+    found["kept_as"] = "matmul_gpu"  # beside a CPU adapter's figures
     found["vendor"], found["copy"] = vendor(), bandwidth()
     found["products"] = [products(GPU_SIZE, d, 5, None) for d in (rl.float32, rl.float16)]
     for row in found["products"]:

@@ -205,8 +205,9 @@ def run(
     """The command line of a benchmark.
 
     Runs one of `places` (which the first argument names if there are several) and keeps the result
-    with the machine, its load and the seconds that it took in all. Every benchmark has the option
-    --site, a built site, --limit, and `options`.
+    with the machine, its load and the seconds that it took in all, under its own name unless
+    "kept_as" in it says another. Every benchmark has the option --site, a built site, --limit, and
+    `options`.
     """
     parser = argparse.ArgumentParser(description=doc.splitlines()[0] if doc else "")
     if len(places) > 1:
@@ -224,7 +225,7 @@ def run(
     result["load_average"] = {"before": before, "after": os.getloadavg()[0]}
     result["machine"] = machine()
     result["seconds"] = time.perf_counter() - BEGAN
-    label = f"{name}_{where}" if len(places) > 1 else name
+    label = result.pop("kept_as", f"{name}_{where}" if len(places) > 1 else name)
     keep(label, result, table(result) if table else None)
     tell(f"{label}: {result['seconds']:.0f} seconds in all")
 
