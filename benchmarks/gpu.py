@@ -1,6 +1,7 @@
 """Language models and a training step on a real GPU, beside PyTorch on CUDA and llama.cpp.
 
     python benchmarks/gpu.py          needs a GPU; on a CPU it runs as with --smoke
+    python benchmarks/gpu.py --random SmolLM2's shape with random weights, where its file is not
     python benchmarks/gpu.py --smoke  tiny sizes on any adapter, to check that it runs; no figures
 
 Rushlight runs on the first WebGPU adapter. The language models are SmolLM2-135M (its GGUF file) and
@@ -175,6 +176,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         "llama, 1.2 billion, q4_0": (lambda: llama(LLAMA, "webgpu"), LLAMA),
         "SmolLM2-135M, q4_1": (lambda: rl.models.load(NAME, device="webgpu"), SMOLLM2),
     }
+    if getattr(chosen, "random", False):
+        del given["SmolLM2-135M, q4_1"]
+        given["SmolLM2-135M's shape, q4_0"] = (lambda: llama(SMOLLM2, "webgpu"), SMOLLM2)
     if smoke:
         given = {"a tiny llama, q4_0": (lambda: llama(TINY, "webgpu"), TINY)}
     for name, (make, config) in given.items():
@@ -184,13 +188,13 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         prefill, decode = (median(samples[what]) for what in ("prefill", "decode"))
         moved = weight_bytes(model) / decode / 1e9
         found["models"][name] = {
-            "prefill_per_s": prompt / prefill, "decode_per_s": 1 / decode, "gb_per_s": moved,
+            "prompt": prompt, "prefill_per_s": prompt / prefill, "decode_per_s": 1 / decode, "gb_per_s": moved,
             "of_copy": moved / copied["gb_per_s"], "seconds": samples,
             "torch": torch_cuda(lambda side, c=config: side.ask(  # type: ignore[misc]
                 "llama", config=c, prompt=prompt, count=count, rounds=ROUNDS)),
         }  # fmt: skip
         del model
-    if not smoke:
+    if "SmolLM2-135M, q4_1" in given:
         from rushlight.core.io.hub.names import resolve
 
         (file,) = resolve(NAME).glob("*.gguf")
@@ -206,12 +210,16 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 def table(found: dict[str, Any]) -> str:
     """Tokens per second with the fraction of the bandwidth, and milliseconds of a training step."""
     head = ["tokens per second", "prompt", "answer", "of the copy's bandwidth",
-            "torch, answer", "llama.cpp, answer"]  # fmt: skip
+            "torch, prompt", "torch, answer", "llama.cpp, answer"]  # fmt: skip
     rows: list[list[object]] = []
     for name, row in found["models"].items():
         peer = row["torch"].get("found")
-        theirs = 1 / median(peer["decode"]) if peer else ""
-        rows.append([name, row["prefill_per_s"], row["decode_per_s"], row["of_copy"], theirs,
+        theirs = (
+            [row["prompt"] / median(peer["prefill"]), 1 / median(peer["decode"])]
+            if peer
+            else ["", ""]
+        )
+        rows.append([name, row["prefill_per_s"], row["decode_per_s"], row["of_copy"], *theirs,
                      row.get("llama.cpp", {}).get("decode_per_s", "")])  # fmt: skip
     step = found["training"]
     peer = step["torch"].get("found")
@@ -228,4 +236,5 @@ if __name__ == "__main__":
         with step("tiny sizes, which say nothing of speed"):
             print(table(native(argparse.Namespace(smoke=True))))
     else:
-        run("gpu", __doc__, {"native": native}, table)
+        options: dict[str, dict[str, Any]] = {"--random": {"action": "store_true"}}
+        run("gpu", __doc__, {"native": native}, table, options)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from rushlight.core.basis import philox
 from rushlight.core.basis.dtype import DType, as_dtype, float64
 from rushlight.core.basis.unpacking import by_formula
+from rushlight.core.jit.function import jit
 from rushlight.core.tensor import sweep
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
@@ -166,6 +168,35 @@ def _near(found: Array, want: Array, t: Tolerance) -> Array:
     a, e = found.astype(np.float64), want.astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.isfinite(e) & (np.abs(a - e) <= t.atol + t.rtol * np.abs(e))
+
+
+@cache
+def joins_products(device: str) -> bool:
+    """Whether the device may round a * b + c once where both are computed by one kernel.
+
+    WGSL leaves that to drivers; NVIDIA's do it. Fused and captured ops are bit by bit what they are
+    one by one only where it is not done.
+    """
+    x = from_numpy(np.array([1 + 2**-12], np.float32)).to(device)
+    captured: Any = jit(lambda x, y: x * x - y)
+    return any(captured(x, x * x).item() for _ in range(3))  # the first one is a capture
+
+
+def alike(found: Any, wanted: Any, device: str) -> bool:
+    """Whether nested lists and dicts of numbers are the same: exactly, or to about 1e-3 where the
+    device joins products and sums.
+    """
+    if isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(
+            alike(found[k], v, device) for k, v in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return len(found) == len(wanted) and all(
+            alike(f, w, device) for f, w in zip(found, wanted, strict=True)
+        )
+    if isinstance(wanted, float) and joins_products(device):
+        return bool(np.isclose(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True))
+    return bool(found == wanted)
 
 
 def draws(seed: int, shape: Sequence[int], low: float = -1, high: float = 1) -> Array:

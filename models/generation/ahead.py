@@ -6,7 +6,7 @@ from collections.abc import Generator as Steps
 from collections.abc import Sequence
 
 from rushlight.models.generation.generate import CausalLM
-from rushlight.models.generation.session import CHUNK
+from rushlight.models.generation.session import CHUNK, widths_on
 
 
 def read_ahead(
@@ -28,7 +28,7 @@ def read_ahead(
     session = model._resume(ids, linear, cache_type)
     session.activation_precision = linear
     # On a GPU the time of a step does not depend on its width, so a step takes all it can.
-    chunk = chunk if session.software else CHUNK
+    chunk = chunk if session.software else widths_on(session.cache.device)[0]
     try:
         yield len(session.ids)
         while (done := len(session.ids)) < len(ids) - 1:

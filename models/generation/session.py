@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.backends import linear_mode
+from rushlight.core.backends import Device, linear_mode
 from rushlight.core.backends.readback import Readback
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
@@ -31,6 +31,8 @@ CHUNK = 128
 # On asynchronous devices prompts are cut into these widths, the last part padded, so that prompts
 # of all lengths share captures.
 WIDTHS = (CHUNK, 32, 8)
+# Wider ones, for GPUs that are quick enough for a step of them to end in time.
+WIDER = (512, 256)
 # Tokens that a shifted context keeps of its beginning, where the system prompt is.
 KEPT = 4
 
@@ -195,12 +197,17 @@ class ChatSession(DecodeSession):
         return logits
 
 
+def widths_on(device: Device) -> tuple[int, ...]:
+    """The widths of a prompt's parts on an asynchronous device, the widest first."""
+    return (*WIDER, *WIDTHS) if device.info.get("type") == "DiscreteGPU" else WIDTHS
+
+
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     """The number of tokens that the next step reads, of `left`, and its padded width."""
     if not cache.device.backend.asynchronous:
         return min(left, longest_part(cache)), min(left, longest_part(cache))
     room = cache.limit - cache.longest
-    widths = [w for w in WIDTHS if w <= room] or [1]
+    widths = [w for w in widths_on(cache.device) if w <= room] or [1]
     if left == 1:
         width = 1
     elif software:  # padding costs as much as tokens
@@ -236,7 +243,7 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
     # In a batch the logits of rows that end early are kept while other rows are read.
     captured, device = jit(forward, reuse_outputs=cache.batch == 1), cache.device
     # On cpu other lengths seldom occur twice.
-    usual = WIDTHS if device.backend.asynchronous else (longest_part(cache),)
+    usual = widths_on(device) if device.backend.asynchronous else (longest_part(cache),)
     seen: set[int] = set()
 
     def read(model: CausalLM, rows: list[list[int]], width: int) -> Tensor:

@@ -20,6 +20,7 @@ from rushlight.models.generation.device_sampling import DeviceSampler
 from rushlight.models.generation.session import ChatSession
 from rushlight.models.generation.steps import blocking
 from rushlight.models.generation.streaming import Pieces
+from rushlight.models.model import runs_in_software
 
 DATA = Path(__file__).parents[1] / "core" / "data"
 TOKENIZER = (DATA / "tiny_byte_level.json").read_bytes()
@@ -566,8 +567,9 @@ def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> No
     options: dict[str, Any] = {"max_new_tokens": 120}
     found = m.generate_batch(prompts, **options)
     # 128 tokens, the rest of the longest, one token at each of two capacities; and what is met
-    # again of the prompts is captured then.
-    assert runs[0] == (4 if device == "cpu" else 5)
+    # again of the prompts is captured then. A GPU reads the longest prompt in one padded step.
+    most = 4 if device == "cpu" else 5
+    assert runs[0] == most if runs_in_software(rl.device(device)) else 3 <= runs[0] <= most
     assert found == ["".join(m.generate(p, **options)) for p in prompts]
 
 

@@ -199,7 +199,9 @@ def test_draws_and_more_dims_stay(backend: Any) -> None:
     assert len(merge([made("1u", 0), made("1u", 1)], limits, {buffer[1].handle})) == 2
 
 
-def test_a_cpu_joins_little_work_only(gpu: rl.Device, backend: Any) -> None:
+def test_a_cpu_joins_little_work_only(
+    gpu: rl.Device, backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def labels(fn: Callable[..., Any], *given: Any) -> list[str]:
         run: Any = rl.jit(fn, passes=("merge",))
         with rl.no_grad():
@@ -207,6 +209,8 @@ def test_a_cpu_joins_little_work_only(gpu: rl.Device, backend: Any) -> None:
         (entry,) = run.executables.values()
         return [label for _, label in entry.body.executable.labels]
 
+    for key, value in {"type": "CPU", "device": "llvmpipe"}.items():
+        monkeypatch.setitem(backend.port.info, key, value)
     info = backend.port.info
     assert most_joined(info) == ON_CPU and most_joined({**info, "type": "DiscreteGPU"}) is None
     assert most_joined({**info, "device": "Google SwiftShader"}) == 0

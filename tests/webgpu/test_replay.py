@@ -14,6 +14,7 @@ import rushlight as rl
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.webgpu.runtime.port import PART, STRIDE, even
 from rushlight.core.basis.errors import DeviceError, DeviceLostError
+from rushlight.core.basis.graph import PASSES
 from rushlight.core.tools.testing import block_draws
 
 
@@ -41,6 +42,29 @@ def long(x: rl.Tensor) -> rl.Tensor:
     for _ in range(PART // 2 + 5):
         x = (x + 1).cumsum(0) * 0.5
     return x
+
+
+@pytest.mark.parametrize("passes", [(), PASSES])
+def test_whole_quads_are_bound(
+    gpu: rl.Device, passes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVIDIA's driver reads a quad that is only partly bound as zeros."""
+    port: Any = gpu.backend.port  # type: ignore[attr-defined]
+    bind, bound = port.bind_group, []
+
+    def seen(access: str, ranges: Any) -> int:
+        bound.extend(ranges)
+        made: int = bind(access, ranges)
+        return made
+
+    w, v = data(7, 5), data(5, 3, seed=1)
+    captured: Any = rl.jit(lambda x: ((x @ w).tanh() @ v).sum(1), passes=passes)
+    monkeypatch.setattr(port, "bind_group", seen)
+    for seed in range(3):
+        x = data(3, 7, seed=seed)
+        np.testing.assert_allclose(captured(x).numpy(), ((x @ w).tanh() @ v).sum(1).numpy(),
+                                   rtol=1e-5, atol=1e-6)  # fmt: skip
+    assert len(bound) > 6 and not [n for _, _, n in bound if n % 16]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "bool", "int64"])

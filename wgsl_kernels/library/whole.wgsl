@@ -8,7 +8,7 @@ fn floor_divide_i(a: i32, b: i32) -> i32 {
     return -a;
   }
   let q = a / b;
-  return q - i32(a % b != 0 && (a < 0) != (b < 0));
+  return q - i32(a != q * b && (a < 0) != (b < 0));
 }
 
 fn floor_divide_u(a: u32, b: u32) -> u32 { return select(a / max(b, 1u), 0u, b == 0u); }
@@ -17,7 +17,8 @@ fn remainder_i(a: i32, b: i32) -> i32 {
   if (b == 0 || b == -1) {
     return 0;
   }
-  let r = a % b;
+  // Not a % b, which Vulkan leaves undefined where a or b is negative (SPIR-V's OpSRem).
+  let r = a - a / b * b;
   return r + select(0, b, r != 0 && (r < 0) != (b < 0));
 }
 

@@ -125,7 +125,8 @@ class WebGpuExecutable:
                     slot.nbytes // dtype.itemsize * dtype.block, dtype
                 )
             else:
-                slot.buffer = Virtual(max(_held(slot.nbytes, dtype), _QUAD))
+                # A driver may read a quad that is only partly bound as zeros.
+                slot.buffer = Virtual(-(-max(_held(slot.nbytes, dtype), 1) // _QUAD) * _QUAD)
 
     def _tape(self, steps: list[Step]) -> list[Dispatch]:
         backend, recorder = self.backend, self.backend.recorder

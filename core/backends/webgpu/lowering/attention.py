@@ -28,9 +28,9 @@ from rushlight.wgsl_kernels import compose, text
 
 LANES = 128
 # Workgroups that keep a GPU busy; keys are split where there would be fewer.
-BUSY = 64
-# Keys that a split has at least.
-SPLIT_KEYS = 128
+BUSY = 256
+# Keys that a split has at least, and keys that are split at all.
+SPLIT_KEYS, MANY_KEYS = 32, 128
 # Scores that are kept at once where they are in memory.
 ROWS_BYTES = 16 << 20
 _NAMES = ("q", "k", "v", "bias", "mask", "offset", "length", "sink")
@@ -92,7 +92,7 @@ def schedule(batch: int, heads: int, kv_heads: int, queries: int, keys: int,
     rows = fold * queries
     tile = tile_for(features, rows <= FEW[0].rows)
     groups = batch * (heads // fold) * -(-rows // tile.rows)
-    splits = max(1, min(-(-BUSY // groups), keys // SPLIT_KEYS, 64))
+    splits = max(1, min(-(-BUSY // groups), keys // SPLIT_KEYS, 64)) if keys >= MANY_KEYS else 1
     return Schedule(fold, tile, splits)
 
 

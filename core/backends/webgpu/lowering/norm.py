@@ -25,7 +25,7 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.layout import contiguous_strides
 
 # Invocations per row, by the row's length: (up to, lanes).
-LANES = ((256, 32), (2048, 64))
+LANES = ((256, 32), (512, 64))
 MOST_LANES = 256
 _TAIL = range(44, 53)  # the parameters of an epilogue
 

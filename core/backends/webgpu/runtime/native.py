@@ -14,6 +14,7 @@ import numpy as np
 from rushlight.core.backends.protocol import Bytes
 from rushlight.core.backends.webgpu.runtime.native_commands import CommandLists, Encoding
 from rushlight.core.backends.webgpu.runtime.native_reading import Reading, cut
+from rushlight.core.backends.webgpu.runtime.native_shader import shader_module
 from rushlight.core.backends.webgpu.runtime.native_timer import Timed
 from rushlight.core.backends.webgpu.runtime.port import SLOT, SPREAD, Range, lost
 from rushlight.core.basis.errors import DeviceError, DeviceMemoryError
@@ -253,7 +254,7 @@ class NativePort(Timed):
         source = source.replace("enable subgroups;\n", "")
 
         def make() -> Any:
-            module = self.device.create_shader_module(label=label, code=source)
+            module = shader_module(self._encoding, label, source)
             layouts = [self._layout(access), self._uniform_layout]
             layout = self.device.create_pipeline_layout(bind_group_layouts=layouts)
             return self.device.create_compute_pipeline(

@@ -93,6 +93,8 @@ BLOCKS: dict[str, Config] = {
     "row": _runs(1, 4, 1),
     "row_wide": _runs(1, 8, 1),
     "row_split": _runs(1, 64, 32),
+    "row_split_64": _runs(1, 64, 64),
+    "row_split_128": _runs(1, 128, 128),
     "rows": _runs(4, 4, 1),
     "rows_wide": _runs(4, 8, 1),
     "rows_split": _runs(4, 64, 32),
@@ -101,10 +103,10 @@ BLOCKS: dict[str, Config] = {
 forced: list[str] = []
 # Sums that go into one kernel on a CPU, where a round takes four products.
 _LONGEST = 4 * ROUNDS
-# Results of at least this many tiles of 128 by 128 keep a GPU busy with the large ones.
-_MANY_TILES = 128
 # So many columns keep it busy although no sum is shared.
 _MANY_COLUMNS = 1 << 14
+# Invocations that keep it busy, where sums of blocks are shared by more of them.
+_BUSY = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,8 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
         guess = "row_wide" if rows == 1 else "rows_wide"
     else:
         guess = _guess(e, rows, columns, k, batch, right.turned)
+    if right.of_runs and guess == "row_split":
+        guess = _shared(columns * batch, k)
     return e.pick(
         guess, "product", few or up_to(rows, 1024), up_to(columns, 1 << 17), up_to(k, 1 << 14),
         up_to(batch, 64), right.dtype.name + " of windows" * bool(right.windows),
@@ -209,8 +213,15 @@ def _guess(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool)
     if rows <= 16:
         few = "row_split" if rows == 1 else "rows_split"
         return few if along else f"{few}_columns"
-    tiles = -(-rows // 128) * -(-columns // 128) * batch
-    return "tile128" if tiles >= _MANY_TILES else "tile64"
+    return "tile64"
+
+
+def _shared(columns: int, k: int) -> str:
+    """By how many invocations a sum of blocks is shared, for one row."""
+    lanes = 32
+    while lanes < 128 and 32 * lanes < k and columns * lanes // 8 < _BUSY:
+        lanes *= 2
+    return "row_split" if lanes == 32 else f"row_split_{lanes}"
 
 
 def gemm(
