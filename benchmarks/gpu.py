@@ -188,8 +188,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         prefill, decode = (median(samples[what]) for what in ("prefill", "decode"))
         moved = weight_bytes(model) / decode / 1e9
         found["models"][name] = {
-            "prompt": prompt, "prefill_per_s": prompt / prefill, "decode_per_s": 1 / decode, "gb_per_s": moved,
-            "of_copy": moved / copied["gb_per_s"], "seconds": samples,
+            "prompt": prompt, "prefill_per_s": prompt / prefill, "decode_per_s": 1 / decode,
+            "gb_per_s": moved, "of_copy": moved / copied["gb_per_s"], "seconds": samples,
             "torch": torch_cuda(lambda side, c=config: side.ask(  # type: ignore[misc]
                 "llama", config=c, prompt=prompt, count=count, rounds=ROUNDS)),
         }  # fmt: skip
