@@ -267,7 +267,13 @@ static int k_conv2d_input(const rl_call *c) {
     image m;
     if (c->n != 3 || c->n_attrs != 7 || out->ndim != 4 || w->ndim != 4) return RL_REFUSED;
     int64_t all = w->shape[2] * w->shape[3], width = w->shape[3], rows = w->shape[1];
-    int code = windows(&m, c, grad, w, 1, all * 8 + rl_numel(w) * 4);
+    int64_t more = all * 8 + rl_numel(w) * 4;
+#if RL_ROOM
+    int tiles = tiles_pay(c->attrs, w, out->shape[2], out->shape[3]) && w->shape[0] <= 1 << 14 &&
+                out->dtype == RL_F32 && !((uintptr_t)out->data & 3);
+    if (tiles) more += tile_weights(w->shape[0]) * 4;
+#endif
+    int code = windows(&m, c, grad, w, 1, more);
     if (code) return code;
     int64_t n = out->shape[0], size = RL_SIZE[w->dtype];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || grad->shape[0] != n ||
@@ -280,7 +286,7 @@ static int k_conv2d_input(const rl_call *c) {
     for (int64_t y = 0; y < rl_min(c->attrs[0], out->shape[2]); y++)
         for (int64_t x = 0; x < rl_min(c->attrs[1], out->shape[3]); x++) {
             m.count = 0, m.wide = (out->shape[3] - x - 1) / c->attrs[1] + 1;
-            for (int64_t i = 0; i < all; i++) {
+            for (int64_t i = all - 1; i >= 0; i--) { // so that they go down and across
                 int64_t down = y + c->attrs[2] - i / width * c->attrs[4];
                 int64_t across = x + c->attrs[3] - i % width * c->attrs[5];
                 if (down % c->attrs[0] || across % c->attrs[1]) continue;
@@ -293,7 +299,7 @@ static int k_conv2d_input(const rl_call *c) {
                 for (int64_t r = 0; r < rows; r++) {
                     float *to = turned + (o / m.channels * rows + r) * k + o % m.channels * m.count;
                     const uint8_t *from = w->data + (o * rows + r) * all * size;
-                    if (m.count == all) LOAD_F[w->dtype](to, from, 1, all);
+                    if (m.count == all) LOAD_F[w->dtype](to, from + used[0] * size, -1, all);
                     else
                         for (int64_t t = 0; t < m.count; t++)
                             LOAD_F[w->dtype](to + t, from + used[t] * size, 1, 1);
@@ -312,6 +318,9 @@ static int k_conv2d_input(const rl_call *c) {
             if (c->attrs[0] * c->attrs[1] > 1)
                 p.wide = m.wide, p.line = c->attrs[0] * out->shape[3];
             else if (is_plain(&m, grad, p.n)) p.image = NULL;
+#if RL_ROOM
+            if (n && tiles) return conv_tiles(&p, turned + rl_numel(w));
+#endif
             code = run_conv(&p);
             if (code) return code;
         }
