@@ -63,14 +63,8 @@ static inline void add_one(void *to, const void *from) { fstore(to, fload(to) + 
         else BY_INDEX(uint8_t, to_place, from_place)                                               \
     } while (0)
 
-#if RL_ROOM
-#define INDEXED(name) static int whole_##name(const rl_call *c) // k_##name does it in parts
-#else
-#define INDEXED(name) static int k_##name(const rl_call *c)
-#endif
-
 // out[.., k, ..] = x[.., index[k], ..]; attrs: the dim.
-INDEXED(index_select) {
+CUT(index_select) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
     rl_operand out = c->op[0], in = c->op[1];
     const rl_operand *index = &c->op[2], *x[2] = {&out, &in};
@@ -115,8 +109,46 @@ static rl_operand indexed(const rl_operand *x, const rl_operand *shape, int64_t 
     return found;
 }
 
+#if RL_ROOM
+// Whether runs have indices of 64 bits and values, each one after another, of one row.
+static int is_row_of(const rl_operand *index, const rl_walk *w, int i, int value, int row) {
+    return index->dtype == RL_I64 && w->step[i] == 1 && w->step[value] == 1 && !w->step[row];
+}
+
+// Reads n indices, each once; *at becomes 0 and *bad 1 for one that is not below `size`.
+static inline void read_index(uint64_t *at, int *bad, const uint8_t *index, int64_t size) {
+    rl_copy(at, index, 8);
+    int beyond = *at >= (uint64_t)size;
+    *bad |= beyond;
+    if (beyond) *at = 0;
+}
+
+static int gather_row(uint8_t *to, const uint8_t *from, const uint8_t *index, int64_t n,
+                      int64_t size) {
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t at;
+        read_index(&at, &bad, index + 8 * i, size);
+        rl_copy(to + 4 * i, from + 4 * at, 4);
+    }
+    return bad;
+}
+
+static int add_row(float *to, const float *from, const uint8_t *index, int64_t n, int64_t size) {
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t at;
+        int beyond = 0;
+        read_index(&at, &beyond, index + 8 * i, size);
+        fstore(to + at, fload(to + at) + (beyond ? -0.0f : fload(from + i)));
+        bad |= beyond;
+    }
+    return bad;
+}
+#endif
+
 // out[i][j] = x[index[i][j]][j] for dim 0 (attrs), and so on.
-INDEXED(gather) {
+CUT(gather) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *in = &c->op[1], *index = &c->op[2];
     const rl_operand *x[3] = {out, index};
@@ -132,6 +164,15 @@ INDEXED(gather) {
     rl_walk w = walk_over(x, 3, -1);
     int64_t bytes = RL_SIZE[out->dtype], step = in->strides[dim];
     rl_place p = walk_to(&w, 0);
+#if RL_ROOM
+    if (bytes == 4 && is_row_of(index, &w, 1, 0, 2) && step == 1) {
+        int bad = 0;
+        for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
+            bad |= gather_row(out->data + p.at[0] * 4, in->data + p.at[2] * 4,
+                              index->data + p.at[1] * 8, w.inner, in->shape[dim]);
+        return bad ? RL_INDEX : RL_OK;
+    }
+#endif
     for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
         for (int64_t s = 0; s < w.inner; s += PIECE) {
             int64_t n = rl_min(PIECE, w.inner - s), on = w.step[0], along = w.step[2];
@@ -146,7 +187,7 @@ INDEXED(gather) {
 
 // The reverse: out = x, then out[index[i][j]][j] = (or +=) source[i][j] for dim 0, and so on, in
 // the order of the source. attrs: the dim, whether to add.
-INDEXED(scatter) {
+CUT(scatter) {
     if (c->n != 4 || c->n_attrs != 2) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *in = &c->op[1], *index = &c->op[2], *source = &c->op[3];
     const rl_operand *x[3] = {index, source}, *whole[2] = {out, in};
@@ -164,6 +205,15 @@ INDEXED(scatter) {
     rl_walk w = walk_over(x, 3, -1);
     int64_t bytes = RL_SIZE[out->dtype], step = out->strides[dim];
     rl_place p = walk_to(&w, 0);
+#if RL_ROOM
+    if (c->attrs[1] && is_row_of(index, &w, 0, 1, 2) && step == 1) {
+        int bad = 0;
+        for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
+            bad |= add_row((float *)out->data + p.at[2], (const float *)source->data + p.at[1],
+                           index->data + p.at[0] * 8, w.inner, out->shape[dim]);
+        return bad ? RL_INDEX : RL_OK;
+    }
+#endif
     for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
         for (int64_t s = 0; s < w.inner; s += PIECE) {
             int64_t n = rl_min(PIECE, w.inner - s), on = w.step[1], along = w.step[2];
@@ -180,7 +230,7 @@ INDEXED(scatter) {
 }
 
 // out = x, then out[.., index[k], ..] += source[.., k, ..], in the order of k; attrs: the dim.
-INDEXED(index_add) {
+CUT(index_add) {
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
     rl_operand out = c->op[0], source = c->op[3];
     const rl_operand *in = &c->op[1], *index = &c->op[2], *x[2] = {&out, in};

@@ -195,8 +195,14 @@ static RL_ONCE int k_cat(const rl_call *c) {
     return c->n > 1 ? RL_OK : RL_REFUSED;
 }
 
+#if RL_ROOM
+#define CUT(name) static int whole_##name(const rl_call *c) // k_##name does it in parts
+#else
+#define CUT(name) static int k_##name(const rl_call *c)
+#endif
+
 // start + i * step; attrs: whether they are integers, start, step (else the bits of doubles).
-static RL_ONCE int k_arange(const rl_call *c) {
+RL_ONCE CUT(arange) {
     const rl_operand *out = &c->op[0];
     if (c->n != 1 || c->n_attrs != 3 || out->ndim != 1 || out->dtype >= RL_Q4_0) return RL_REFUSED;
     uint64_t start = (uint64_t)c->attrs[1], step = (uint64_t)c->attrs[2];

@@ -1,4 +1,4 @@
-// Kernels of index.c over parts of their operands, which threads do at the same time.
+// Kernels over parts of their operands, which threads do at the same time.
 
 // A call whose operands are cut along a dim each, where parts write to different elements.
 typedef struct {
@@ -68,25 +68,45 @@ static int k_gather(const rl_call *c) {
                     c->op[0].shape[d]);
 }
 
-// The first operand is written over a copy of the second, which is made before.
-static int over_copy(const rl_call *c, rl_kernel fn, const int32_t by[4], int64_t size) {
-    const rl_operand *x[2] = {&c->op[0], &c->op[1]};
-    if (!same_shapes(x, 2) || x[0]->dtype != x[1]->dtype || x[0]->dtype >= RL_Q4_0) return fn(c);
-    rl_call part = *c;
-    if (x[0]->data != x[1]->data) move(x[0], x[1]);
-    part.op[1] = part.op[0];
-    return in_parts(&part, fn, by, size);
-}
-
+// Here and below a part of the result is first filled from the same part of its base.
 static int k_scatter(const rl_call *c) {
     int32_t d = c->n == 4 && c->n_attrs == 2 ? part_dim(c, &c->op[2], c->attrs[0]) : -1;
     if (d < 0 || c->op[0].ndim != c->op[2].ndim || c->op[3].ndim != c->op[2].ndim)
         return whole_scatter(c);
-    return over_copy(c, whole_scatter, (int32_t[4]){d, d, d, d}, c->op[2].shape[d]);
+    return in_parts(c, whole_scatter, (int32_t[4]){d, d, d, d}, c->op[2].shape[d]);
 }
 
 static int k_index_add(const rl_call *c) {
     int32_t d = c->n == 4 && c->n_attrs == 1 ? part_dim(c, &c->op[3], c->attrs[0]) : -1;
     if (d < 0 || c->op[0].ndim != c->op[3].ndim) return whole_index_add(c);
-    return over_copy(c, whole_index_add, (int32_t[4]){d, d, -1, d}, c->op[3].shape[d]);
+    return in_parts(c, whole_index_add, (int32_t[4]){d, d, -1, d}, c->op[3].shape[d]);
+}
+
+typedef struct {
+    const rl_call *c;
+    int64_t per;
+    int failed;
+} arange_job;
+
+static void arange_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    arange_job *job = ctx;
+    rl_call part = *job->c;
+    rl_operand *out = &part.op[0];
+    int64_t first = item * job->per, step = part.attrs[2];
+    uint64_t start = (uint64_t)part.attrs[1] + (uint64_t)first * (uint64_t)step;
+    out->data += first * out->strides[0] * RL_SIZE[out->dtype];
+    out->shape[0] = rl_min(job->per, out->shape[0] - first);
+    part.attrs = (int64_t[3]){1, (int64_t)start, step};
+    int failed = whole_arange(&part);
+    if (failed) job->failed = failed;
+}
+
+// Of integers; a number that is not whole is rounded once, from its place in the whole.
+static int k_arange(const rl_call *c) {
+    if (c->n != 1 || c->n_attrs != 3 || !c->attrs[0] || part_dim(c, &c->op[0], -1))
+        return whole_arange(c);
+    arange_job job = {c, (c->op[0].shape[0] + 4 * rl_threads() - 1) / (4 * rl_threads()), 0};
+    rl_parallel((c->op[0].shape[0] + job.per - 1) / job.per, arange_item, &job);
+    return job.failed;
 }
