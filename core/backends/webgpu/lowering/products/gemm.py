@@ -105,8 +105,9 @@ forced: list[str] = []
 _LONGEST = 4 * ROUNDS
 # So many columns keep it busy although no sum is shared.
 _MANY_COLUMNS = 1 << 14
-# Invocations that keep it busy, where sums of blocks are shared by more of them.
-_BUSY = 1 << 16
+# Invocations that keep it busy, where sums of blocks are shared by more of them, and the elements
+# that one of them takes at a time (matmul_blocks.wgsl).
+_BUSY, _RUN = 1 << 16, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def _guess(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool)
 def _shared(columns: int, k: int) -> str:
     """By how many invocations a sum of blocks is shared, for one row."""
     lanes = 32
-    while lanes < 128 and 32 * lanes < k and columns * lanes // 8 < _BUSY:
+    while lanes < 128 and _RUN * lanes < k and columns * lanes // 8 < _BUSY:
         lanes *= 2
     return "row_split" if lanes == 32 else f"row_split_{lanes}"
 
