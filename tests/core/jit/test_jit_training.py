@@ -39,9 +39,10 @@ def mlp() -> nn.Module:
 
 
 def cnn() -> nn.Module:
+    # A bias before the norm would have no gradient but rounding, of which Adam takes the sign.
     return nn.Sequential(
-        nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(12, 3),
+        nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3), nn.ReLU(),
+        nn.Conv2d(3, 3, 1), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 3),
     )  # fmt: skip
 
 
