@@ -120,6 +120,9 @@ def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
     raise RangeError(f"{name}: {value} does not fit dtype {dtype.name}")
 
 
+_PLAIN = frozenset((float, int))  # which take the dtype of a floating tensor
+
+
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
     """The operands of an elementwise op with torch's promotion, expanded to one shape.
 
@@ -128,6 +131,8 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
     first = values[0]
     if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
         dtype, shape, place = first.dtype, first.layout.shape, first.storage.device  # type: ignore[union-attr]
+        if len(values) == 2 and type(values[1]) in _PLAIN and dtype.kind == "f":
+            return [first, repeated(values[1], dtype, place, shape)]  # type: ignore[arg-type,list-item]
         for v in values:
             if not is_tensor(v) or v.dtype is not dtype or v.layout.shape != shape:  # type: ignore[union-attr]
                 break
@@ -135,6 +140,10 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
                 break
         else:
             return list(values)  # type: ignore[arg-type]
+    elif type(first) in _PLAIN and len(values) == 2 and is_tensor(other := values[1]):
+        if other.dtype.kind == "f":  # type: ignore[union-attr]
+            place, shape = other.storage.device, other.layout.shape  # type: ignore[union-attr]
+            return [repeated(first, other.dtype, place, shape), other]  # type: ignore[arg-type,list-item,union-attr]
     values = numbers(name, values)
     tensors = [v for v in values if is_tensor(v)]
     if not tensors:
