@@ -94,6 +94,32 @@ def test_parts_of_threads_are_what_one_thread_does(shape: tuple[int, ...]) -> No
         rl.set_num_threads(before)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int16", "float32", "float64"])
+@pytest.mark.parametrize("step", [1, -7])
+def test_a_range_in_parts_is_the_range(dtype: str, step: int) -> None:
+    """The numbers of a part are counted on from its first."""
+    count, before = 70_003, rl.get_num_threads()
+    wanted = 5 + np.arange(count) * step
+    try:
+        for threads in (1, 3):
+            rl.set_num_threads(threads)
+            found = rl.arange(5, 5 + count * step, step, dtype=dtype).numpy()
+            assert (found == wanted.astype(dtype)).all()
+    finally:
+        rl.set_num_threads(before)
+
+
+def test_an_index_beyond_adds_nothing() -> None:
+    x = rl.zeros(300, 300)
+    index = rl.full((300, 300), 7, dtype="int64")
+    for place, wrong in (((0, 0), 300), ((299, 299), -1), ((150, 3), 2**40)):
+        bad = index.clone()
+        bad[place] = wrong
+        with pytest.raises(IndexError, match="scatter_add"):
+            x.scatter_add(1, bad, rl.ones(300, 300))
+    assert (x.scatter_add(1, index, rl.ones(300, 300))[:, 7] == 300).all() and not x.any()
+
+
 def test_jobs_after_a_pause_are_done_whole() -> None:
     """Workers that sleep, spin or give way take part, or are too late: no item is lost."""
     before = rl.get_num_threads()
