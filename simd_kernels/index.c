@@ -110,12 +110,15 @@ static rl_operand indexed(const rl_operand *x, const rl_operand *shape, int64_t 
 }
 
 #if RL_ROOM
-// Whether runs have indices of 64 bits and values, each one after another, of one row.
-static int is_row_of(const rl_operand *index, const rl_walk *w, int i, int value, int row) {
-    return index->dtype == RL_I64 && w->step[i] == 1 && w->step[value] == 1 && !w->step[row];
+// Whether runs have indices of 64 bits and values, each one after another, of one row of `of` that
+// has elements, one after another along `dim`.
+static int is_row_of(const rl_operand *of, int64_t dim, const rl_operand *index, const rl_walk *w,
+                     int i, int value) {
+    return index->dtype == RL_I64 && w->step[i] == 1 && w->step[value] == 1 && !w->step[2] &&
+           of->shape[dim] && of->strides[dim] == 1;
 }
 
-// Reads n indices, each once; *at becomes 0 and *bad 1 for one that is not below `size`.
+// Reads an index, once; *at becomes 0 and *bad 1 if it is not below `size`.
 static inline void read_index(uint64_t *at, int *bad, const uint8_t *index, int64_t size) {
     rl_copy(at, index, 8);
     int beyond = *at >= (uint64_t)size;
@@ -165,7 +168,7 @@ CUT(gather) {
     int64_t bytes = RL_SIZE[out->dtype], step = in->strides[dim];
     rl_place p = walk_to(&w, 0);
 #if RL_ROOM
-    if (bytes == 4 && is_row_of(index, &w, 1, 0, 2) && step == 1) {
+    if (bytes == 4 && is_row_of(in, dim, index, &w, 1, 0)) {
         int bad = 0;
         for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
             bad |= gather_row(out->data + p.at[0] * 4, in->data + p.at[2] * 4,
@@ -206,7 +209,7 @@ CUT(scatter) {
     int64_t bytes = RL_SIZE[out->dtype], step = out->strides[dim];
     rl_place p = walk_to(&w, 0);
 #if RL_ROOM
-    if (c->attrs[1] && is_row_of(index, &w, 0, 1, 2) && step == 1) {
+    if (c->attrs[1] && is_row_of(out, dim, index, &w, 0, 1)) {
         int bad = 0;
         for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
             bad |= add_row((float *)out->data + p.at[2], (const float *)source->data + p.at[1],

@@ -82,21 +82,15 @@ static int k_index_add(const rl_call *c) {
     return in_parts(c, whole_index_add, (int32_t[4]){d, d, -1, d}, c->op[3].shape[d]);
 }
 
-typedef struct {
-    const rl_call *c;
-    int64_t per;
-    int failed;
-} arange_job;
-
 static void arange_item(void *ctx, int64_t item, int thread) {
     (void)thread;
-    arange_job *job = ctx;
+    parts_job *job = ctx;
     rl_call part = *job->c;
     rl_operand *out = &part.op[0];
     int64_t first = item * job->per, step = part.attrs[2];
     uint64_t start = (uint64_t)part.attrs[1] + (uint64_t)first * (uint64_t)step;
     out->data += first * out->strides[0] * RL_SIZE[out->dtype];
-    out->shape[0] = rl_min(job->per, out->shape[0] - first);
+    out->shape[0] = rl_min(job->per, job->size - first);
     part.attrs = (int64_t[3]){1, (int64_t)start, step};
     int failed = whole_arange(&part);
     if (failed) job->failed = failed;
@@ -106,7 +100,8 @@ static void arange_item(void *ctx, int64_t item, int thread) {
 static int k_arange(const rl_call *c) {
     if (c->n != 1 || c->n_attrs != 3 || !c->attrs[0] || part_dim(c, &c->op[0], -1))
         return whole_arange(c);
-    arange_job job = {c, (c->op[0].shape[0] + 4 * rl_threads() - 1) / (4 * rl_threads()), 0};
-    rl_parallel((c->op[0].shape[0] + job.per - 1) / job.per, arange_item, &job);
+    parts_job job = {.c = c, .size = c->op[0].shape[0]};
+    job.per = (job.size + 4 * rl_threads() - 1) / (4 * rl_threads());
+    rl_parallel((job.size + job.per - 1) / job.per, arange_item, &job);
     return job.failed;
 }

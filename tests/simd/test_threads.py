@@ -120,6 +120,15 @@ def test_an_index_beyond_adds_nothing() -> None:
     assert (x.scatter_add(1, index, rl.ones(300, 300))[:, 7] == 300).all() and not x.any()
 
 
+def test_a_row_without_elements_has_no_index() -> None:
+    """Nothing is read or written where no element is."""
+    index = rl.zeros(3, 5, dtype="int64")
+    with pytest.raises(IndexError, match="gather"):
+        rl.zeros(3, 0).gather(1, index)
+    with pytest.raises(IndexError, match="scatter_add"):
+        rl.zeros(3, 0).scatter_add(1, index, rl.ones(3, 5))
+
+
 def test_jobs_after_a_pause_are_done_whole() -> None:
     """Workers that sleep, spin or give way take part, or are too late: no item is lost."""
     before = rl.get_num_threads()

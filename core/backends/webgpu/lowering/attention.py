@@ -92,7 +92,7 @@ def schedule(batch: int, heads: int, kv_heads: int, queries: int, keys: int,
     rows = fold * queries
     tile = tile_for(features, rows <= FEW[0].rows)
     groups = batch * (heads // fold) * -(-rows // tile.rows)
-    splits = max(1, min(-(-BUSY // groups), keys // SPLIT_KEYS, 64)) if keys >= MANY_KEYS else 1
+    splits = min(-(-BUSY // groups), keys // SPLIT_KEYS, 64) if keys >= MANY_KEYS else 1
     return Schedule(fold, tile, splits)
 
 
