@@ -463,6 +463,23 @@ def test_long_prompts_are_read_in_chunks(device: str, monkeypatch: pytest.Monkey
         assert ids_of(m, prompt, max_new_tokens=5) == found
 
 
+def test_a_discrete_gpu_reads_long_prompts_in_wide_parts(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt = np.random.default_rng(4).integers(0, 276, 700).tolist()
+    expected = ids_of(tiny(max_position_embeddings=1024), prompt, max_new_tokens=3)
+    if device != "cpu":
+        info = rl.device(device).backend.port.info  # type: ignore[attr-defined]
+        monkeypatch.setitem(info, "type", "DiscreteGPU")
+    m = tiny(device, max_position_embeddings=1024)
+    m.eos_ids = frozenset()
+    assert ids_of(m, prompt, max_new_tokens=3) == expected
+    session = ChatSession(m)
+    session.resume(m, prompt)
+    session.read(m, prompt)
+    assert len(session.ids) == (128 if device == "cpu" else 512)
+
+
 @pytest.mark.parametrize("software", [True, False])
 def test_prompts_of_every_length(
     device: str, software: bool, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ import pytest
 import rushlight as rl
 from rushlight.models import embedding, sentence, sentence_modules
 from rushlight.models.families.encoder import bert
+from rushlight.models.model import runs_in_software
 
 TOKENIZER = (Path(__file__).parents[1] / "core" / "data" / "tiny_byte_level.json").read_bytes()
 TEXTS = ["a candle", "x", "", "made of a rush", "and a little fat", "light anybody could afford",
@@ -115,5 +116,7 @@ def test_batches_are_bounded_by_tokens(device: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sentence, "_TOKENS", {True: 96, False: 96})
     found = m.encode(texts, batch_size=20).cpu().numpy()
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
-    assert sum(rows for rows, _ in sizes) == 30 and max(rows for rows, _ in sizes) >= 6
+    assert sum(rows for rows, _ in sizes) == 30 and max(rows for rows, _ in sizes) >= (
+        7 if runs_in_software(rl.device(device)) else 6
+    )  # a GPU pads more
     assert all(rows == 1 or rows * longest <= 96 for rows, longest in sizes)
