@@ -107,23 +107,25 @@ class Cache:
                 f"cache: {need} tokens do not fit the context of {self.limit}; shorten the "
                 'prompt, or pass overflow="shift" to generation'
             )
-        if need > self.capacity:
-            size = self._size(self.capacity, need, self.limit)
-            self._resize(self._layers(None), size, self.longest)
-            self.capacity = size  # set last: after an interruption the buffers grow again
+        self.make_room(need)
         for window in self.windows.values():
             self._fit(window, more)
+
+    def make_room(self, need: int) -> None:
+        """Let the layers that keep all tokens hold `need` per row, or the whole context."""
+        need = min(need, self.limit)
+        if need > self.capacity:
+            size = self._size(need, self.limit)
+            self._resize(self._layers(None), size, self.longest)
+            self.capacity = size  # set last: after an interruption the buffers grow again
 
     def expect(self, lengths: Sequence[int]) -> None:
         """Say how long each row will be, for rotary positions that depend on it."""
         self.expected.copy_(tensor(list(lengths), dtype=int64, device=self.device))
         self.farthest = max(lengths)
 
-    def _size(self, size: int, need: int, most: int) -> int:
-        size = max(SMALLEST, size)
-        while size < need:
-            size *= 2
-        return min(size, most)
+    def _size(self, need: int, most: int) -> int:
+        return min(most, max(SMALLEST, 1 << (need - 1).bit_length()))
 
     @no_inference()
     def _resize(self, layers: list[int], size: int, held: int) -> None:
@@ -146,7 +148,7 @@ class Cache:
         held = self.written - window.origin
         most = min(self.limit, window.keep + max(SLACK, more))
         if held + more > window.size and window.size < most:
-            size = self._size(window.size, held + more, most)
+            size = self._size(held + more, most)
             self._resize(window.layers, size, min(held, window.size))
             window.size = size
         if held + more > window.size:
@@ -233,8 +235,7 @@ class Cache:
                     f"layer {i} holds a recurrent state of {self.longest} tokens, which cannot be "
                     f"cut back to {length}"
                 )
-            width = self._window(i)
-            if width is None:
+            if (width := self._window(i)) is None:
                 continue
             window = self.windows[width]
             if window.first and length - window.keep < window.first:
@@ -282,9 +283,8 @@ class Cache:
             raise ValueError(f"fork: {reason}; fork without a length")
         new = Cache(self.specs, self.batch, limit=self.limit, device=self.device, dtype=self.dtype)
         new.capacity, new.static = self.capacity, self.static
-        new.longest, new.written = self.longest, self.written
+        new.longest, new.written, new.farthest = self.longest, self.written, self.farthest
         new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
-        new.farthest = self.farthest
         new.buffers = [[t.clone() for t in kept] for kept in self.buffers]
         for window, old in zip(new.windows.values(), self.windows.values(), strict=True):
             window.base = old.base.clone()

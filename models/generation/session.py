@@ -92,7 +92,11 @@ class DecodeSession:
         self.cache.truncate(length)
 
     def expect(self, model: CausalLM, lengths: Sequence[int]) -> None:
-        """Say how long the prompts are before their parts are read."""
+        """Say how long the prompts are before their parts are read.
+
+        Room for all of them is made at once: no buffers of half the size remain.
+        """
+        self.cache.make_room(max(lengths))
         if model.rotary.by_length:
             self.cache.expect(lengths)
 

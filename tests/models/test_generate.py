@@ -16,6 +16,7 @@ from rushlight import nn
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.batch import Batch
+from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.device_sampling import DeviceSampler
 from rushlight.models.generation.session import ChatSession
 from rushlight.models.generation.steps import blocking
@@ -625,6 +626,20 @@ def test_a_batch_goes_on_with_what_was_captured_for_the_last(
         assert m._batch is None
     finally:
         rl.set_executable_memory(before)
+
+
+def test_a_long_prompt_gets_its_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No buffers of half the size are filled first, and left."""
+    m, sizes = tiny("cpu"), []
+    made = Cache._resize
+
+    def resize(cache: Cache, layers: list[int], size: int, held: int) -> None:
+        sizes.append(size)
+        made(cache, layers, size, held)
+
+    monkeypatch.setattr(Cache, "_resize", resize)
+    ids_of(m, [1 + i % 90 for i in range(400)], max_new_tokens=3)
+    assert sizes == [512]
 
 
 def fail() -> Any:

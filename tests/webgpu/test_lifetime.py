@@ -74,6 +74,36 @@ def test_sizes_of_the_pool_waste_little() -> None:
         assert size <= max(256 + n, n * 1.26)
 
 
+def test_small_weights_share_buffers(gpu: rl.Device) -> None:
+    """They are what they would be alone, also as arguments of captured calls; all come back."""
+    pool = _backend(gpu).pool
+    before = _held(gpu)
+    weights = [rl.randn(40, 96).to(dtype) for dtype in (rl.q4_1, rl.q5_0, rl.q8_0) * 20]
+    there = [w.to(gpu) for w in weights]
+    parts = [w.storage.buffer for w in there]
+    assert len({p.handle for p in parts}) < len(parts) == len({(p.handle, p.base) for p in parts})
+    ends = sorted((p.handle, p.base, p.base + p.nbytes) for p in parts)
+    assert all(a[0] != b[0] or a[2] <= b[1] for a, b in zip(ends, ends[1:], strict=False))
+    x = rl.randn(3, 96)
+    linear = rl.jit(nn.functional.linear)
+    for w, t in zip(weights, there, strict=True):
+        assert t.dequantize().tolist() == t.clone().dequantize().tolist()
+        assert_close(t.dequantize(), w.dequantize())
+        assert_close(linear(x.to(gpu), t), x.numpy() @ w.dequantize().numpy().T, "product")
+    del parts, there, t, linear
+    assert _held(gpu)["buffers"] == before["buffers"] and pool.shared() is None
+
+
+def test_a_budget_that_the_weights_fit_is_enough(gpu: rl.Device) -> None:
+    _held(gpu)
+    w = rl.randn(64, 96).to(rl.q8_0)
+    gpu.set_memory_budget(_backend(gpu).pool.used + 100_000)
+    there = [w.to(gpu) for _ in range(8)]
+    assert there[7].dequantize().tolist() == w.dequantize().tolist()
+    with pytest.raises(DeviceMemoryError, match="exceed the memory budget"):
+        there += [w.to(gpu) for _ in range(16)]
+
+
 def test_ten_thousand_ops_leak_nothing(gpu: rl.Device) -> None:
     x = rl.ones(64, device=gpu)
 

@@ -95,6 +95,7 @@ async def build(
     if context is not None and _generates(model):
         model.context_length = min(model.context_length, context)
     await builder.device.synchronize_async()
+    builder.device.backend.trim()  # the buffers through which blocks came
     number = next(_numbers)
     _models[number] = model
     _linear[number] = linear

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # Kernels number elements in 32 bits. What lies in memory is bounded by bindings, what `expand`
 # repeats is not.
 _MOST_REPEATED = 1 << 31
+# Bytes from which what the host uploads is taken for a weight: smaller inputs differ in size.
+_LARGE = 1 << 16
 
 
 class WebGpuBackend:
@@ -61,7 +63,8 @@ class WebGpuBackend:
         with self.lock:
             if dtype.kind == "q":
                 return blocks.allocate(self, nbytes // dtype.itemsize * dtype.block, dtype)
-            return self.pool.take(max(_held(nbytes, dtype), 4), write)
+            # A stream writes weights, which stay.
+            return self.pool.take(max(_held(nbytes, dtype), 4), write, lasting=write)
 
     def upload(self, data: Bytes, dtype: DType) -> Buffer:
         """A buffer that holds `data`."""
@@ -77,7 +80,7 @@ class WebGpuBackend:
         if dtype.kind == "q":
             return blocks.upload(self, data, dtype)
         with self.lock:
-            buffer = self.pool.take(max(data.size, 4), write=True)
+            buffer = self.pool.take(max(data.size, 4), write=True, lasting=data.size >= _LARGE)
             self.write(buffer, data)
             return buffer
 

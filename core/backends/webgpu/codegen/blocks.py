@@ -31,10 +31,14 @@ STAGING = 8 << 20
 GROUP = 64
 
 
-def allocate(backend: WebGpuBackend, numel: int, dtype: DType) -> Buffer:
-    """A buffer with planes for `numel` elements; `planes` says where they begin."""
+def allocate(backend: WebGpuBackend, numel: int, dtype: DType, shared: bool = False) -> Buffer:
+    """A buffer with planes for `numel` elements; `planes` says where they begin.
+
+    shared: it may be part of a buffer, see `Pool.place`.
+    """
     nbytes, starts = places(numel, dtype)
-    buffer = backend.pool.take(nbytes)
+    pool = backend.pool
+    buffer = pool.place(nbytes) if shared else pool.take(nbytes, lasting=True)
     buffer.planes = starts
     return buffer
 
@@ -54,10 +58,10 @@ def plane_value(x: Operand, index: int, layout: Layout) -> TensorView:
     dtype = {1: uint8, 2: int16}.get(nbytes, uint32)
     size = dtype.itemsize
     per, block = nbytes // size, x.dtype.block  # elements per block
-    start = x.buffer.planes[index] // size
+    start = (x.buffer.base + x.buffer.planes[index]) // size
     shape = (*layout.shape[:-1], layout.shape[-1] // block * per)
     strides = (*(s // block * per for s in layout.strides[:-1]), 1)
-    return TensorView(x.buffer, Layout(shape, strides, start + layout.offset // block * per), dtype)
+    return TensorView(x.buffer.whole, Layout(shape, strides, start + layout.offset // block * per), dtype)
 
 
 def _reach(plane: Plane, dtype: DType, layout: Layout) -> tuple[int, int]:
@@ -87,7 +91,8 @@ def plane_slices(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], l
                 f"bytes, the adapter binds {e.binding_limit} at once",
                 hint="split the tensor along its rows, or compute on cpu",
             )
-        slices.append(Slice(x.buffer, starts[k] + low, max(high - low, 4)))
+        first = x.buffer.base + starts[k] + low
+        slices.append(Slice(x.buffer.whole, first, max(high - low, 4)))
         shifts.append(-(low // plane.nbytes) & 0xFFFFFFFF)
     return slices, shifts
 
@@ -166,8 +171,8 @@ def _pack(
     staged, _ = e.bind(TensorView(staging, Layout.contiguous((raw_words,)), uint32))
     for k, plane in enumerate(planes_of(dtype)):
         words = -(-count * plane.nbytes // 4)
-        start = (planes.planes[k] + first * plane.nbytes) // 4
-        bound, at = e.bind(TensorView(planes, Layout((words,), (1,), start), uint32))
+        start = (planes.base + planes.planes[k] + first * plane.nbytes) // 4
+        bound, at = e.bind(TensorView(planes.whole, Layout((words,), (1,), start), uint32))
         groups = grid(-(-words // 64))
         e.dispatch(_pack_kernel(dtype, k), [staged, bound], [words, at, count], groups)
 
@@ -192,7 +197,7 @@ class BlockWriter:
         self.blocks = numel // dtype.block
         self.step = GROUP * dtype.itemsize
         with backend.lock:
-            self.buffer = allocate(backend, numel, dtype)
+            self.buffer = allocate(backend, numel, dtype, shared=True)
             groups = min(_groups_at_once(backend, dtype), -(-self.blocks // GROUP))
             self.capacity = max(groups, 1) * self.step
             self.staging = backend.pool.take(self.capacity, write=True)

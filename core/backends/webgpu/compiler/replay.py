@@ -225,7 +225,7 @@ class WebGpuExecutable:
             return
         self.backend.check_alive("jit", buffer)
         if argument.dtype.kind == "q":
-            self.bound[virtual.handle] = buffer, 0
+            self.bound[virtual.handle] = buffer.whole, buffer.base
             return
         per = access.per_word(argument.dtype)
         start = argument.layout.offset // per * per * access.width(argument.dtype)

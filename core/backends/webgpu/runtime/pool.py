@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from bisect import insort
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from rushlight.core.backends.webgpu.runtime.port import Port
 from rushlight.core.basis.errors import DeviceMemoryError
@@ -12,6 +14,9 @@ from rushlight.core.basis.errors import DeviceMemoryError
 # Freed bytes that are kept; beyond them the least recently used buffer is destroyed first.
 BOUND = 256 << 20
 _STEP = 256
+# Bytes of the first and of the largest buffer that weights share. Chromium rounds what is below
+# 4 MB up to a power of two (Dawn's BuddyMemoryAllocator): 553 kB take a megabyte there.
+_SHARED, _SHARED_MOST = 1 << 20, 8 << 20
 
 
 def size_class(nbytes: int) -> int:
@@ -23,22 +28,50 @@ def size_class(nbytes: int) -> int:
 
 
 class Buffer:
-    """Memory on the device; it returns to its pool when it has no references."""
+    """Memory on the device; it returns to its pool when it has no references.
 
-    __slots__ = ("handle", "nbytes", "pool", "planes", "__weakref__")
+    planes: where the planes of quantized blocks begin, in bytes from `base`. whole: what is bound,
+    in which the memory begins at `base`.
+    """
+
+    __slots__ = ("handle", "nbytes", "pool", "planes", "base", "__weakref__")
 
     def __init__(self, pool: Pool, handle: int, nbytes: int) -> None:
         self.pool, self.handle, self.nbytes = pool, handle, nbytes
-        self.planes: tuple[int, ...] = ()  # where the planes of quantized blocks begin, in bytes
+        self.planes: tuple[int, ...] = ()
+        self.base = 0
 
     @property
     def buffer(self) -> Buffer:
         """The buffer itself, so that a view of a temporary can use it as its storage."""
         return self
 
+    @property
+    def whole(self) -> Buffer:
+        """The buffer that this memory is part of."""
+        return self
+
     def __del__(self) -> None:
         # Only recorded, as the garbage collector may run at any time.
         self.pool.dead.append((self.handle, self.nbytes))
+
+
+class Part(Buffer):
+    """Part of a buffer; that returns to its pool when none of its parts has references."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: Buffer, base: int, nbytes: int) -> None:
+        super().__init__(whole.pool, whole.handle, nbytes)
+        self._whole, self.base = whole, base
+
+    @property
+    def whole(self) -> Buffer:
+        """The buffer that this memory is part of."""
+        return self._whole
+
+    def __del__(self) -> None:
+        """Nothing: the whole is freed with its last part."""
 
 
 class Virtual:
@@ -48,6 +81,7 @@ class Virtual:
     """
 
     __slots__ = ("handle", "nbytes", "planes")
+    base = 0
     _handles = itertools.count(-1, -1)
 
     def __init__(self, nbytes: int) -> None:
@@ -56,6 +90,11 @@ class Virtual:
 
     @property
     def buffer(self) -> Virtual:
+        """The memory itself, as for Buffer."""
+        return self
+
+    @property
+    def whole(self) -> Virtual:
         """The memory itself, as for Buffer."""
         return self
 
@@ -80,17 +119,19 @@ class Pool:
         self.used = self.kept = 0
         self.bound = BOUND
         self.budget: int | None = None
+        self.shared: Callable[[], Buffer | None] = lambda: None  # where weights are placed now
+        self.placed = 0  # bytes of it that are taken
         self.forget: list[int] = []  # destroyed handles whose bind groups are to be forgotten
 
-    def take(self, nbytes: int, write: bool = False) -> Buffer:
-        """A buffer of at least `nbytes` bytes, with any content.
+    def take(self, nbytes: int, write: bool = False, lasting: bool = False) -> Buffer:
+        """A buffer of at least `nbytes` bytes, with any content; a `lasting` one has few more.
 
         It is always the lowest free handle, so that a repeated step gets the same buffers and their
         bind groups. Dispatches run in order, so later ones may reuse buffers of pending ones. A
         write of the host runs before all of them, so with `write` such buffers are not used.
         DeviceMemoryError beyond the budget or the device's largest buffer.
         """
-        size = size_class(nbytes)
+        size = max(1, -(-nbytes // _STEP)) * _STEP if lasting else size_class(nbytes)
         self.collect()
         most = self.port.limits["maxBufferSize"]
         if nbytes > most:
@@ -118,6 +159,25 @@ class Pool:
             handle = self._make(size)
         self.used += size
         return Buffer(self, handle, size)
+
+    def place(self, nbytes: int) -> Buffer:
+        """Memory of at least `nbytes` bytes that only dispatches write, and none that reads it.
+
+        It lasts, so it is no larger than needed, and small memory is part of a buffer that others
+        share. WebGPU lets no dispatch read and write the same buffer, whatever the parts.
+        """
+        size = -(-nbytes // _STEP) * _STEP
+        if size > _SHARED_MOST // 2:
+            return self.take(nbytes, lasting=True)
+        whole = self.shared()
+        if whole is None or self.placed + size > whole.nbytes:
+            most = _SHARED if whole is None else min(2 * whole.nbytes, _SHARED_MOST)
+            if self.budget is not None:
+                most = min(most, (self.budget - self.used) // 2)
+            whole = self.take(max(most, size), lasting=True)
+            self.shared, self.placed = weakref.ref(whole), 0
+        self.placed += size
+        return Part(whole, self.placed - size, size)
 
     def _make(self, size: int) -> int:
         """A new buffer; if memory is short, kept buffers are destroyed first."""
