@@ -58,10 +58,10 @@ def plane_value(x: Operand, index: int, layout: Layout) -> TensorView:
     dtype = {1: uint8, 2: int16}.get(nbytes, uint32)
     size = dtype.itemsize
     per, block = nbytes // size, x.dtype.block  # elements per block
-    start = (x.buffer.base + x.buffer.planes[index]) // size
+    start = (x.buffer.base + x.buffer.planes[index]) // size + layout.offset // block * per
     shape = (*layout.shape[:-1], layout.shape[-1] // block * per)
     strides = (*(s // block * per for s in layout.strides[:-1]), 1)
-    return TensorView(x.buffer.whole, Layout(shape, strides, start + layout.offset // block * per), dtype)
+    return TensorView(x.buffer.whole, Layout(shape, strides, start), dtype)
 
 
 def _reach(plane: Plane, dtype: DType, layout: Layout) -> tuple[int, int]:
