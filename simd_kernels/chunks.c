@@ -27,7 +27,10 @@ typedef uint8_t b64 __attribute__((vector_size(64)));
 typedef uint16_t h64 __attribute__((vector_size(64)));
 RL_LOAD(b64load, b64)
 RL_STORE(b64store, b64)
-#define QC_16(n) n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n
+#define QC_8(n) n, n, n, n, n, n, n, n
+#define QC_16(n) QC_8(n), QC_8(n)
+#define QC_LANE 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#define QC_NEXT 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
 #define QC_RIGHT(v, first, second) ((b64)((h64)(v) >> (h64){QC_16(first), QC_16(second)}))
 #define QC_LEFT(v, first, second) ((b64)((h64)(v) << (h64){QC_16(first), QC_16(second)}))
 
@@ -128,26 +131,38 @@ RL_INLINE void qc_q6_k_to(uint8_t to, const uint8_t *p, q_chunk *c) {
 }
 
 RL_INLINE void qc_q6_k(const uint8_t *p, q_chunk *c) { qc_q6_k_to((uint8_t)-32, p, c); }
-RL_INLINE void qc_q6_k_biased(const uint8_t *p, q_chunk *c) { qc_q6_k_to(BIAS8 - 32, p, c); }
+RL_INLINE void qc_q6_k_row(const uint8_t *p, q_chunk *c) {
+    qc_q6_k_to(BIAS8 ? 0 : (uint8_t)-32, p, c);
+}
 
 // The numbers that four bits stand for.
 static const int8_t QC_CURVE[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113};
 static const int8_t QC_TWICE_E2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-RL_INLINE void qc_lookup(const int8_t table[16], const uint8_t *p, b16 *low, b16 *high) {
-    b16 of = b16load((const uint8_t *)table), v = b16load(p);
-    *low = lookup16(of, v & 15), *high = lookup16(of, v >> 4);
+// 16 bytes, `bytes` apart, of each 32 elements: the low halves of the bytes, then the high ones.
+// more: what is added to the elements.
+RL_INLINE void qc_halves(const int8_t table[16], uint8_t more, const uint8_t *p, int bytes,
+                         q_chunk *c) {
+    b16 of = b16load((const uint8_t *)table) + more;
+#if VF == 16
+    b64 all = __builtin_shufflevector(of, of, QC_LANE, QC_LANE, QC_LANE, QC_LANE);
+    for (int b = 0; b < 8; b += 2, p += 2 * bytes) {
+        b16 one = b16load(p), two = b16load(p + bytes);
+        b64 v = __builtin_shufflevector(one, two, QC_LANE, QC_LANE, QC_NEXT, QC_NEXT);
+        v = (b64)((h64)v >> (h64){QC_8(0), QC_8(4), QC_8(0), QC_8(4)}) & 15;
+        b64store(c->q + 32 * b, (b64)_mm512_shuffle_epi8((__m512i)all, (__m512i)v));
+    }
+#else
+    for (int b = 0; b < 8; b++, p += bytes) {
+        b16 v = b16load(p);
+        b16store(c->q + 32 * b, lookup16(of, v & 15));
+        b16store(c->q + 32 * b + 16, lookup16(of, v >> 4));
+    }
+#endif
 }
 
-// 16 bytes as 32 elements: the low halves of the bytes, then the high ones.
-RL_INLINE void qc_halves(const int8_t table[16], const uint8_t *p, int8_t *to) {
-    b16 low, high;
-    qc_lookup(table, p, &low, &high);
-    b16store(to, low), b16store(to + 16, high);
-}
-
-RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) {
+RL_INLINE void qc_iq4_nl_to(uint8_t more, const uint8_t *p, q_chunk *c) {
 #if defined(__F16C__) || defined(__aarch64__)
     typedef _Float16 h8 __attribute__((vector_size(16)));
     typedef float f8 __attribute__((vector_size(32)));
@@ -160,10 +175,13 @@ RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) {
 #else
     for (int b = 0; b < 8; b++) qc_both(c, b, qc_half(p + 18 * b));
 #endif
-    for (int b = 0; b < 8; b++) qc_halves(QC_CURVE, p + 18 * b + 2, c->q + 32 * b);
+    qc_halves(QC_CURVE, more, p + 2, 18, c);
 }
 
-RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) {
+RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) { qc_iq4_nl_to(0, p, c); }
+RL_INLINE void qc_iq4_nl_row(const uint8_t *p, q_chunk *c) { qc_iq4_nl_to(BIAS8, p, c); }
+
+RL_INLINE void qc_iq4_xs_to(uint8_t more, const uint8_t *p, q_chunk *c) {
     uint32_t low = word(p + 4), high = p[2] | (uint32_t)p[3] << 8;
     const uint32_t four = 0x0f0f0f0f;
     high = (high | high << 8) & 0x00ff00ff, high = (high | high << 4) & four; // two pairs a byte
@@ -171,12 +189,15 @@ RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) {
                      (low >> 4 & four) | (high & 0x0c0c0c0c) << 2, 0, 0);
     v = __builtin_shufflevector(v, v, 0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7);
     qc_scale(v - 32, qc_half(p), c->s);
-    for (int b = 0; b < 8; b++) qc_halves(QC_CURVE, p + 8 + 16 * b, c->q + 32 * b);
+    qc_halves(QC_CURVE, more, p + 8, 16, c);
 }
 
-RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
+RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) { qc_iq4_xs_to(0, p, c); }
+RL_INLINE void qc_iq4_xs_row(const uint8_t *p, q_chunk *c) { qc_iq4_xs_to(BIAS8, p, c); }
+
+RL_INLINE void qc_mxfp4_to(uint8_t more, const uint8_t *p, q_chunk *c) {
+    qc_halves(QC_TWICE_E2M1, more, p + 1, 17, c);
     for (int b = 0; b < 8; b++, p += 17) {
-        qc_halves(QC_TWICE_E2M1, p + 1, c->q + 32 * b);
         // 2^(e - 128); the two smallest are subnormal.
         uint32_t bits = *p < 2 ? 1u << (21 + *p) : (uint32_t)(*p - 1) << 23;
         float s;
@@ -184,6 +205,9 @@ RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
         qc_both(c, b, s);
     }
 }
+
+RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) { qc_mxfp4_to(0, p, c); }
+RL_INLINE void qc_mxfp4_row(const uint8_t *p, q_chunk *c) { qc_mxfp4_to(BIAS8, p, c); }
 
 // Half of a float of four and three bits; 0x7f is 0.
 RL_INLINE float qc_ue4m3(uint8_t e) {
@@ -197,8 +221,8 @@ RL_INLINE float qc_ue4m3(uint8_t e) {
 RL_INLINE void qc_nvfp4(const uint8_t *p, q_chunk *c) {
     for (int g = 0; g < 16; g += 2) { // 16 elements are 8 bytes, first the low halves
         const uint8_t *block = p + g / 4 * 36;
-        b16 a, b;
-        qc_lookup(QC_TWICE_E2M1, block + 4 + g % 4 * 8, &a, &b);
+        b16 of = b16load((const uint8_t *)QC_TWICE_E2M1), v = b16load(block + 4 + g % 4 * 8);
+        b16 a = lookup16(of, v & 15), b = lookup16(of, v >> 4);
         b16store(c->q + 16 * g, __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18,
                                                         19, 20, 21, 22, 23));
         b16store(c->q + 16 * g + 16, __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24,

@@ -45,10 +45,8 @@ static void qc_one(const float *x, int64_t columns, uint8_t *to) {
 }
 
 // Adds the products of a chunk with rounded activations; the elements of both sums add up to it.
-// bias: what is still to be added to the weights.
-RL_INLINE void qc_add(int least, int fine, uint8_t bias, const uint8_t *x, const q_chunk *c,
-                      vf sum[2]) {
-    (void)fine, (void)bias; // sums of four, if DOT32, have a scale each
+RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, vf sum[2]) {
+    (void)fine; // sums of four, if DOT32, have a scale each
     const float *d = (const float *)(x + QC_STEPS);
     float by[16] __attribute__((aligned(64)));
     QC_UNROLL for (int i = 0; i < 16; i += VF) {
@@ -61,13 +59,15 @@ RL_INLINE void qc_add(int least, int fine, uint8_t bias, const uint8_t *x, const
         vb w = bload(c->q + at);
         vi low = {0};
 #if BIAS8
-        if (!least) w ^= bias, low = viload(x + 512 + at);
+        if (!least) w ^= BIAS8, low = viload(x + 512 + at);
 #endif
-        vi high = dot((vi){0}, w, bload(x + at));
-        vi total = dot(low, w, bload(x + 256 + at)) + (high << 8);
+        low += dot((vi){0}, w, bload(x + at)) << 8;
+        vi total = dot(low, w, bload(x + 256 + at));
 #if VF == 16
-        v4 v = v4load(by + at / 16);
-        vf each = __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+        const int s = at / 16;
+        __m512i from = _mm512_setr_epi32(s, s, s, s, s + 1, s + 1, s + 1, s + 1, s + 2, s + 2,
+                                         s + 2, s + 2, s + 3, s + 3, s + 3, s + 3);
+        vf each = (vf)_mm512_permutexvar_ps(from, (__m512)vload(by));
 #else
         vf each = vsplat(by[at / 16]);
 #endif
@@ -87,7 +87,7 @@ RL_INLINE void qc_add(int least, int fine, uint8_t bias, const uint8_t *x, const
 
 RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
     vf sum[2] = {0};
-    for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, BIAS8, x, c, sum);
+    for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, x, c, sum);
     return sum[0] + sum[1];
 }
 
@@ -100,26 +100,30 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
 #if !defined(__wasm__)
 #define QC_AHEAD 8192
 // Of the types that most files have a chunk is unpacked into registers, once for `few` rows of
-// activations that are `tile` bytes apart.
-#define QC_REGISTERS(TYPE, name, bias, few)                                                        \
+// activations that are `tile` bytes apart. less: what the numbers are too large by. With BIAS8 they
+// must not be negative, so such types have minimums.
+#define QC_REGISTERS(TYPE, name, less, few)                                                        \
     case RL_##TYPE:                                                                                \
         for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
             q_chunk c;                                                                             \
             for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
                 __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
             qc_##name(p, &c);                                                                      \
+            for (int i = 0; less && i < 16; i += VF)                                               \
+                vstore(c.m + i, vload(c.s + i) * -(less));                                         \
             for (int k = 0; k < few; k++)                                                          \
-                qc_add(q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), bias, x + k * tile, &c, sum[k]); \
+                qc_add(less || q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), x + k * tile, &c,        \
+                       sum[k]);                                                                    \
         }                                                                                          \
         break;
 #define QC_STREAM(few)                                                                             \
     switch (type) {                                                                                \
         QC_REGISTERS(Q4_K, q4_k, 0, few)                                                           \
         QC_REGISTERS(Q5_K, q5_k, 0, few)                                                           \
-        QC_REGISTERS(Q6_K, q6_k_biased, 0, few)                                                    \
-        QC_REGISTERS(IQ4_XS, iq4_xs, BIAS8, few)                                                   \
-        QC_REGISTERS(IQ4_NL, iq4_nl, BIAS8, few)                                                   \
-        QC_REGISTERS(MXFP4, mxfp4, BIAS8, few)                                                     \
+        QC_REGISTERS(Q6_K, q6_k_row, BIAS8 / 4, few)                                               \
+        QC_REGISTERS(IQ4_XS, iq4_xs_row, BIAS8, few)                                               \
+        QC_REGISTERS(IQ4_NL, iq4_nl_row, BIAS8, few)                                               \
+        QC_REGISTERS(MXFP4, mxfp4_row, BIAS8, few)                                                 \
     default: return 0;                                                                             \
     }
 
