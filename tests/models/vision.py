@@ -427,6 +427,11 @@ ROWS: dict[str, Row] = {
         "image_size": [24, 40], "qkv_bias": False, "use_absolute_embeddings": True,
         "mlp_ratio": 1.5, "hidden_act": "relu", "num_channels": 2, "layer_norm_eps": 1e-3,
         "patch_size": 2, "window_size": 4}, (24, 40)),
+    "swin-backbone": ("transformers", "SwinBackbone", _SWIN | {
+        "out_features": ["stem", "stage1", "stage2"], "use_absolute_embeddings": True,
+        "layer_norm_eps": 1e-3}, (32, 32)),
+    "swin-backbone-early": ("transformers", "SwinBackbone", _SWIN | {
+        "out_indices": [1], "window_size": 5, "qkv_bias": False}, (14, 37)),
     "swin-timm": ("timm", "swin_tiny_patch4_window7_224", {
         "num_classes": 3, "img_size": 44, "embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3],
         "window_size": 4}, (44, 44)),
@@ -633,6 +638,12 @@ ROWS: dict[str, Row] = {
         "patch_size": [3, 5], "patch_stride": [3, 2], "patch_padding": [0, 2],
         "mlp_ratio": 1.5, "hidden_act": "relu", "layer_norm_eps": 1e-3, "num_channels": 2},
         (48, 72)),
+    "hiera-backbone": ("transformers", "HieraBackbone", _HIERA | {
+        "out_features": ["stem", "stage1", "stage3"]}, (64, 32)),
+    "hiera-backbone-odd": ("transformers", "HieraBackbone", _HIERA | {
+        "out_features": ["stage2"], "depths": [2, 1, 1], "num_query_pool": 1,
+        "image_size": [48, 72], "query_stride": [2, 3], "masked_unit_size": [4, 9],
+        "patch_stride": [3, 2], "layer_norm_eps": 1e-3}, (48, 72)),
     "hiera-timm": ("timm", "hiera_tiny_224", {
         "num_classes": 4, "img_size": 64, "embed_dim": 8, "stages": [1, 2, 1], "q_pool": 2,
         "mask_unit_size": [4, 4], "mask_unit_attn": [True, True, False], "num_heads": 2},

@@ -279,7 +279,9 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         found = model(pixels)
         pooled = getattr(found, "pooler_output", None)
         if "feature_maps" in found:  # the last map's mean is what a head would read
-            return {"features": found.feature_maps[-1].mean((2, 3))}
+            maps = {f"map:{i}": t for i, t in enumerate(found.feature_maps)
+                    if hasattr(model, "hidden_states_norms")}  # fmt: skip
+            return {"features": found.feature_maps[-1].mean((2, 3)), **maps}
         if "image_embeds" in found:
             return {"out": found.image_embeds}
         if "predicted_depth" in found:

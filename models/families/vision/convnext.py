@@ -14,7 +14,7 @@ from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.convnext import NORMS, ConvNeXt
 from rushlight.models.layers.vision.model import classes_of
-from rushlight.models.layers.vision.outputs.stages import last_norm
+from rushlight.models.layers.vision.outputs.stages import stages_of
 
 MODEL_TYPES = ("convnext", "convnextv2")
 TASKS = ("image-classification", "image-feature-extraction")
@@ -77,17 +77,17 @@ def build(config: dict[str, Any], names: Collection[str]) -> ConvNeXt:
     if not c.depths or not len(c.depths) == len(c.hidden_sizes) == c.num_stages:
         raise FormatError(f"config.json: num_stages {c.num_stages}, depths {c.depths} and "
                           f"hidden_sizes {c.hidden_sizes} do not agree")  # fmt: skip
-    if config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]:
-        c.norm_first, c.layer_norm_eps = True, 1e-6
+    backbone = config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]
+    named = stages_of(config, len(c.depths)) if backbone else ()
     scaled = c.model_type == "convnext" and c.layer_scale_init_value > 0
-    return ConvNeXt(c, classes_of(config, BASES[c.model_type]), scaled)
+    return ConvNeXt(c, classes_of(config, BASES[c.model_type]), scaled, named)
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     base = "convnextv2." if any(".grn." in n for n in tensors) else "convnext."
     if "embeddings.layernorm.weight" in tensors:  # of a model without a head
-        return {base + n: t for n, t in last_norm(tensors, "layernorm").items()}
+        return {n if n.startswith("hidden") else base + n: t for n, t in tensors.items()}
     if "stem.0.weight" not in tensors and TENSORS[0] not in tensors:
         return dict(tensors)
     found, stem = {}, _stem(tensors)

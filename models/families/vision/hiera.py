@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import DINOV2
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.naming import put
-from rushlight.models.layers.vision.attention.hiera import Layer, Place, unrolled, windowed_places
-from rushlight.models.layers.vision.model import ImageModel, classes_of
-from rushlight.models.layers.vision.transformer import put_parameter
+from rushlight.models.layers.vision.attention.hiera import Hiera, Place
+from rushlight.models.layers.vision.model import classes_of
+from rushlight.models.layers.vision.outputs.stages import stages_of as named_states
 from rushlight.models.layers.vision.vit import MOST_TOKENS, pair
 
 MODEL_TYPES = ("hiera",)
@@ -78,68 +76,16 @@ class Config:
     model_type: str = "hiera"
 
 
-class Hiera(ImageModel):
-    """Hiera in transformers' names. The last hidden state (batch, places, width) is not normed."""
-
-    def __init__(
-        self, c: Config, stages: list[list[Place]], labels: tuple[str, ...], scaled: bool
-    ) -> None:
-        self.config, self.labels = c, labels
-        self.image_size = size = pair(c.image_size, "image_size")
-        self.processor = replace(DINOV2, crop=size, shortest=max(size) * 8 // 7)
-        self.stride = pair(c.patch_stride, "patch_stride")
-        self.pool = pair(c.query_stride, "query_stride")
-        width, last = c.embed_dim, stages[-1][-1].outputs
-        put(self, "hiera.embeddings.patch_embeddings.projection", nn.Conv2d(
-            c.num_channels, width, pair(c.patch_size, "patch_size"), self.stride,
-            pair(c.patch_padding, "patch_padding", 0),
-        ))  # fmt: skip
-        self.grid = size[0] // self.stride[0], size[1] // self.stride[1]
-        base = "hiera.embeddings.position_embeddings"
-        if c.background is None:
-            put_parameter(self, base, 1, math.prod(self.grid), width)
-        else:
-            put_parameter(self, base, 1, width, *pair(c.background, "background"))
-            unit = pair(c.masked_unit_size, "masked_unit_size")
-            put_parameter(self, f"{base}_window", 1, width, *unit)
-        for i, places in enumerate(stages):
-            layers = [Layer(place, int(place.outputs * c.mlp_ratio), c.hidden_act,
-                            c.layer_norm_eps, scaled) for place in places]  # fmt: skip
-            put(self, f"hiera.encoder.stages.{i}.layers", nn.ModuleList(layers))
-        put(self, "hiera.pooler.layernorm", nn.LayerNorm(last, c.layer_norm_eps))
-        if labels:
-            put(self, "classifier", nn.Linear(last, len(labels)))
-
-    def hidden(self, pixels: Tensor) -> Tensor:
-        c, base = self.config, self.get_submodule("hiera")
-        table: Any = base.get_submodule("embeddings")
-        x = table.patch_embeddings.projection(self.checked(pixels, c.num_channels))
-        x, places = x.permute(0, 2, 3, 1), table.position_embeddings
-        if c.background is None:
-            places = places.reshape(1, *self.grid, -1)
-        else:
-            places = windowed_places(places, table.position_embeddings_window, self.grid, True)
-        x = unrolled(x + places, self.pool, len(c.depths) - 1)
-        for stage in base.get_submodule("encoder.stages").children():
-            for layer in stage.get_submodule("layers").children():
-                x = layer(x)
-        found: Tensor = x
-        return found
-
-    def encode_image(self, pixels: Tensor) -> Tensor:
-        """The norm of the places' mean."""
-        found: Tensor = self.get_submodule("hiera.pooler.layernorm")(self.hidden(pixels).mean(1))
-        return found
-
-
 @nn.layers_on("meta")
 def build(config: dict[str, Any], names: Collection[str]) -> Hiera:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
-    labels = classes_of(config, "Hiera", backbone=False)  # which pools places of another order
+    labels = classes_of(config, "Hiera")
     scaled = any(".layer_scale1." in n for n in names)
-    return Hiera(c, stages_of(c, names), labels, scaled)
+    backbone = config.get("architectures") == ["HieraBackbone"]
+    named = named_states(config, len(c.depths)) if backbone else ()
+    return Hiera(c, stages_of(c, names), labels, scaled, named)
 
 
 def stages_of(c: Config, names: Collection[str]) -> list[list[Place]]:

@@ -15,6 +15,7 @@ from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.swin import Stage, Swin, SwinSpec
 from rushlight.models.layers.vision.model import classes_of
+from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.vit import pair
 
 MODEL_TYPES = ("swin", "swinv2")
@@ -76,10 +77,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> Swin:
     c = read_config(Config, config | {"architectures": None})
     base = f"{c.model_type}."
     held = any(n.startswith(base) for n in names)
-    labels = classes_of(config, BASES[c.model_type], backbone=c.model_type == "swinv2")
+    labels = classes_of(config, BASES[c.model_type])
     spec = describe(c, base if held or labels else "", names)
     if config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]:
-        spec = replace(spec, last=False)
+        named = stages_of(config, len(c.depths)) if c.model_type == "swin" else ()
+        spec = replace(spec, last=False, named=named)
     return Swin(c, spec, labels)
 
 
@@ -121,6 +123,8 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm, and of newer transformers, under transformers' names."""
     tensors = {n: t for n, t in tensors.items() if n.rpartition(".")[2] not in _COMPUTED}
     kind = "swinv2" if any(n.endswith(".logit_scale") for n in tensors) else "swin"
+    if any(n.startswith("hidden_states_norms.") for n in tensors):  # a backbone's last norm is none
+        tensors = {n: t for n, t in tensors.items() if "layernorm." not in n}
     if not any(n in tensors for n in (*TENSORS, "patch_embed.proj.weight")):
         return tensors
     old = "layers.0.downsample.reduction.weight" in tensors  # timm's, before its version 0.9

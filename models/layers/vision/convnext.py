@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.core import nn
@@ -12,6 +12,7 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import activation
 from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.outputs.stages import normed_maps, put_norms
 
 EPS = 1e-6  # of all norms but the last
 
@@ -82,10 +83,12 @@ class Layer(nn.Module):
 
 
 class ConvNeXt(ImageModel):
-    """ConvNeXt in transformers' names."""
+    """ConvNeXt in transformers' names; named: states of a backbone, which have own norms."""
 
-    def __init__(self, c: Any, labels: tuple[str, ...], scaled: bool) -> None:
-        self.config, self.labels = c, labels
+    def __init__(
+        self, c: Any, labels: tuple[str, ...], scaled: bool, named: Sequence[int] = ()
+    ) -> None:
+        self.config, self.labels, self.named = c, labels, named
         second = c.model_type == "convnextv2"
         before, base = c.hidden_sizes[0], f"{c.model_type}."
         norm = NORMS[getattr(c, "norm", "layer")]
@@ -107,7 +110,9 @@ class ConvNeXt(ImageModel):
                       for _ in range(depth)]  # fmt: skip
             put(self, f"{stage}.layers", nn.Sequential(*layers))
             before = width
-        put(self, f"{base}layernorm", norm(before, c.layer_norm_eps))
+        put_norms(self, named, [c.hidden_sizes[0], *c.hidden_sizes], EPS)
+        if not named:
+            put(self, f"{base}layernorm", norm(before, c.layer_norm_eps))
         self.inner = getattr(c, "inner_head", 0)
         if self.inner:
             self.pre_logits = nn.Linear(before, self.inner)
@@ -116,17 +121,28 @@ class ConvNeXt(ImageModel):
             put(self, "classifier", nn.Linear(before, len(labels)))
 
     def hidden(self, pixels: Tensor) -> Tensor:
+        return self.feature_maps(pixels)[-1] if self.named else self._states(pixels)[-1]
+
+    def feature_maps(self, pixels: Tensor) -> list[Tensor]:
+        """The maps (batch, channels, height, width) that a backbone names, after their norms."""
+        return normed_maps(self, [x.permute(0, 2, 3, 1) for x in self._states(pixels)])
+
+    def _states(self, pixels: Tensor) -> list[Tensor]:
         base: Any = self.get_submodule(self.config.model_type)
         x: Tensor = self.checked(pixels, self.config.num_channels)
         x = over_channels(base.embeddings.layernorm, base.embeddings.patch_embeddings(x))
+        found = [x]
         for i, stage in enumerate(base.encoder.stages.children()):
             if i:
                 norm, conv = stage.downsampling_layer
                 x = conv(over_channels(norm, x))
             x = stage.layers(x)
-        return x
+            found.append(x)
+        return found
 
     def encode_image(self, pixels: Tensor) -> Tensor:
+        if self.named:
+            return super().encode_image(pixels)
         x, norm = self.hidden(pixels), self.get_submodule(f"{self.config.model_type}.layernorm")
         early = getattr(self.config, "norm_first", False)
         found: Tensor = over_channels(norm, x).mean((2, 3)) if early else norm(x.mean((2, 3)))

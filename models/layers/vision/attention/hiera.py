@@ -1,9 +1,10 @@
-"""Hiera's layers (Ryali et al., 2023), whose queries are pooled where a stage begins."""
+"""Hiera (Ryali et al., 2023), whose layers pool queries where a stage begins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core import nn
@@ -12,9 +13,13 @@ from rushlight.core.functional.network.activations import scaled_dot_product_att
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.image.described import DINOV2
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.outputs.stages import normed_maps, put_norms
 from rushlight.models.layers.vision.transformer import put_parameter
+from rushlight.models.layers.vision.vit import pair
 
 
 class PooledAttention(nn.Module):
@@ -96,6 +101,83 @@ class Layer(nn.Module):
         return found
 
 
+class Hiera(ImageModel):
+    """Hiera in transformers' names. The last hidden state (batch, places, width) is not normed.
+
+    named: the states of a backbone, which have norms of their own.
+    """
+
+    def __init__(
+        self, c: Any, stages: list[list[Place]], labels: tuple[str, ...], scaled: bool,
+        named: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        self.config, self.labels, self.named = c, labels, named
+        self.image_size = size = pair(c.image_size, "image_size")
+        self.processor = replace(DINOV2, crop=size, shortest=max(size) * 8 // 7)
+        self.stride = pair(c.patch_stride, "patch_stride")
+        self.pool = pair(c.query_stride, "query_stride")
+        width, last = c.embed_dim, stages[-1][-1].outputs
+        put(self, "hiera.embeddings.patch_embeddings.projection", nn.Conv2d(
+            c.num_channels, width, pair(c.patch_size, "patch_size"), self.stride,
+            pair(c.patch_padding, "patch_padding", 0),
+        ))  # fmt: skip
+        self.grid = size[0] // self.stride[0], size[1] // self.stride[1]
+        base = "hiera.embeddings.position_embeddings"
+        if c.background is None:
+            put_parameter(self, base, 1, math.prod(self.grid), width)
+        else:
+            put_parameter(self, base, 1, width, *pair(c.background, "background"))
+            unit = pair(c.masked_unit_size, "masked_unit_size")
+            put_parameter(self, f"{base}_window", 1, width, *unit)
+        for i, places in enumerate(stages):
+            layers = [Layer(place, int(place.outputs * c.mlp_ratio), c.hidden_act,
+                            c.layer_norm_eps, scaled) for place in places]  # fmt: skip
+            put(self, f"hiera.encoder.stages.{i}.layers", nn.ModuleList(layers))
+        put_norms(self, named, [width, *(places[-1].outputs for places in stages)])
+        if not named:
+            put(self, "hiera.pooler.layernorm", nn.LayerNorm(last, c.layer_norm_eps))
+        if labels:
+            put(self, "classifier", nn.Linear(last, len(labels)))
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        if self.named:
+            return self.feature_maps(pixels)[-1].flatten(2).transpose(1, 2)
+        return self._states(pixels)[-1]
+
+    def feature_maps(self, pixels: Tensor) -> list[Tensor]:
+        """The maps (batch, channels, height, width) that a backbone names, after their norms."""
+        c, found = self.config, []
+        for i, x in enumerate(self._states(pixels)):
+            pooled, times = min(max(i - 1, 0), c.num_query_pool), len(c.depths) - 1
+            down, across = (n // s**pooled for n, s in zip(self.grid, self.pool, strict=True))
+            found.append(rolled(x, self.pool, times - pooled, (down, across)))
+        return normed_maps(self, found)
+
+    def _states(self, pixels: Tensor) -> list[Tensor]:
+        """The places (batch, places, channels) before the stages and after each."""
+        c, base = self.config, self.get_submodule("hiera")
+        table: Any = base.get_submodule("embeddings")
+        x = table.patch_embeddings.projection(self.checked(pixels, c.num_channels))
+        x, places = x.permute(0, 2, 3, 1), table.position_embeddings
+        if c.background is None:
+            places = places.reshape(1, *self.grid, -1)
+        else:
+            places = windowed_places(places, table.position_embeddings_window, self.grid, True)
+        # The places of the published backbone lie by rows, which its layers take for unrolled.
+        x = unrolled(x + places, self.pool, 0 if self.named else len(c.depths) - 1)
+        found = [x]
+        for stage in base.get_submodule("encoder.stages").children():
+            for layer in stage.get_submodule("layers").children():
+                x = layer(x)
+            found.append(x)
+        return found
+
+    def encode_image(self, pixels: Tensor) -> Tensor:
+        """The norm of the places' mean; without it of a backbone."""
+        mean = self.hidden(pixels).mean(1)
+        return mean if self.named else self.get_submodule("hiera.pooler.layernorm")(mean)
+
+
 def unrolled(x: Tensor, stride: tuple[int, int], times: int) -> Tensor:
     """The places (batch, height * width, channels) of x (batch, height, width, channels).
 
@@ -107,6 +189,17 @@ def unrolled(x: Tensor, stride: tuple[int, int], times: int) -> Tensor:
         x = x.reshape(-1, tall // down, down, wide // across, across, width)
         x = x.permute(0, 2, 4, 1, 3, 5).flatten(0, 2)
     return x.reshape(batch, count, -1)
+
+
+def rolled(x: Tensor, stride: tuple[int, int], times: int, grid: tuple[int, int]) -> Tensor:
+    """The picture (batch, height, width, channels) of places in the order of `unrolled`."""
+    batch, _, width = x.shape
+    rows, columns = grid[0] // stride[0] ** times, grid[1] // stride[1] ** times
+    x = x.reshape(batch, *(stride * times), rows, columns, width)
+    own = 2 * times
+    return x.permute(
+        0, *range(own + 1, 0, -2), *range(own + 2, 1, -2), own + 3
+    ).reshape(batch, *grid, width)  # fmt: skip
 
 
 def windowed_places(

@@ -21,6 +21,7 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.attention.windows import filled, joined, parted
 from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.outputs.stages import normed_maps, put_norms
 from rushlight.models.layers.vision.transformer import put_parameter
 
 _HIDDEN = 512  # of the network that makes the biases of version 2
@@ -46,7 +47,7 @@ class SwinSpec:
     still: where windows do not move. "either": no axis is longer than the window ("transformers"),
     "each": on an axis that is not longer, "": where the stage says so. timm: windows are moved
     before zeros fill the last ones. places: the grid of learned positions. last: whether there is a
-    norm after the last stage.
+    norm after the last stage. named: the states of a backbone that have norms of their own.
     """
 
     stages: Sequence[Stage]
@@ -63,6 +64,7 @@ class SwinSpec:
     places: tuple[int, int] | None = None
     mask: bool = False
     last: bool = True
+    named: Sequence[int] = ()
 
 
 class _Attention(nn.Module):
@@ -243,6 +245,7 @@ class Swin(ImageModel):
         last = spec.stages[-1].width
         if spec.last:
             put(self, f"{base}layernorm", nn.LayerNorm(last, spec.eps))
+        put_norms(self, spec.named, [first, *(stage.width for stage in spec.stages)])
         if labels:
             self.classifier = nn.Linear(last, len(labels))
 
@@ -252,6 +255,13 @@ class Swin(ImageModel):
 
     def maps(self, pixels: Tensor, padded: bool = False) -> list[Tensor]:
         """What each stage makes (batch, height, width, channels), before its neighbours merge."""
+        return self._states(pixels, padded)[1:]
+
+    def feature_maps(self, pixels: Tensor) -> list[Tensor]:
+        """The maps (batch, channels, height, width) that a backbone names, after their norms."""
+        return normed_maps(self, self._states(pixels, True))
+
+    def _states(self, pixels: Tensor, padded: bool) -> list[Tensor]:
         spec, net = self.spec, self._base
         x = self.checked(pixels, spec.channels)
         below, right = (-n % p for n, p in zip(x.shape[2:], spec.patch, strict=True))
@@ -261,12 +271,12 @@ class Swin(ImageModel):
         x = net.embeddings.norm(x)
         if spec.places is not None:
             x = x + self._positions(x.shape[1], x.shape[2])
-        found = []
+        found = [x]
         for stage in net.encoder.layers.children():
             for layer in stage.blocks:
                 x = layer(x, padded)
             found.append(x)
-            if len(found) < len(spec.stages):
+            if len(found) <= len(spec.stages):
                 x = stage.downsample(x)
         return found
 
@@ -280,6 +290,8 @@ class Swin(ImageModel):
         return table.permute(0, 2, 3, 1)
 
     def hidden(self, pixels: Tensor) -> Tensor:
+        if self.spec.named:
+            return self.feature_maps(pixels)[-1].flatten(2).transpose(1, 2)
         found = self.maps(pixels)[-1].flatten(1, 2)
         normed: Tensor = self._base.layernorm(found) if self.spec.last else found
         return normed

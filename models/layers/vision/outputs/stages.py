@@ -1,15 +1,14 @@
-"""Which states of a backbone a head reads."""
+"""Which states of a backbone a head reads, and the norms of its maps."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.tensor.tensor import Tensor
-
-_NORM = re.compile(r"hidden_states_norms\.stage(\d{1,3})\.(\w+)")
+from rushlight.models.layers.naming import put
 
 
 def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ()) -> list[int]:
@@ -29,15 +28,25 @@ def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ())
     found = [i + count if type(i) is int and i < 0 else i for i in given]
     if not found or not all(type(i) is int and 0 <= i < count for i in found):
         raise FormatError(
-            f"config.json: backbone_config: out_features {brief(names)} and out_indices "
+            f"config.json: out_features {brief(names)} and out_indices "
             f"{brief(told.get('out_indices'))} name no states of {layers} layers"
         )
     return sorted(set(found))
 
 
-def last_norm(tensors: Mapping[str, Tensor], path: str) -> dict[str, Tensor]:
-    """The tensors of a backbone, with the norm of its last map at `path` and without the others."""
-    own = {n: m for n in tensors if (m := _NORM.fullmatch(n))}
-    last = max((int(m[1]) for m in own.values()), default=0)
-    found = {n: t for n, t in tensors.items() if n not in own}
-    return found | {f"{path}.{m[2]}": tensors[n] for n, m in own.items() if int(m[1]) == last}
+def put_norms(
+    root: nn.Module, stages: Sequence[int], widths: Sequence[int], eps: float = 1e-5
+) -> None:
+    """Give a backbone the norms of the states that it names; widths: of all, the stem's first."""
+    for i in stages:
+        name = f"stage{i}" if i else "stem"
+        put(root, f"hidden_states_norms.{name}", nn.LayerNorm(widths[i], eps))
+
+
+def normed_maps(root: nn.Module, states: Sequence[Tensor]) -> list[Tensor]:
+    """The maps (batch, channels, height, width) of a backbone's norms.
+
+    states (batch, height, width, channels): all, the stem's first.
+    """
+    norms = root.get_submodule("hidden_states_norms").named_children()
+    return [norm(states[int(name[5:] or 0)]).permute(0, 3, 1, 2) for name, norm in norms]
