@@ -285,6 +285,14 @@ ROWS: dict[str, Row] = {
         "num_classes": 3, "layers": [1, 1, 1, 1]}, (50, 64)),
     "resnet-blur-timm": ("timm", "resnetblur18", {
         "num_classes": 3, "layers": [1, 1, 1, 1]}, (64, 50)),
+    "resnetv2-bit-timm": ("timm", "resnetv2_50x1_bit", {
+        "num_classes": 3, "channels": [128, 256, 128, 256]}, (50, 64)),
+    "resnetv2-basic-timm": ("timm", "resnetv2_18", {
+        "num_classes": 0, "layers": [1, 2, 1, 1], "channels": [64, 48, 40, 56]}, (64, 50)),
+    "resnetv2-deep-timm": ("timm", "resnetv2_50t", {
+        "num_classes": 3, "layers": [1, 1, 2, 1], "channels": [64, 48, 40, 56]}, (45, 38)),
+    "resnetv2-evo-timm": ("timm", "resnetv2_50d_evos", {
+        "num_classes": 3, "layers": [2, 1, 1, 1], "channels": [128, 256, 128, 256]}, (50, 64)),
     "wide-resnet-torchvision": ("torchvision", "wide_resnet50_2", {"num_classes": 3}, (40, 33)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
     "convnext": ("transformers", "ConvNextForImageClassification", _CONVNEXT | _LABELS, (45, 38)),

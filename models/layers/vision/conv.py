@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import pad
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 
@@ -42,6 +44,29 @@ class ConvNorm(nn.Module):
         conv, norm = (getattr(self, name) for name in self.names)
         made: Tensor = self.act(norm(conv(x)))
         return made
+
+
+class EvoNorm(nn.Module):
+    """EvoNorm S0 (Liu et al., 2020): x sigmoid(v x) by the deviation of x in groups of channels.
+
+    act: without it there is no v, and x itself is divided.
+    """
+
+    def __init__(self, width: int, groups: int, eps: float, act: bool = True) -> None:
+        if groups < 1 or width % groups:
+            raise FormatError(f"config.json: {width} channels do not divide into {groups} groups")
+        self.groups, self.eps, self.act = groups, eps, act
+        self.weight, self.bias = parameter(width), parameter(width)
+        if act:
+            self.v = parameter(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self.weight.reshape(-1, 1, 1), self.bias.reshape(-1, 1, 1)
+        parts = x.reshape(len(x), self.groups, -1)
+        spread = (parts.var(-1, correction=0, keepdim=True) + self.eps).sqrt()
+        x = x * (x * self.v.reshape(-1, 1, 1)).sigmoid() if self.act else x
+        x = (x.reshape(parts.shape) / spread).reshape(x.shape)
+        return x * weight + bias
 
 
 def padded_same(x: Tensor, kernel: int, stride: int, dilation: int = 1) -> Tensor:

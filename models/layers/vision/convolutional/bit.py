@@ -42,7 +42,7 @@ class Config:
     model_type: str = "bit"
 
 
-class _Conv(nn.Conv2d):
+class StdConv(nn.Conv2d):
     """A convolution of a kernel whose outputs have mean 0 and variance 1 each (Qiao et al., 2019).
 
     same: with TensorFlow's padding, whose odd rest is below and at the right.
@@ -67,11 +67,11 @@ class _Layer(nn.Module):
         inner, same = divisible(outputs * _SHARE), c.global_padding is not None
         widths, steps = (inputs, inner, inner, outputs), (1, stride, 1)
         for i, kernel in enumerate((1, 3, 1)):
-            conv = _Conv(widths[i], widths[i + 1], kernel, steps[i], same)
+            conv = StdConv(widths[i], widths[i + 1], kernel, steps[i], same)
             put(self, f"conv{i + 1}", conv)
             put(self, f"norm{i + 1}", nn.GroupNorm(c.num_groups, widths[i + 1]))
         if first:
-            put(self, "downsample.conv", _Conv(inputs, outputs, 1, stride, same))
+            put(self, "downsample.conv", StdConv(inputs, outputs, 1, stride, same))
             put(self, "downsample.norm", nn.GroupNorm(c.num_groups, outputs))
         self.first, self.act = first, ACTIVATIONS[c.hidden_act]
 
@@ -101,7 +101,7 @@ class Bit(nn.Module):
             )
         self.config, before = c, c.embedding_size
         same = c.global_padding is not None
-        put(self, "embedder.convolution", _Conv(c.num_channels, before, 7, 2, same))
+        put(self, "embedder.convolution", StdConv(c.num_channels, before, 7, 2, same))
         put(self, "embedder.norm", nn.GroupNorm(c.num_groups, before))
         self.widths = [before]
         for i, (depth, size) in enumerate(zip(c.depths, sizes, strict=True)):

@@ -1,0 +1,189 @@
+"""ResNet V2 (He et al., 2016), and that of Big Transfer (Kolesnikov et al., 2019), of timm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose, read_config
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.conv import EvoNorm, activation
+from rushlight.models.layers.vision.convolutional.bit import StdConv
+from rushlight.models.layers.vision.model import ImageModel, classes_of
+
+MODEL_TYPES = ("resnetv2",)
+TASKS = ("image-classification", "image-feature-extraction")
+TIMM = ("resnetv2_",)
+_BLOCK = re.compile(r"stages\.(\d)\.blocks\.(\d{1,3})\.")
+_POOLED = re.compile(r"resnetv2_\d+[dt]")
+_GROUPS = 32
+
+
+@dataclass
+class Config:
+    """The keys of a config.json.
+
+    inner_sizes: channels within the layers of each stage. deep_stem: those of a stem's first two
+    convolutions of three. norm: "batch", "group" or "evo". standardized: the convolutions are Big
+    Transfer's. pooled_shortcut: shortcuts have the stride in a mean pooling.
+    """
+
+    hidden_sizes: list[int]
+    inner_sizes: list[int]
+    depths: list[int]
+    embedding_size: int = 64
+    deep_stem: list[int] | None = None
+    layer_type: str = "bottleneck"
+    norm: str = "batch"
+    standardized: bool = False
+    pooled_shortcut: bool = False
+    num_channels: int = 3
+    model_type: str = "resnetv2"
+
+
+def _conv(c: Config, inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Module:
+    if c.standardized:
+        return StdConv(inputs, outputs, kernel, stride, False)
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+
+
+def _norm(c: Config, width: int) -> nn.Module:
+    if c.norm == "batch":
+        return nn.BatchNorm2d(width)
+    if width % _GROUPS:
+        raise FormatError(f"config.json: {width} channels do not divide into {_GROUPS} groups")
+    return nn.GroupNorm(_GROUPS, width) if c.norm == "group" else EvoNorm(width, _GROUPS, 1e-5)
+
+
+class _Layer(nn.Module):
+    """Convolutions of 1, 3 and 1, or two of 3, each after its norm; and a shortcut."""
+
+    def __init__(self, c: Config, inputs: int, inner: int, outputs: int, stride: int) -> None:
+        deep = c.layer_type == "bottleneck"
+        widths, kernels = (inputs, inner, inner, outputs), (1, 3, 1)
+        if not deep:
+            widths, kernels = (inputs, inner, outputs), (3, 3)  # type: ignore[assignment]
+        for i, kernel in enumerate(kernels):
+            step = stride if i == len(kernels) - 2 else 1  # the first convolution of 3
+            put(self, f"norm{i + 1}", _norm(c, widths[i]))
+            put(self, f"conv{i + 1}", _conv(c, widths[i], widths[i + 1], kernel, step))
+        self.count, self.act = len(kernels), activation("" if c.norm == "evo" else "relu")
+        self.pool = stride if c.pooled_shortcut else 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = short = x
+        for i in range(self.count):
+            y = self.act(self.get_submodule(f"norm{i + 1}")(y))
+            if i == 0 and hasattr(self, "downsample"):
+                short = y
+                if self.pool > 1:
+                    short = avg_pool2d(y, 2, self.pool, ceil_mode=True, count_include_pad=False)
+                short = self.downsample.conv(short)
+            y = self.get_submodule(f"conv{i + 1}")(y)
+        return y + short
+
+
+class ResNetV2(ImageModel):
+    """ResNet V2 under timm's names."""
+
+    classifier_path = "head.fc"
+
+    def __init__(self, c: Config, labels: tuple[str, ...]) -> None:
+        self.config, self.labels = c, labels
+        self.act, before = activation("" if c.norm == "evo" else "relu"), c.num_channels
+        stem = [*(c.deep_stem or []), c.embedding_size]
+        for i, width in enumerate(stem, 1):
+            path = f"stem.conv{i}" if c.deep_stem else "stem.conv"
+            put(self, path, _conv(c, before, width, 3 if c.deep_stem else 7, 2 if i == 1 else 1))
+            if i < len(stem):
+                put(self, f"stem.norm{i}", _norm(c, width))
+            before = width
+        for i, depth in enumerate(c.depths):
+            layers, width, deep = [], c.hidden_sizes[i], c.layer_type == "bottleneck"
+            for j in range(depth):
+                stride = 2 if i and not j else 1
+                layer = _Layer(c, before, c.inner_sizes[i], width, stride)
+                if not j and (deep or stride > 1 or before != width):
+                    put(layer, "downsample.conv",
+                        _conv(c, before, width, 1, 1 if c.pooled_shortcut else stride))  # fmt: skip
+                layers.append(layer)
+                before = width
+            put(self, f"stages.{i}.blocks", nn.Sequential(*layers))
+        self.norm = _norm(c, before)
+        if labels:
+            put(self, "head.fc", nn.Linear(before, len(labels)))
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """(batch, channels, height, width) after the last norm."""
+        x, padded = self.checked(pixels, self.config.num_channels), self.config.standardized
+        for name, part in self.stem.named_children():
+            x = self.act(part(x)) if name[:4] == "norm" else part(x)
+        # What Big Transfer's net pads is 0, not less than all.
+        x = max_pool2d(pad(x, (1, 1, 1, 1)), 3, 2) if padded else max_pool2d(x, 3, 2, 1)
+        for stage in self.stages.children():
+            x = stage.blocks(x)
+        return self.act(self.norm(x))
+
+
+@nn.layers_on("meta")
+def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config | {"architectures": None})
+    choose("layer_type", c.layer_type, ("bottleneck", "basic"))
+    choose("norm", c.norm, ("batch", "group", "evo"))
+    lists = (c.depths, c.hidden_sizes, c.inner_sizes)
+    sizes = [*c.depths, *c.hidden_sizes, *c.inner_sizes, *(c.deep_stem or []), c.embedding_size]
+    if len({len(one) for one in lists}) != 1 or not c.depths or sum(c.depths) > 1024 or not all(
+        type(n) is int and 1 <= n <= 1 << 16 for n in sizes
+    ):  # fmt: skip
+        raise FormatError(f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
+                          f"inner_sizes {c.inner_sizes} do not agree")  # fmt: skip
+    return ResNetV2(c, classes_of(config, "ResNetV2"))
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """timm's tensors, whose classifier is a convolution of single pixels."""
+    found, head = dict(tensors), tensors.get("head.fc.weight")
+    if head is not None and head.ndim == 4:
+        found["head.fc.weight"] = head.reshape(*head.shape[:2])
+    return found
+
+
+def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json for timm's."""
+    name, first = str(config.get("architecture")), "stages.{}.blocks.0.{}.weight"
+    layers = {tuple(map(int, m.groups())) for n in tensors if (m := _BLOCK.match(n))}
+    depths = [sum(stage == i for stage, _ in layers)
+              for i in range(1 + max((i for i, _ in layers), default=-1))]  # fmt: skip
+    deep, stem = first.format(0, "conv3") in tensors, "stem.conv1.weight" in tensors
+    try:
+        widths, inner = ([tensors[first.format(i, part)].shape[0] for i in range(len(depths))]
+                         for part in ("conv3" if deep else "conv2", "conv1"))  # fmt: skip
+        stems = [tensors[f"stem.conv{i}.weight"].shape
+                 for i in ((1, 2, 3) if stem else ("",))]  # fmt: skip
+        channels = stems[0][1]
+    except (KeyError, IndexError):
+        raise FormatError("the checkpoint is no ResNet V2 of timm") from None
+    if "norm.weight" not in tensors or "norm.tau" in tensors:
+        raise FormatError(
+            f"timm's {name} is a kind of ResNet V2 that is not supported; supported: norms before "
+            "the convolutions, over batches or groups, or EvoNorm S0"
+        )
+    head, batch = tensors.get("head.fc.weight"), "norm.running_mean" in tensors
+    made = {
+        "model_type": "resnetv2", "num_channels": channels, "embedding_size": stems[-1][0],
+        "architectures": [f"ResNetV2{'Model' if head is None else 'ForImageClassification'}"],
+        "hidden_sizes": widths, "inner_sizes": inner, "depths": depths,
+        "deep_stem": [n[0] for n in stems[:2]] if stem else None,
+        "layer_type": "bottleneck" if deep else "basic", "standardized": "_bit" in name,
+        "norm": "batch" if batch else "evo" if "norm.v" in tensors else "group",
+        "pooled_shortcut": bool(_POOLED.match(name)),
+    }  # fmt: skip
+    return made if head is None else made | {"num_labels": head.shape[0]}
