@@ -493,6 +493,10 @@ ROWS: dict[str, Row] = {
         "embedding_size": 8, "hidden_sizes": [12, 24], "depths": [1, 2], "groups_width": 4,
         "layer_type": "x", "downsample_in_first_stage": False, "hidden_act": "gelu"}, (33, 30)),
     "regnet-timm": ("timm", "regnety_002", {"num_classes": 4}, (64, 50)),
+    "regnet-z-timm": ("timm", "regnetz_005", {"num_classes": 4}, (64, 50)),
+    "regnet-z-plain-timm": ("timm", "regnetz_040", {"num_classes": 0, "wa": 40.0, "depth": 12}, (40, 33)),
+    "regnet-z-evo-timm": ("timm", "regnetz_d8_evos", {"num_classes": 3}, (40, 64)),
+    "regnet-z-other-timm": ("timm", "regnetz_b16", {"num_classes": 3}, (64, 50)),
     "regnet-torchvision": ("torchvision", "regnet_x_400mf", {"num_classes": 4}, (50, 64)),
     "mobilenet_v1": ("transformers", "MobileNetV1ForImageClassification", _LABELS | {
         "depth_multiplier": 0.25}, (45, 38)),

@@ -1,10 +1,14 @@
-"""RegNet X and Y (Radosavovic et al., 2020), of transformers, timm and torchvision."""
+"""RegNet X and Y (Radosavovic et al., 2020), of transformers, timm and torchvision, and timm's Z.
+
+Z (Dollár et al., 2021) has wider layers whose sum has no activation.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from rushlight.core import nn
@@ -13,24 +17,34 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
-from rushlight.models.layers.vision.conv import ConvNorm, activation
+from rushlight.models.layers.vision.conv import ConvNorm, EvoNorm, activation
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
 MODEL_TYPES = ("regnet",)
 TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("trunk_output.block1.block1-0.f.a.0.weight",)
-TIMM = ("regnetx_", "regnety_")
+TIMM = ("regnetx_", "regnety_", "regnetz_")
 BASE_PREFIX = "regnet."
 _TIMM = re.compile(r"s([1-9])\.b(\d{1,3})\.(conv[123]|downsample|se)\.(conv|bn|fc1|fc2)\.(\w+)")
 _TV = re.compile(
     r"trunk_output\.block([1-9])\.block\d-(\d{1,3})\.(?:f\.)?(proj|a|b|c|se)\.(\d|fc1|fc2)\.(\w+)"
 )
+# Names of timm's second implementation.
+_OTHER = re.compile(r"stages\.(\d)\.(\d{1,3})\.(conv[123]|attn)(?:_1x1|_kxk)?\.(.+)")
+_STEM = re.compile(r"stem\.conv([1-3])\.(conv|bn)")
 _PARTS = {"0": "convolution", "1": "normalization", "conv": "convolution", "bn": "normalization"}
 
 
 @dataclass
 class Config:
-    """The keys of config.json. group_widths: of the stages, where they differ."""
+    """The keys of config.json, and what transformers' RegNet has not.
+
+    group_widths: of the stages, where they differ. inner_sizes, squeezed: channels within each
+    layer, and between the two products of its shares, by stages. squeezed_act: between these.
+    linear: sums have no activation, and layers that change the size no shortcut. stem_sizes: of
+    several convolutions, whose first and last have the stride. last_size: of a convolution after
+    the stages. norm: "batch" or "evo".
+    """
 
     num_channels: int = 3
     embedding_size: int = 32
@@ -41,6 +55,13 @@ class Config:
     hidden_act: str = "relu"
     downsample_in_first_stage: bool = True
     group_widths: list[int] | None = None
+    inner_sizes: list[Any] | None = None
+    squeezed: list[Any] | None = None
+    squeezed_act: str = "relu"
+    linear: bool = False
+    stem_sizes: list[int] | None = None
+    last_size: int = 0
+    norm: str = "batch"
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
     stage_names: list[Any] | None = None
@@ -50,36 +71,51 @@ class Config:
 class _Squeeze(nn.Module):
     """Channels weighed by what the picture's mean says (Hu et al., 2017)."""
 
-    def __init__(self, width: int, reduced: int) -> None:
+    def __init__(self, width: int, reduced: int, act: str) -> None:
         self.attention = nn.Sequential(
-            nn.Conv2d(width, reduced, 1), nn.ReLU(), nn.Conv2d(reduced, width, 1), nn.Sigmoid()
-        )
+            nn.Conv2d(width, reduced, 1), nn.SiLU() if act == "silu" else nn.ReLU(),
+            nn.Conv2d(reduced, width, 1), nn.Sigmoid(),
+        )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
         found: Tensor = x * self.attention(x.mean((2, 3), keepdim=True))
         return found
 
 
+def _conv(c: Config, inputs: int, outputs: int, kernel: int, stride: int = 1, **more: Any
+          ) -> ConvNorm:  # fmt: skip
+    norm = _evo if c.norm == "evo" else None
+    return ConvNorm(inputs, outputs, kernel, stride, norm=norm, **{"act": c.hidden_act} | more)
+
+
+def _evo(width: int, act: bool) -> nn.Module:
+    return EvoNorm(width, width // 16, 1e-3, act)
+
+
 class _Layer(nn.Module):
-    def __init__(self, c: Config, inputs: int, outputs: int, stride: int, group: int) -> None:
+    def __init__(
+        self, c: Config, inputs: int, inner: int, outputs: int, stride: int, group: int,
+        squeezed: int,
+    ) -> None:  # fmt: skip
         plain = inputs == outputs and stride == 1
-        self.shortcut = nn.Identity() if plain else ConvNorm(inputs, outputs, 1, stride, act="")
-        groups = max(1, outputs // group)
-        if outputs % groups:
-            raise FormatError(f"config.json: {outputs} channels in {groups} groups do not divide")
+        self.alone = c.linear and not plain
+        if not self.alone:
+            self.shortcut = nn.Identity() if plain else _conv(c, inputs, outputs, 1, stride, act="")
+        groups = max(1, inner // group)
+        if inner % groups:
+            raise FormatError(f"config.json: {inner} channels in {groups} groups do not divide")
         parts: list[nn.Module] = [
-            ConvNorm(inputs, outputs, 1, act=c.hidden_act),
-            ConvNorm(outputs, outputs, 3, stride, groups=groups, act=c.hidden_act),
-            ConvNorm(outputs, outputs, 1, act=""),
-        ]
+            _conv(c, inputs, inner, 1), _conv(c, inner, inner, 3, stride, groups=groups),
+            _conv(c, inner, outputs, 1, act=""),
+        ]  # fmt: skip
         if c.layer_type == "y":
-            parts.insert(2, _Squeeze(outputs, round(inputs / 4)))
+            parts.insert(2, _Squeeze(inner, squeezed, c.squeezed_act))
         self.layer = nn.Sequential(*parts)
-        self.act = activation(c.hidden_act)
+        self.act = activation("" if c.linear else c.hidden_act)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.act(self.layer(x) + self.shortcut(x))
-        return found
+        made: Tensor = self.layer(x)
+        return made if self.alone else self.act(made + self.shortcut(x))
 
 
 class RegNet(ImageModel):
@@ -89,17 +125,26 @@ class RegNet(ImageModel):
 
     def __init__(self, c: Config, labels: tuple[str, ...]) -> None:
         self.config, self.labels = c, labels
-        stem = ConvNorm(c.num_channels, c.embedding_size, 3, 2, act=c.hidden_act)
-        put(self, "regnet.embedder.embedder", stem)
-        before, first = c.embedding_size, 2 if c.downsample_in_first_stage else 1
+        widths = [c.num_channels, *(c.stem_sizes or [c.embedding_size])]
+        last = len(widths) - 2
+        stem = [_conv(c, a, b, 3, 2 if i in (0, last) else 1)
+                for i, (a, b) in enumerate(pairwise(widths))]  # fmt: skip
+        put(self, "regnet.embedder.embedder", nn.Sequential(*stem) if last else stem[0])
+        before, first = widths[-1], 2 if c.downsample_in_first_stage else 1
         groups = c.group_widths or [c.groups_width] * len(c.depths)
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
             layers = []
             for j in range(depth):
                 stride = (2 if i else first) if j == 0 else 1
-                layers.append(_Layer(c, before, width, stride, groups[i]))
+                inner = c.inner_sizes[i][j] if c.inner_sizes else width
+                share = c.squeezed[i][j] if c.squeezed else round(before / 4)
+                layers.append(_Layer(c, before, inner, width, stride, groups[i], share))
                 before = width
             put(self, f"regnet.encoder.stages.{i}.layers", nn.Sequential(*layers))
+        if c.last_size:
+            put(self, "regnet.last", _conv(c, before, c.last_size, 1))
+            before = c.last_size
+        self.act = activation(c.hidden_act if c.linear and not c.last_size else "")
         if labels:
             put(self, "classifier.1", nn.Linear(before, len(labels)))
 
@@ -107,7 +152,7 @@ class RegNet(ImageModel):
         x: Tensor = self.regnet.embedder.embedder(self.checked(pixels, self.config.num_channels))
         for stage in self.regnet.encoder.stages.children():
             x = stage.layers(x)
-        return x
+        return self.regnet.last(x) if self.config.last_size else self.act(x)
 
 
 @nn.layers_on("meta")
@@ -116,26 +161,44 @@ def build(config: dict[str, Any], names: Collection[str]) -> RegNet:
     c = read_config(Config, config | {"architectures": None})
     choose("layer_type", c.layer_type, ("x", "y"))
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    choose("squeezed_act", c.squeezed_act, ("relu", "silu"))
+    choose("norm", c.norm, ("batch", "evo"))
     groups = [c.groups_width] * len(c.depths) if c.group_widths is None else c.group_widths
     if not c.depths or not len(c.depths) == len(c.hidden_sizes) == len(groups) or (
         min(*groups, *c.hidden_sizes) < 1
     ):  # fmt: skip
         raise FormatError(f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
                           f"widths of groups {groups} do not agree")  # fmt: skip
+    for lists in (c.inner_sizes, c.squeezed):
+        if lists is not None and ([len(one) for one in lists] != c.depths or not all(
+            type(n) is int and 1 <= n <= 1 << 16 for one in lists for n in one
+        )):  # fmt: skip
+            raise FormatError(f"config.json: {lists} are no sizes of {c.depths} layers")
     return RegNet(c, classes_of(config, "RegNet"))
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
+    tensors = {_OTHER.sub(_plainer, n): t for n, t in tensors.items()}
     other = TENSORS[0] in tensors or "s1.b1.conv1.conv.weight" in tensors
     squeezed = any(".se." in n for n in tensors)
     return {_renamed(n, squeezed): t for n, t in tensors.items()} if other else dict(tensors)
+
+
+def _plainer(m: re.Match[str]) -> str:
+    """A name of timm's second implementation as the first has it."""
+    part = "se" if m[3] == "attn" else m[3]
+    return f"s{int(m[1]) + 1}.b{int(m[2]) + 1}.{part}.{m[4]}"
 
 
 def _renamed(name: str, squeezed: bool) -> str:
     module, _, kind = name.rpartition(".")
     if module in ("stem.0", "stem.1", "stem.conv", "stem.bn"):
         return f"regnet.embedder.embedder.{_PARTS[module[5:]]}.{kind}"
+    if match := _STEM.fullmatch(module):
+        return f"regnet.embedder.embedder.{int(match[1]) - 1}.{_PARTS[match[2]]}.{kind}"
+    if module in ("final_conv.conv", "final_conv.bn"):
+        return f"regnet.last.{_PARTS[module[11:]]}.{kind}"
     if match := _TIMM.fullmatch(name):
         stage, layer, part, inner, kind = match.groups()
         layer = str(int(layer) - 1)
@@ -160,8 +223,10 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     layers = {tuple(map(int, m.groups())) for n in found if (m := pattern.match(n))}
     depths = [sum(stage == i for stage, _ in layers)
               for i in range(1 + max((i for i, _ in layers), default=-1))]  # fmt: skip
+    own = "regnet.embedder.embedder.{}convolution.weight"
     try:
-        stem = found["regnet.embedder.embedder.convolution.weight"].shape
+        stems = [found[own.format(part)].shape for part in
+                 (("0.", "1.", "2.") if own.format("2.") in found else ("",))]  # fmt: skip
         middle = [found[f"{base}{i}.layers.0.layer.1.convolution.weight"].shape
                   for i in range(len(depths))]  # fmt: skip
         widths, groups = [s[0] for s in middle], [s[1] for s in middle]
@@ -169,7 +234,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         raise FormatError("the checkpoint is no RegNet of torchvision or timm") from None
     classes = found["classifier.1.weight"].shape[0] if "classifier.1.weight" in found else 0
     return {
-        "model_type": "regnet", "num_channels": stem[1], "embedding_size": stem[0],
+        "model_type": "regnet", "num_channels": stems[0][1], "embedding_size": stems[-1][0],
         "hidden_sizes": widths, "depths": depths, "group_widths": groups, "num_labels": classes,
         "layer_type": "y" if any(".attention." in n for n in found) else "x",
         "architectures": [f"RegNet{'ForImageClassification' if classes else 'Model'}"],
@@ -178,4 +243,21 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    return config_of(tensors)
+    made = config_of(tensors)
+    if not str(config.get("architecture")).startswith("regnetz_"):
+        return made
+    found, path = adopt(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
+    stems = [found.get(f"regnet.embedder.embedder.{i}.convolution.weight") for i in range(3)]
+    sizes = {part: [[found[path.format(i, j, part)].shape[0] for j in range(depth)]
+                    for i, depth in enumerate(made["depths"])]
+             for part in ("1.convolution", "2.attention.0", "3.convolution")}  # fmt: skip
+    last = found.get("regnet.last.convolution.weight")
+    return made | {
+        "hidden_sizes": [one[0] for one in sizes["3.convolution"]], "hidden_act": "silu",
+        "inner_sizes": sizes["1.convolution"], "squeezed": sizes["2.attention.0"], "linear": True,
+        "squeezed_act": "silu" if "s1.b1.conv1.conv.weight" in tensors else "relu",
+        "stem_sizes": None if stems[0] is None else [t.shape[0] for t in stems if t is not None],
+        "downsample_in_first_stage": stems[0] is None,
+        "last_size": 0 if last is None else last.shape[0],
+        "norm": "evo" if any(n.endswith(".normalization.v") for n in found) else "batch",
+    }  # fmt: skip
