@@ -404,6 +404,23 @@ ROWS: dict[str, Row] = {
     "vit-registers-timm": ("timm", "vit_so150m_patch16_reg4_gap_256", {
         "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4,
         "reg_tokens": 3}, (48, 48)),
+    "vit-relpos-timm": ("timm", "vit_relpos_small_patch16_224", {
+        "num_classes": 4, "img_size": [48, 32], "embed_dim": 48, "depth": 2, "num_heads": 4},
+        (48, 32)),
+    "vit-relpos-class-timm": ("timm", "vit_relpos_medium_patch16_cls_224", {
+        "num_classes": 3, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "rel_pos_dim": 20}, (48, 48)),
+    "vit-relpos-after-timm": ("timm", "vit_relpos_base_patch32_plus_rpn_256", {
+        "num_classes": 0, "img_size": [64, 96], "embed_dim": 48, "depth": 2, "num_heads": 4},
+        (64, 96)),
+    "vit-relpos-shared-timm": ("timm", "vit_srelpos_small_patch16_224", {
+        "num_classes": 3, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
+    "vit-relpos-tables-timm": ("timm", "vit_relpos_base_patch16_clsgap_224", {
+        "num_classes": 3, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "rel_pos_type": "bias"}, (32, 64)),
+    "vit-relpos-table-timm": ("timm", "vit_srelpos_medium_patch16_224", {
+        "num_classes": 3, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "rel_pos_type": "bias", "rel_pos_dim": None}, (32, 64)),
     "deit3-timm": ("timm", "deit3_small_patch16_224", {
         "num_classes": 4, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
     "vit-torchvision": ("torchvision", "VisionTransformer", {
@@ -494,7 +511,8 @@ ROWS: dict[str, Row] = {
         "layer_type": "x", "downsample_in_first_stage": False, "hidden_act": "gelu"}, (33, 30)),
     "regnet-timm": ("timm", "regnety_002", {"num_classes": 4}, (64, 50)),
     "regnet-z-timm": ("timm", "regnetz_005", {"num_classes": 4}, (64, 50)),
-    "regnet-z-plain-timm": ("timm", "regnetz_040", {"num_classes": 0, "wa": 40.0, "depth": 12}, (40, 33)),
+    "regnet-z-plain-timm": ("timm", "regnetz_040", {
+        "num_classes": 0, "wa": 40.0, "depth": 12}, (40, 33)),
     "regnet-z-evo-timm": ("timm", "regnetz_d8_evos", {"num_classes": 3}, (40, 64)),
     "regnet-z-other-timm": ("timm", "regnetz_b16", {"num_classes": 3}, (64, 50)),
     "regnet-torchvision": ("torchvision", "regnet_x_400mf", {"num_classes": 4}, (50, 64)),

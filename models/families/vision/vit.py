@@ -22,8 +22,7 @@ TASKS = ("image-classification", "image-feature-extraction")
 TIMM = ("vit_", "deit3_")
 TENSORS = ("encoder.layers.encoder_layer_0.ln_1.weight",)
 BASE_PREFIX = "vit."
-# timm's with other layers: norms after the parts, and rotations by a patch's place.
-_OTHERS = re.compile(r"_(rpn|rope|pe)_")
+_OTHERS = re.compile(r"_(rope|pe)_")  # timm's with rotations by a patch's place
 # Activations that config.json does not tell: CLIP's, and of some SigLIP 2 the approximate GELU.
 _ACTS = {"quick_gelu": re.compile("_quickgelu_"), "gelu_tanh": re.compile(
     r"^vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_(?:gap_)?"
@@ -32,13 +31,25 @@ _KNOWN = re.compile(
     r"(?:cls_token|class_token|reg_token|pos_embed|(?:conv_proj|patch_embed\.proj)\.\w+|encoder\..+"
     r"|attn_pool\.(?:latent|(?:q|kv|proj|norm|mlp\.fc[12])\.\w+)"
     r"|(?:norm_pre|norm|fc_norm|head|heads\.head)\.\w+"
-    r"|blocks\.\d+\.(?:norm[12]|attn\.(?:qkv|proj)|mlp\.fc[12]|ls[12])\.\w+)"
+    r"|blocks\.\d+\.(?:norm[12]|attn\.(?:qkv|proj)|mlp\.fc[12]|ls[12])\.\w+"
+    r"|(?:blocks\.\d+\.attn|shared)[._]rel_pos\.(?:mlp\.fc[12]\.\w+|\w+_bias_table))"
 )
+_BIAS = "relative_position_bias"
+_PARTS = {"attn.rel_pos.mlp.fc1": f"attention.attention.{_BIAS}.mlp.fc1",
+          "attn.rel_pos.mlp.fc2": f"attention.attention.{_BIAS}.mlp.fc2",
+          f"attn.rel_pos.{_BIAS}_table": f"attention.attention.{_BIAS}.{_BIAS}_table"}  # fmt: skip
+_TOP = {"fc_norm": "fc_norm", "shared_rel_pos": f"encoder.{_BIAS}",
+        "shared_rel_pos.mlp.fc1": f"encoder.{_BIAS}.mlp.fc1",
+        "shared_rel_pos.mlp.fc2": f"encoder.{_BIAS}.mlp.fc2"}  # fmt: skip
 
 
 @dataclass
 class Config:
-    """The keys of config.json. class_token to norm_before: of timm's checkpoints."""
+    """The keys of config.json. class_token to norm_after: of timm's checkpoints.
+
+    relative: biases of distances, of "each" layer or "shared". relative_size: of the products that
+    make them; 0 where they are tables.
+    """
 
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -58,6 +69,10 @@ class Config:
     global_pool: str = "token"
     norm_at: str = "patches"
     norm_before: bool = False
+    learned: bool = True
+    relative: str = ""
+    relative_size: int = 0
+    norm_after: bool = False
     model_type: str = "vit"
 
 
@@ -66,10 +81,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    choose("relative", c.relative, ("", "each", "shared"))
     choose("pooler_act", c.pooler_act, tuple(ACTIVATIONS))
     layer = LayerSpec(c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
                       c.layer_norm_eps, (c.qkv_bias,) * 3,
-                      scaled=any(".layer_scale1." in n for n in names))  # fmt: skip
+                      scaled=any(".layer_scale1." in n for n in names),
+                      after=c.norm_after)  # fmt: skip
     pooled = (c.pooler_output_size or c.hidden_size, c.pooler_act)
     pooler = pooled if any(n.removeprefix("vit.").startswith("pooler.") for n in names) else None
     spec = ViTSpec(layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
@@ -77,7 +94,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
                    ("cls_token",) if c.class_token else (), c.num_register_tokens, pooler=pooler,
                    last="layernorm" if c.norm_at == "patches" else "",
                    mean=c.global_pool == "avg", attended=c.global_pool == "map",
-                   entry="pre_layernorm" if c.norm_before else "",
+                   entry="pre_layernorm" if c.norm_before else "", placed=c.learned,
+                   relative=c.relative, relative_inner=c.relative_size,
                    pooled="fc_norm" if c.norm_at == "mean" else "")  # fmt: skip
     return ViT(c, spec, classes_of(config, "ViT"))
 
@@ -86,7 +104,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     other = TOLD_TORCHVISION in tensors or "blocks.0.norm1.weight" in tensors
     heads = {"head": "classifier", "heads.head": "classifier"}
-    return renamed(tensors, "vit", heads, top={"fc_norm": "fc_norm"}) if other else dict(tensors)
+    return renamed(tensors, "vit", heads, _PARTS, _TOP) if other else dict(tensors)
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -101,7 +119,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if other or _OTHERS.search(name):
         raise FormatError(
             f"timm's {name} is a kind of ViT that is not supported{f' ({other})' * bool(other)}; "
-            "supported: learned positions, norms before the parts, a class token, the mean of the "
+            "supported: learned positions or biases of distances, a class token, the mean of the "
             "patches, or attention that pools them"
         )
     first, norms = {"cls_token", "class_token"} & tensors.keys(), ("fc_norm.weight", "norm.weight")
@@ -119,12 +137,19 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
         "norm_at": "mean" if norms[0] in tensors else "patches" if norms[1] in tensors or not config
         else "none", "norm_before": before,
+        "learned": any(n in tensors for n in ("pos_embed", "encoder.pos_embedding")),
+        "norm_after": "_rpn_" in name,
         "qkv_bias": any(n.endswith((".qkv.bias", ".in_proj_bias")) for n in tensors),
     }  # fmt: skip
     head = next((tensors[n] for n in ("head.weight", "heads.head.weight") if n in tensors), None)
     kind = "ViTModel" if head is None else "ViTForImageClassification"
     made = {"model_type": "vit", "architectures": [kind], **told,
             **timm_sizes(tensors, config)}  # fmt: skip
+    shared = any(n.startswith("shared_rel_pos.") for n in tensors)
+    if shared or any(n.startswith("blocks.0.attn.rel_pos.") for n in tensors):
+        inner = tensors.get(f"{'shared_' if shared else 'blocks.0.attn.'}rel_pos.mlp.fc1.bias")
+        made |= {"relative": "shared" if shared else "each",
+                 "relative_size": 0 if inner is None else inner.shape[0]}  # fmt: skip
     if before:  # CLIP's
         made["layer_norm_eps"] = 1e-5
     return made if head is None else made | {"num_labels": head.shape[0]}

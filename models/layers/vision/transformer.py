@@ -47,7 +47,7 @@ CLIP_NAMES = LayerNames(
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """A layer with norms before attention and MLP (Dosovitskiy et al., 2020).
+    """A layer with norms before attention and MLP (Dosovitskiy et al., 2020), or `after` them.
 
     biases: of q, k and v. gated: `up` gives two halves, act(first) * second, each of `inner`.
     scaled: results are multiplied by a learned vector (Touvron et al., 2021). out_bias, mlp_bias:
@@ -66,6 +66,7 @@ class LayerSpec:
     rotary: Rotary | None = None
     out_bias: bool = True
     mlp_bias: bool = True
+    after: bool = False
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
@@ -75,7 +76,7 @@ class LayerSpec:
 
 
 class Layer(nn.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x))."""
+    """x + attention(norm(x)), then x + mlp(norm(x)); or the norms of what these make."""
 
     def __init__(self, spec: LayerSpec) -> None:
         self.spec, names = spec, spec.names
@@ -106,7 +107,8 @@ class Layer(nn.Module):
         """
         names = self.spec.names
         batch, tokens, width = x.shape
-        normed = self.get_submodule(names.norm1)(x)
+        first, second = (self.get_submodule(path) for path in (names.norm1, names.norm2))
+        normed = x if self.spec.after else first(x)
         q, k, v = (
             self.get_submodule(path)(normed)
             .reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2)
@@ -119,8 +121,8 @@ class Layer(nn.Module):
         if names.seen:
             seen = self.get_submodule(names.seen)(seen)
         made = self.get_submodule(names.out)(seen)
-        x = x + self._scaled(made, names.scale1)
-        made = self._mlp(self.get_submodule(names.norm2)(x))
+        x = x + self._scaled(first(made) if self.spec.after else made, names.scale1)
+        made = second(self._mlp(x)) if self.spec.after else self._mlp(second(x))
         return x + self._scaled(made, names.scale2)
 
     def _mlp(self, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import DINOV2, KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
-from rushlight.models.layers.vision.attention.places import RelativeBias
+from rushlight.models.layers.vision.attention.places import LogarithmicBias, RelativeBias
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import (
     AttentionPool,
@@ -38,8 +38,9 @@ class ViTSpec:
     number, and their logits are averaged. joint: what is classified is the first token beside the
     mean of the patches. patches, stack, last: the paths of the projection, the layers and the last
     norm ("" for none). placed: whether positions are learned; resampled: how those of another size
-    are made. relative: biases of distances, of "each" layer or "shared". mean: what is classified
-    is the mean of the patches; pooled: the path of its norm. attended: what is classified is what a
+    are made. relative: biases of distances, of "each" layer or "shared"; relative_inner: channels
+    between the products that make them, 0 for tables. mean: what is classified is the mean of the
+    patches; pooled: the path of its norm. attended: what is classified is what a
     learned query reads of the patches. entry: the path of a norm before the layers, with which the
     projection has no bias.
     """
@@ -61,6 +62,7 @@ class ViTSpec:
     last: str = "layernorm"
     placed: bool = True
     relative: str = ""
+    relative_inner: int = 0
     mean: bool = False
     pooled: str = ""
     resampled: str = "bicubic"
@@ -109,7 +111,9 @@ class ViT(ImageModel):
         if spec.relative:
             for one in layers if spec.relative == "each" else [self]:
                 path = _BIAS[spec.relative] if one is not self else f"{base}{_BIAS['shared']}"
-                put(one, path, RelativeBias(spec.layer.heads, self.grid))
+                heads, inner, first = spec.layer.heads, spec.relative_inner, len(spec.prefix)
+                put(one, path, LogarithmicBias(heads, inner, first) if inner else
+                    RelativeBias(heads, self.grid, bool(first)))  # fmt: skip
         put(self, f"{base}{spec.stack}", nn.ModuleList(layers))
         for path in (spec.entry, spec.last, spec.pooled):
             if path:

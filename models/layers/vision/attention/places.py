@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.core import nn
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.folding import interpolate, pad
 from rushlight.core.functional.pieces import stack
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
+from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.naming import put
 
 Rotation = tuple[Tensor, Tensor]
 _TO_CLASS = 3  # distances of the class: from it, to it, and its own
 
 
 class RelativeBias(nn.Module):
-    """Biases of distances within a grid after a class token (Bao et al., 2021).
+    """Biases of distances within a grid, after a class token where there is (Bao et al., 2021).
 
     A picture of another size has the table interpolated.
     """
 
-    def __init__(self, heads: int, grid: tuple[int, int]) -> None:
-        self.grid = grid
-        count = (2 * grid[0] - 1) * (2 * grid[1] - 1) + _TO_CLASS
+    def __init__(self, heads: int, grid: tuple[int, int], first: bool = True) -> None:
+        self.grid, self.special = grid, _TO_CLASS if first else 0
+        count = (2 * grid[0] - 1) * (2 * grid[1] - 1) + self.special
         self.relative_position_bias_table = parameter(count, heads)
 
     def forward(self, grid: tuple[int, int]) -> Tensor:
-        """What attention adds (1, heads, 1 + patches, 1 + patches)."""
+        """What attention adds (1, heads, tokens, tokens)."""
         table = self.relative_position_bias_table
-        last = len(table) - _TO_CLASS
+        last = len(table) - self.special
         distances, special = table[:last], table[last:]
         sides = 2 * grid[0] - 1, 2 * grid[1] - 1
         if grid != self.grid:
@@ -39,17 +42,47 @@ class RelativeBias(nn.Module):
             square = distances.reshape(1, *old, -1).permute(0, 3, 1, 2)
             square = interpolate(square, size=sides, mode="bilinear")
             distances = square.permute(0, 2, 3, 1).reshape(math.prod(sides), -1)
-        apart = []
-        for n in grid:
-            place = arange(n, device=table.device)
-            apart.append(place.unsqueeze(1) - place + (n - 1))
-        count, (tall, wide) = math.prod(grid), apart
-        index = tall.reshape(grid[0], 1, grid[0], 1) * sides[1] + wide.reshape(1, grid[1], 1, -1)
-        between = distances.index_select(0, index.reshape(-1)).reshape(count, count, -1)
+        between, count = _between(distances, grid), math.prod(grid)
+        if not self.special:
+            return between.permute(2, 0, 1).unsqueeze(0)
         onward, back, own = (special[i].reshape(1, 1, -1) for i in range(_TO_CLASS))
         below = cat([back.expand(count, 1, -1), between], 1)
         above = cat([own, onward.expand(1, count, -1)], 1)
         return cat([above, below], 0).permute(2, 0, 1).unsqueeze(0)
+
+
+def _between(distances: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Of each two places of a grid what a table of distances (n, heads) says."""
+    apart = []
+    for n in grid:
+        place = arange(n, device=distances.device)
+        apart.append(place.unsqueeze(1) - place + (n - 1))
+    count, (tall, wide) = math.prod(grid), apart
+    step = 2 * grid[1] - 1
+    index = tall.reshape(grid[0], 1, grid[0], 1) * step + wide.reshape(1, grid[1], 1, -1)
+    return distances.index_select(0, index.reshape(-1)).reshape(count, count, -1)
+
+
+class LogarithmicBias(nn.Module):
+    """Biases that two products make of logarithms of distances (Liu et al., 2022), as in timm.
+
+    before: tokens before the patches, which have none.
+    """
+
+    def __init__(self, heads: int, inner: int, before: int) -> None:
+        self.before = before
+        put(self, "mlp.fc1", nn.Linear(2, inner))
+        put(self, "mlp.fc2", nn.Linear(inner, heads))
+
+    def forward(self, grid: tuple[int, int]) -> Tensor:
+        """What attention adds (1, heads, tokens, tokens)."""
+        first, last = list[Any](self.get_submodule("mlp").children())
+        steps = [arange(1 - n, n, device=first.weight.device).to(first.weight.dtype) for n in grid]
+        tall, wide = (step.sign() * (step.abs() + 1).log() for step in steps)
+        tall = tall.unsqueeze(1).expand(len(tall), len(wide)).reshape(-1)
+        places = stack([tall, wide.repeat(2 * grid[0] - 1)], 1)
+        found = _between(last(relu(first(places))), grid).permute(2, 0, 1).unsqueeze(0)
+        return pad(found, (self.before, 0, self.before, 0)) if self.before else found
 
 
 @dataclass(frozen=True)
