@@ -175,7 +175,7 @@ def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "changes", "words"), [
-    ("vit-timm", {"architecture": "vit_base_patch16_rope_224"}, "a kind of ViT that is not"),
+    ("vit-timm", {"architecture": "vit_pe_spatial_tiny_patch16_512"}, "a kind of ViT that is not"),
     ("vit-timm", {"global_pool": "map"}, "global_pool 'map' is not supp.*: token, avg"),
     ("vit-mean-timm", {"global_pool": "token"}, "global_pool 'token' is not supported; supp.* avg"),
     ("vit-timm", {"model_args": {"act_layer": "silu"}}, "act_layer 'silu' is not supported"),

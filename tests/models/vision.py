@@ -421,6 +421,19 @@ ROWS: dict[str, Row] = {
     "vit-relpos-table-timm": ("timm", "vit_srelpos_medium_patch16_224", {
         "num_classes": 3, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
         "rel_pos_type": "bias", "rel_pos_dim": None}, (32, 64)),
+    "vit-rope-timm": ("timm", "vit_small_patch16_rope_224", {
+        "num_classes": 4, "img_size": [48, 32], "embed_dim": 48, "depth": 2, "num_heads": 4},
+        (48, 32)),
+    "vit-rope-placed-timm": ("timm", "vit_base_patch16_rope_ape_224", {
+        "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
+    "vit-rope-mixed-timm": ("timm", "vit_small_patch16_rope_mixed_ape_224", {
+        "num_classes": 3, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
+    "vit-rope-mixed-wide-timm": ("timm", "vit_large_patch16_rope_mixed_224", {
+        "num_classes": 3, "img_size": [32, 48], "embed_dim": 48, "depth": 3, "num_heads": 3},
+        (32, 48)),
+    "vit-rope-registers-timm": ("timm", "vit_betwixt_patch16_rope_reg4_gap_256", {
+        "num_classes": 3, "img_size": [32, 48], "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "num_reg_tokens": 3}, (32, 48)),
     "deit3-timm": ("timm", "deit3_small_patch16_224", {
         "num_classes": 4, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
     "vit-torchvision": ("torchvision", "VisionTransformer", {

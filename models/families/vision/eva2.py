@@ -1,4 +1,7 @@
-"""EVA-02 (Fang et al., 2023) and EVA (Fang et al., 2022), of timm."""
+"""EVA-02 (Fang et al., 2023) and EVA (Fang et al., 2022), of timm, and its ViTs with rotations.
+
+These are by Heo et al. (2024) and timm's own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config import choose, read_config
 from rushlight.models.layers.vision.attention.places import Rotary
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
@@ -18,7 +21,11 @@ from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
 MODEL_TYPES = ("eva2",)
 TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("eva02_", "eva_")
+TIMM = (
+    "eva02_", "eva_", "vit_small_patch16_rope_", "vit_medium_patch16_rope_",
+    "vit_mediumd_patch16_rope_", "vit_betwixt_patch16_rope_", "vit_base_patch16_rope_",
+    "vit_large_patch16_rope_",
+)  # fmt: skip
 _PARTS = {"mlp.fc1_x": "intermediate.dense", "mlp.fc1_g": "mlp.gate", "mlp.norm": "mlp.norm",
           "attn.norm": "attention.norm"}  # fmt: skip
 _TRAINED = (16, 16)  # the grid whose places the rotations have
@@ -26,7 +33,11 @@ _TRAINED = (16, 16)  # the grid whose places the rotations have
 
 @dataclass
 class Config:
-    """The keys of a config.json. gated: the MLP's halves are "joint", "apart" or not there."""
+    """The keys of a config.json. gated: the MLP's halves are "joint", "apart" or not there.
+
+    rope: rotations by places "scaled" to those of training, by their "numbers", or with bands that
+    are "learned".
+    """
 
     hidden_size: int
     num_hidden_layers: int
@@ -42,6 +53,10 @@ class Config:
     qkv_bias: bool = True
     rotary: bool = True
     mean: bool = True
+    rope: str = "scaled"
+    class_token: bool = True
+    num_register_tokens: int = 0
+    placed: bool = True
     model_type: str = "eva2"
 
 
@@ -49,6 +64,7 @@ class Config:
 def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
+    choose("rope", c.rope, ("scaled", "numbers", "learned"))
     head = c.hidden_size // max(c.num_attention_heads, 1)
     if head < 4 or head % 4:
         raise FormatError(
@@ -56,17 +72,22 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
         )
     path = LayerNames(
         gate="mlp.gate" if c.gated == "apart" else "", inner="mlp.norm" if c.inner_norm else "",
-        seen="attention.norm" if c.attention_norm else "",
+        seen="attention.norm" if c.attention_norm else "", scale1="lambda_1", scale2="lambda_2",
     )  # fmt: skip
+    keys = any(n.endswith(".key.bias") for n in names)
+    numbers = c.rope != "scaled"
+    rotary = Rotary(head, 100.0 if numbers else 10000.0, (0, 0) if numbers else _TRAINED, True,
+                    numbers)  # fmt: skip
     layer = LayerSpec(
         c.hidden_size, c.num_attention_heads, c.intermediate_size, "silu" if c.gated else "gelu",
-        c.layer_norm_eps, (c.qkv_bias, False, c.qkv_bias), bool(c.gated), names=path,
-        rotary=Rotary(head, 10000.0, _TRAINED, True) if c.rotary else None,
+        c.layer_norm_eps, (c.qkv_bias, keys, c.qkv_bias), bool(c.gated), names=path,
+        rotary=rotary if c.rotary else None, scaled=any(n.endswith(".lambda_1") for n in names),
     )  # fmt: skip
     return ViT(c, ViTSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), "eva2", c.num_channels,
-        last="" if c.mean else "layernorm", mean=c.mean,
+        ("cls_token",) if c.class_token else (), c.num_register_tokens, placed=c.placed,
+        mixed=c.rope == "learned", last="" if c.mean else "layernorm", mean=c.mean,
         pooled="pooler.layernorm" if c.mean else "",
     ), classes_of(config, "Eva2"))  # fmt: skip
 
@@ -75,22 +96,21 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under the names of transformers' families."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)
-    found = renamed(
-        tensors, "eva2", {"head": "classifier"}, _PARTS, {"fc_norm": "pooler.layernorm"}
-    )
-    # A joint bias holds zeros for the keys.
-    return {n: t for n, t in found.items() if not n.endswith("attention.attention.key.bias")}
+    heads = {"head": "classifier", "rope": "eva2.rotary"}
+    found = renamed(tensors, "eva2", heads, _PARTS, {"fc_norm": "pooler.layernorm"})
+    return {n.replace("rotary.freqs", "rotary_frequencies"): t for n, t in found.items()}
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     head, sizes = tensors.get("head.weight"), timm_sizes(tensors, config)
     last = tensors.get("blocks.0.mlp.fc2.weight")
-    if last is None or "norm_pre.weight" in tensors or "blocks.0.gamma_1" in tensors:
+    if last is None or "norm_pre.weight" in tensors:
         raise FormatError(
             f"timm's {config.get('architecture')} is a kind of EVA that is not supported; "
-            "supported: norms before the parts, no layer scale"
+            "supported: norms before the parts, none before the layers"
         )
+    name = str(config.get("architecture"))
     joint = sizes["intermediate_size"] == 2 * last.shape[1]
     apart = "blocks.0.mlp.fc1_g.weight" in tensors
     made = {
@@ -99,7 +119,11 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "gated": "apart" if apart else "joint" if joint else "",
         "inner_norm": "blocks.0.mlp.norm.weight" in tensors,
         "attention_norm": "blocks.0.attn.norm.weight" in tensors,
-        "rotary": str(config.get("architecture")).startswith("eva02_"),
+        "rotary": not name.startswith("eva_"), "class_token": "cls_token" in tensors,
+        "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
+        "placed": "pos_embed" in tensors,
+        "rope": "learned" if "rope.freqs" in tensors else "numbers" if name.startswith("vit_")
+        and "_gap_" not in name else "scaled",
         "mean": "fc_norm.weight" in tensors,
         "qkv_bias": any(f"blocks.0.attn.{n}" in tensors
                         for n in ("q_bias", "q_proj.bias", "qkv.bias")),

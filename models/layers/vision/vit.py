@@ -68,6 +68,7 @@ class ViTSpec:
     resampled: str = "bicubic"
     attended: bool = False
     entry: str = ""
+    mixed: bool = False
 
 
 _BIAS = {"each": "attention.attention.relative_position_bias",
@@ -75,6 +76,7 @@ _BIAS = {"each": "attention.attention.relative_position_bias",
 
 
 _POOL = "attention_pool"
+_BANDS = "rotary_frequencies"
 
 
 class ViT(ImageModel):
@@ -107,6 +109,9 @@ class ViT(ImageModel):
         if spec.placed:
             count = math.prod(grid) + len(spec.prefix)
             put_parameter(self, f"{embeddings}.position_embeddings", 1, count, width)
+        if spec.mixed:
+            heads = spec.layer.heads
+            put_parameter(self, f"{base}{_BANDS}", 2, spec.layers, heads, width // heads // 2)
         layers = [Layer(spec.layer) for _ in range(spec.layers)]
         if spec.relative:
             for one in layers if spec.relative == "each" else [self]:
@@ -167,16 +172,17 @@ class ViT(ImageModel):
         """The tokens before the layers, and after each of them."""
         spec, found = self.spec, [self.embed(pixels)]
         grid = pixels.shape[2] // spec.patch[0], pixels.shape[3] // spec.patch[1]
-        tables = None
-        if spec.layer.rotary is not None:
-            before = len(spec.prefix) + spec.registers
-            tables = spec.layer.rotary.tables(grid, before, found[0])
+        tables: list[Any] = [None] * spec.layers
+        if (rotary := spec.layer.rotary) is not None:
+            before, x = len(spec.prefix) + spec.registers, found[0]
+            tables = (rotary.mixed(getattr(self._base, _BANDS), grid, before, x) if spec.mixed
+                      else [rotary.tables(grid, before, x)] * spec.layers)  # fmt: skip
         shared = spec.relative == "shared"
         mask = self._base.get_submodule(_BIAS["shared"])(grid) if shared else None
-        for layer in self._base.get_submodule(spec.stack).children():
+        for i, layer in enumerate(self._base.get_submodule(spec.stack).children()):
             if spec.relative == "each":
                 mask = layer.get_submodule(_BIAS["each"])(grid)
-            found.append(layer(found[-1], mask, tables=tables))
+            found.append(layer(found[-1], mask, tables=tables[i]))
         return found
 
     def normed(self, x: Tensor) -> Tensor:

@@ -89,15 +89,17 @@ class LogarithmicBias(nn.Module):
 class Rotary:
     """Rotations of queries and keys by the place of a patch.
 
-    grid: None for places from -1 to 1 (Siméoni et al., 2025), else the grid of training, to whose
-    places those of another picture are scaled (Fang et al., 2023). interleaved: pairs lie side by
-    side, not in halves of the head.
+    grid: None for places from -1 to 1 (Siméoni et al., 2025), (0, 0) for their numbers (Heo et al.,
+    2024), else the grid of training, to whose places those of another picture are scaled (Fang et
+    al., 2023). interleaved: pairs lie side by side, not in halves of the head. across: the places
+    in a row come before the rows.
     """
 
     head: int
     theta: float
     grid: tuple[int, int] | None = None
     interleaved: bool = False
+    across: bool = False
 
     def tables(self, grid: tuple[int, int], before: int, like: Tensor) -> Rotation:
         """Cosines and sines (before + patches, head); the tokens before them are not rotated."""
@@ -108,19 +110,37 @@ class Rotary:
             place = arange(n, device=like.device).float()
             if self.grid is None:
                 place = ((place + 0.5) / n * 2 - 1) * (2 * math.pi)
-            else:
+            elif self.grid[i]:
                 place = place / n * self.grid[i]
             angles.append(place.unsqueeze(1) * bands)
         quarter = len(bands)
         tall = angles[0].unsqueeze(1).expand(*grid, quarter)
         wide = angles[1].unsqueeze(0).expand(*grid, quarter)
-        found = cat([tall, wide], -1).reshape(math.prod(grid), 2 * quarter)
+        found = cat([wide, tall] if self.across else [tall, wide], -1)
+        return self._turned(found.reshape(math.prod(grid), 2 * quarter), before, like)
+
+    def mixed(
+        self, bands: Tensor, grid: tuple[int, int], before: int, like: Tensor
+    ) -> list[Rotation]:
+        """The tables of each layer, of learned bands (2, layers, heads, head / 2) by Heo et al.
+
+        The first bands are those of the places in a row.
+        """
+        tall, wide = (arange(n, device=like.device).float() for n in grid)
+        tall = tall.unsqueeze(1).expand(grid).reshape(-1, 1)
+        angles = wide.repeat(grid[0]).unsqueeze(1) * bands[0].float().unsqueeze(2)
+        angles = angles + tall * bands[1].float().unsqueeze(2)
+        return [self._turned(one, before, like) for one in angles]
+
+    def _turned(self, angles: Tensor, before: int, like: Tensor) -> Rotation:
+        """Cosines and sines of angles (.., patches, head / 2), of each twice."""
         if self.interleaved:
-            found = stack([found, found], -1).reshape(len(found), 4 * quarter)
+            angles = stack([angles, angles], -1).flatten(-2)
         else:
-            found = cat([found, found], -1)
-        found = cat([found.new_zeros(before, found.shape[1]), found], 0)
-        return found.cos().to(like.dtype), found.sin().to(like.dtype)
+            angles = cat([angles, angles], -1)
+        first = angles.new_zeros(*angles.shape[:-2], before, angles.shape[-1])
+        angles = cat([first, angles], -2)
+        return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
     def rotate(self, x: Tensor, tables: Rotation) -> Tensor:
         """x (batch, heads, tokens, head) rotated by the places of its tokens."""
