@@ -185,6 +185,9 @@ def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
     ("hiera", {"image_size": [60, 32]}, "image_size .* do not fit each other"),
     ("hiera", {"masked_unit_size": [4, 7]}, "layer 0 of stage 0 does not fit: 128 places in units"),
     ("hiera", {"architectures": ["HieraForPreTraining"]}, "HieraForPreTraining.* is not supported"),
+    ("vit-rope-timm", {"global_pool": "avg"}, "global_pool 'avg' is not supported; supp.* token"),
+    ("vit-rope-timm", {"model_args": {"rope_temperature": 9.0}}, "'rope_temp.* of an EVA"),
+    ("resnetv2-deep-timm", {"model_args": {"output_stride": 8}}, "'output_str.* of a ResNet"),
     ("hiera-backbone", {"out_features": ["stage4"]}, "name no states of 3 layers"),
     ("swin-backbone", {"out_features": None, "out_indices": [3]}, "name no states of 2 layers"),
 ])  # fmt: skip
@@ -213,6 +216,16 @@ def test_rows_on_devices(name: str, device: str) -> None:
 def test_pixels_of_another_shape_are_named() -> None:
     with pytest.raises(ValueError, match=r"resnet: pixels are \(2, 1, 8, 8\)"):
         model("resnet")(rl.zeros(2, 1, 8, 8))
+
+
+def test_a_resnet_of_another_norm_is_refused_by_name() -> None:
+    """Filter response norms have weights and biases as those of groups, and thresholds besides."""
+    names = open_tables(DATA / "resnetv2-evo-timm.safetensors")[0][1].metadata["names"]
+    shapes = {n.replace("norm.v", "norm.tau"): s for n, s in table.names_of(names).items()}
+    config = json.dumps({"architecture": "resnetv2_50d_frn", "num_classes": 3}).encode()
+    tensors = {n: rl.empty(*shape, device="meta") for n, shape in shapes.items()}
+    with pytest.raises(rl.FormatError, match="resnetv2_50d_frn is a kind of ResNet V2 that is not"):
+        rl.models.assemble({"config.json": config}, tensors, device="meta")
 
 
 @pytest.mark.parametrize("name", ["efficientnet_blur_b0", "mobilenetv4_conv_aa_medium"])

@@ -110,7 +110,11 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             f"timm's {config.get('architecture')} is a kind of EVA that is not supported; "
             "supported: norms before the parts, none before the layers"
         )
-    name = str(config.get("architecture"))
+    name, given = str(config.get("architecture")), config.get("model_args") or {}
+    if other := [n for n in given if n.startswith(("rope_", "ref_feat_", "qk_"))]:
+        raise FormatError(f"config.json: model_args: {other} of an EVA are not supported")
+    pool = "avg" if "fc_norm.weight" in tensors else "token"
+    choose("global_pool", config.get("global_pool") or pool, (pool,))
     joint = sizes["intermediate_size"] == 2 * last.shape[1]
     apart = "blocks.0.mlp.fc1_g.weight" in tensors
     made = {
@@ -124,7 +128,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "placed": "pos_embed" in tensors,
         "rope": "learned" if "rope.freqs" in tensors else "numbers" if name.startswith("vit_")
         and "_gap_" not in name else "scaled",
-        "mean": "fc_norm.weight" in tensors,
+        "mean": pool == "avg",
         "qkv_bias": any(f"blocks.0.attn.{n}" in tensors
                         for n in ("q_bias", "q_proj.bias", "qkv.bias")),
     }  # fmt: skip

@@ -24,6 +24,9 @@ TIMM = ("resnetv2_",)
 _BLOCK = re.compile(r"stages\.(\d)\.blocks\.(\d{1,3})\.")
 _POOLED = re.compile(r"resnetv2_\d+[dt]")
 _GROUPS = 32
+# Arguments of timm's that tensors tell, or that change no number.
+_TOLD = {"layers", "channels", "width_factor", "stem_chs", "bottle_ratio", "basic", "in_chans",
+         "num_classes", "drop_rate", "drop_path_rate", "zero_init_last"}  # fmt: skip
 
 
 @dataclass
@@ -176,6 +179,9 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             f"timm's {name} is a kind of ResNet V2 that is not supported; supported: norms before "
             "the convolutions, over batches or groups, or EvoNorm S0"
         )
+    given = config.get("model_args") or {}
+    if other := sorted(given.keys() - _TOLD - {"avg_down"}):
+        raise FormatError(f"config.json: model_args: {other} of a ResNet V2 are not supported")
     head, batch = tensors.get("head.fc.weight"), "norm.running_mean" in tensors
     made = {
         "model_type": "resnetv2", "num_channels": channels, "embedding_size": stems[-1][0],
@@ -184,6 +190,6 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "deep_stem": [n[0] for n in stems[:2]] if stem else None,
         "layer_type": "bottleneck" if deep else "basic", "standardized": "_bit" in name,
         "norm": "batch" if batch else "evo" if "norm.v" in tensors else "group",
-        "pooled_shortcut": bool(_POOLED.match(name)),
+        "pooled_shortcut": bool(given.get("avg_down", _POOLED.match(name))),
     }  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}
