@@ -421,6 +421,8 @@ ROWS: dict[str, Row] = {
     "vit-relpos-table-timm": ("timm", "vit_srelpos_medium_patch16_224", {
         "num_classes": 3, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
         "rel_pos_type": "bias", "rel_pos_dim": None}, (32, 64)),
+    "eva2-after-timm": ("timm", "eva02_enormous_patch14_clip_224", {
+        "num_classes": 3, "img_size": 42, "embed_dim": 48, "depth": 2, "num_heads": 4}, (42, 42)),
     "vit-rope-timm": ("timm", "vit_small_patch16_rope_224", {
         "num_classes": 4, "img_size": [48, 32], "embed_dim": 48, "depth": 2, "num_heads": 4},
         (48, 32)),

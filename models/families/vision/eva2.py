@@ -57,6 +57,7 @@ class Config:
     class_token: bool = True
     num_register_tokens: int = 0
     placed: bool = True
+    norm_after: bool = False
     model_type: str = "eva2"
 
 
@@ -82,6 +83,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
         c.hidden_size, c.num_attention_heads, c.intermediate_size, "silu" if c.gated else "gelu",
         c.layer_norm_eps, (c.qkv_bias, keys, c.qkv_bias), bool(c.gated), names=path,
         rotary=rotary if c.rotary else None, scaled=any(n.endswith(".lambda_1") for n in names),
+        after=c.norm_after,
     )  # fmt: skip
     return ViT(c, ViTSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
@@ -108,7 +110,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if last is None or "norm_pre.weight" in tensors:
         raise FormatError(
             f"timm's {config.get('architecture')} is a kind of EVA that is not supported; "
-            "supported: norms before the parts, none before the layers"
+            "supported: no norm before the layers"
         )
     name, given = str(config.get("architecture")), config.get("model_args") or {}
     if other := [n for n in given if n.startswith(("rope_", "ref_feat_", "qk_"))]:
@@ -126,6 +128,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "rotary": not name.startswith("eva_"), "class_token": "cls_token" in tensors,
         "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
         "placed": "pos_embed" in tensors,
+        "norm_after": given.get("use_post_norm", name.startswith("eva02_enormous_")),
         "rope": "learned" if "rope.freqs" in tensors else "numbers" if name.startswith("vit_")
         and "_gap_" not in name else "scaled",
         "mean": pool == "avg",
