@@ -191,7 +191,7 @@ static RL_APART void weigh(const attention_job *job, attention_room *room, int64
         vstore(s + i, x);
         sum += x;
     }
-    float scale = first ? 0 : vexp_down(vsplat(before - base))[0];
+    float scale = first ? 0 : exp_down(vsplat(before - base))[0];
     room->top[row] = top;
     room->sum[row] = room->sum[row] * scale + vsum(sum);
     if (first || scale == 1) return;

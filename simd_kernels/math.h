@@ -91,6 +91,9 @@ RL_INLINE vf vexp_down(vf x) {
     return vfma(p, vsplat(0x1p-64f), x - x); // NaN stays
 }
 
+// The same as a call, where it is not in an inner loop, because its code is long.
+static RL_APART vf exp_down(vf x) { return vexp_down(x); }
+
 // Natural logarithm within 1 ulp; -infinity at 0, NaN below.
 RL_INLINE vf vlog(vf x) {
     vi small = (vi)(x < 1.17549435e-38f);

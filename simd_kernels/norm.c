@@ -97,7 +97,7 @@ static void softmax_row(float *out, const float *x, int64_t n, int log) {
             sum += y, other += z;
         }
         for (; i < stop; i += VF) {
-            vf y = vexp_down(row_load(x + i, n - i) - top);
+            vf y = exp_down(row_load(x + i, n - i) - top);
             if (!log) row_store(out + i, y, n - i);
             sum += vkeep(y, n - i, 0);
         }
