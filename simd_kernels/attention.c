@@ -187,11 +187,11 @@ static RL_APART void weigh(const attention_job *job, attention_room *room, int64
     float base = top == -__builtin_inff() ? 0 : top;
     vf sum = {0};
     for (int64_t i = 0; i < width; i += VF) {
-        vf x = vexp(vload(s + i) - base);
+        vf x = vexp_down(vload(s + i) - base);
         vstore(s + i, x);
         sum += x;
     }
-    float scale = first ? 0 : vexp(vsplat(before - base))[0];
+    float scale = first ? 0 : exp_down(vsplat(before - base))[0];
     room->top[row] = top;
     room->sum[row] = room->sum[row] * scale + vsum(sum);
     if (first || scale == 1) return;

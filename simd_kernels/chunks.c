@@ -195,8 +195,8 @@ RL_INLINE void qc_iq4_xs_to(uint8_t more, const uint8_t *p, q_chunk *c) {
 RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) { qc_iq4_xs_to(0, p, c); }
 RL_INLINE void qc_iq4_xs_row(const uint8_t *p, q_chunk *c) { qc_iq4_xs_to(BIAS8, p, c); }
 
-RL_INLINE void qc_mxfp4_to(uint8_t more, const uint8_t *p, q_chunk *c) {
-    qc_halves(QC_TWICE_E2M1, more, p + 1, 17, c);
+RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
+    qc_halves(QC_TWICE_E2M1, 0, p + 1, 17, c);
     for (int b = 0; b < 8; b++, p += 17) {
         // 2^(e - 128); the two smallest are subnormal.
         uint32_t bits = *p < 2 ? 1u << (21 + *p) : (uint32_t)(*p - 1) << 23;
@@ -205,9 +205,6 @@ RL_INLINE void qc_mxfp4_to(uint8_t more, const uint8_t *p, q_chunk *c) {
         qc_both(c, b, s);
     }
 }
-
-RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) { qc_mxfp4_to(0, p, c); }
-RL_INLINE void qc_mxfp4_row(const uint8_t *p, q_chunk *c) { qc_mxfp4_to(BIAS8, p, c); }
 
 // Half of a float of four and three bits; 0x7f is 0.
 RL_INLINE float qc_ue4m3(uint8_t e) {

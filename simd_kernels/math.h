@@ -57,24 +57,42 @@ RL_INLINE int vany(vi mask) {
 // 2 ** k for k of [-126, 127].
 RL_INLINE vf vpower2(vi k) { return (vf)((k + 127) << 23); }
 
-// e ** x within 1 ulp; 0 or infinity out of range. e ** x = 2 ** k * e ** r, and
-// e ** r by a polynomial (minimax, as all here) on |r| <= log(2) / 2.
-RL_INLINE vf vexp(vf x) {
-    x = vmax(vsplat(-104.5f), vmin(vsplat(89.0f), x)); // NaN stays
-    // Adding 1.5 * 2 ** 23 rounds to an integer, which is then in the low bits.
-    vf shifted = vfma(x, vsplat(1.44269504f), vsplat(12582912.0f));
-    vi k = (vi)((vu)shifted - 0x4b400000u);
-    vf whole = shifted - 12582912.0f;
+// e ** r, where x = k log(2) + r and |r| <= log(2) / 2: a polynomial (minimax, as all here).
+// shifted: `zero` + k. Adding zero, which is 1.5 * 2 ** 23 or little more, rounds to an integer,
+// which is then in the low bits.
+RL_INLINE vf vexp_part(vf x, float zero, vf *shifted) {
+    *shifted = vfma(x, vsplat(1.44269504f), vsplat(zero));
+    vf whole = *shifted - vsplat(zero);
     vf r = vfma(whole, vsplat(-0.693359375f), x);
     r = vfma(whole, vsplat(2.12194440e-4f), r);
     vf r2 = r * r, p = vfma(vsplat(0.166665211f), r, vsplat(0.49999994f));
     vf high = vfma(vsplat(0.00836873055f), r, vsplat(0.041668389f));
     p = vfma(vfma(vsplat(0.00138145685f), r2, high), r2, p);
-    p = vfma(p, r2, r) + 1.0f;
+    return vfma(p, r2, r) + vsplat(1.0f);
+}
+
+// e ** x within 1 ulp; 0 or infinity out of range.
+RL_INLINE vf vexp(vf x) {
+    vf shifted;
+    x = vmax(vsplat(-104.5f), vmin(vsplat(89.0f), x)); // NaN stays
+    vf p = vexp_part(x, 12582912.0f, &shifted);
+    vi k = (vi)((vu)shifted - 0x4b400000u);
     // In two steps, for subnormal results and the largest ones.
     vi half = k >> 1;
     return p * vpower2(half) * vpower2(k - half);
 }
+
+// The same where x <= 40: 2 ** (k + 64) goes to the exponent's bits, and 2 ** -64 is multiplied.
+RL_INLINE vf vexp_down(vf x) {
+    vf shifted;
+    x = vmax(vsplat(-104.5f), x);
+    vf p = vexp_part(x, 12582912.0f + 64, &shifted);
+    p = (vf)((vu)p + ((vu)shifted << 23));
+    return vfma(p, vsplat(0x1p-64f), x - x); // NaN stays
+}
+
+// The same as a call, where it is not in an inner loop, because its code is long.
+static RL_APART vf exp_down(vf x) { return vexp_down(x); }
 
 // Natural logarithm within 1 ulp; -infinity at 0, NaN below.
 RL_INLINE vf vlog(vf x) {
@@ -118,7 +136,8 @@ RL_INLINE vf vtanh(vf x) {
     p = vfma(p, s, vsplat(0.133314252f));
     p = vfma(p, s, vsplat(-0.333332807f));
     vf inner = vfma(p * s, a, a);
-    vf outer = 1.0f - 2.0f / (vexp(a + a) + 1.0f);
+    vf e = vexp_down(-a - a), one = vsplat(1.0f);
+    vf outer = one - (e + e) / (e + one);
     return vsigned(vselect((vi)(a < 0.625f), inner, outer), x);
 }
 
@@ -140,14 +159,14 @@ RL_INLINE vf verf(vf x) {
     q = vfma(q, t, vsplat(-0.633473456f));
     q = vfma(q, t, vsplat(-1.12945318f));
     q = vfma(q, t, vsplat(0.000162025972f));
-    vf outer = vselect((vi)(x != x), x, 1.0f - vexp(q));
+    vf outer = vselect((vi)(x != x), x, 1.0f - vexp_down(q));
     return vsigned(vselect((vi)(a < 0.875f), inner, outer), x);
 }
 
 // 1 / (1 + e ** -x) within 3 ulp. No exponent is positive.
 RL_INLINE vf vsigmoid(vf x) {
-    vf e = vexp(-vabs(x));
-    return vselect((vi)(x >= 0.0f), vsplat(1.0f), e) / (e + 1.0f);
+    vf e = vexp_down(-vabs(x)), one = vsplat(1.0f);
+    return vselect((vi)(x >= 0.0f), one, e) / (e + one);
 }
 
 // Within 4 ulp.
@@ -168,7 +187,7 @@ RL_INLINE vf vgelu(vf x) {
     high = vfma(vfma(vsplat(1.79396977e-07f), t, vsplat(-4.03633157e-06f)), t4, high);
     vf p = vfma(high, t4, low);
     vf below = vselect((vi)(x < 0.0f), x, (vf){}); // the lower of x and 0
-    return x - below - vselect(far, below * 0.0f, a * vexp(p));
+    return x - below - vselect(far, below * 0.0f, a * vexp_down(p));
 }
 
 // x sigmoid(2 u) = x (1 + tanh(u)) / 2, within 3 ulp where x > 0 and 1e-7 below.

@@ -92,12 +92,12 @@ static void softmax_row(float *out, const float *x, int64_t n, int log) {
         vf sum = {0}, other = {0};
         int64_t stop = rl_min(n, s + BLOCK), i = s;
         for (; i + 2 * VF <= stop; i += 2 * VF) {
-            vf y = vexp(vload(x + i) - top), z = vexp(vload(x + i + VF) - top);
+            vf y = vexp_down(vload(x + i) - top), z = vexp_down(vload(x + i + VF) - top);
             if (!log) vstore(out + i, y), vstore(out + i + VF, z);
             sum += y, other += z;
         }
         for (; i < stop; i += VF) {
-            vf y = vexp(row_load(x + i, n - i) - top);
+            vf y = exp_down(row_load(x + i, n - i) - top);
             if (!log) row_store(out + i, y, n - i);
             sum += vkeep(y, n - i, 0);
         }

@@ -26,6 +26,21 @@ static RL_APART void select_words(uint8_t *const *data, const int64_t *s, int64_
     rl_copy(&one[1], data[3], 4);
     vi yes = (vi)((vu){} + one[0]), no = (vi)((vu){} + one[1]);
     int64_t i = 0;
+#if VF == 4
+    if (s[2] & s[3]) {
+        typedef int8_t s16 __attribute__((vector_size(16)));
+        typedef int32_t w16 __attribute__((vector_size(64)));
+        s16 chosen;
+        w16 a, b;
+        for (uint8_t *o = data[0], *p = data[2], *q = data[3]; i + 16 <= n;
+             i += 16, o += 64, p += 64, q += 64) {
+            rl_copy(&chosen, data[1] + i, 16), rl_copy(&a, p, 64), rl_copy(&b, q, 64);
+            w16 mask = __builtin_convertvector((s16)(chosen != 0), w16);
+            a = (a & mask) | (b & ~mask);
+            rl_copy(o, &a, 64);
+        }
+    }
+#endif
     for (; i + VF <= n; i += VF) {
         if (s[2]) yes = viload(data[2] + i * 4);
         if (s[3]) no = viload(data[3] + i * 4);

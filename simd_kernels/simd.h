@@ -58,8 +58,23 @@ RL_INLINE vi vtruth(const uint8_t *p) {
     return __builtin_convertvector(vbload(p), vi) != 0;
 #endif
 }
-RL_INLINE vf vsplat(float x) { return x - (vf){}; }
-RL_INLINE vi visplat(int32_t x) { return x - (vi){}; }
+#if defined(__wasm__)
+// Keeps a constant in a variable, so that it is made before a loop. Chromium makes a constant of a
+// loop's body again and again, by several instructions, and so half as many functions a second.
+#define RL_HELD(v, x) if (__builtin_constant_p(x)) __asm__("" : "+r"(v))
+#else
+#define RL_HELD(v, x) (void)0
+#endif
+RL_INLINE vf vsplat(float x) {
+    vf v = x - (vf){};
+    RL_HELD(v, x);
+    return v;
+}
+RL_INLINE vi visplat(int32_t x) {
+    vi v = x - (vi){};
+    RL_HELD(v, x);
+    return v;
+}
 RL_INLINE vf vselect(vi mask, vf yes, vf no) {
 #if defined(__wasm__)
     // For relaxed SIMD, clang turns a plain comparison and selection into a minimum or maximum
