@@ -12,6 +12,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import depths_of
 from rushlight.models.layers.vision.convnext import NORMS, ConvNeXt
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.outputs.stages import stages_of
@@ -139,10 +140,8 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     found = adopt(tensors)
     kind = "convnextv2" if any(".grn." in n for n in found) else "convnext"
     base = f"{kind}.encoder.stages."
-    layers = {tuple(map(int, m.groups())) for n in found
-              if (m := re.match(rf"{base}(\d)\.layers\.(\d{{1,3}})\.", n))}  # fmt: skip
-    count = 1 + max((stage for stage, _ in layers), default=-1)
-    depths = [sum(stage == i for stage, _ in layers) for i in range(count)]
+    depths = depths_of(found, base, "layers")
+    count = len(depths)
     try:
         between = found.get(f"{kind}.embeddings.patch_embeddings.0.weight")
         stem = (found[f"{kind}.embeddings.patch_embeddings.weight"] if between is None else

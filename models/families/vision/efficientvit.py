@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
-from rushlight.models.layers.naming import put
+from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.attention.windows import (
     distance_biases,
     filled,
@@ -29,7 +28,6 @@ MODEL_TYPES = ("efficientvit",)
 TASKS = ("image-classification", "image-feature-extraction")
 TIMM = ("efficientvit_m0", "efficientvit_m1", "efficientvit_m2", "efficientvit_m3",
         "efficientvit_m4", "efficientvit_m5")  # fmt: skip
-_BLOCK = re.compile(r"stages\.(\d)\.blocks\.(\d{1,2})\.")
 
 
 @dataclass
@@ -203,15 +201,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> EfficientViT:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    blocks = {(int(m[1]), int(m[2])) for n in tensors if (m := _BLOCK.match(n))}
     stages = []
     try:
         stem = tensors["patch_embed.conv1.conv.weight"].shape[1]
-        for i in range(1 + max((stage for stage, _ in blocks), default=-1)):
+        for i, depth in enumerate(depths_of(tensors, "stages.", "blocks")):
             base = f"stages.{i}.blocks.0.mixer.m.attn"
             rows, each = tensors[f"{base}.qkvs.0.conv.weight"].shape[:2]
             heads, places = tensors[f"{base}.attention_biases"].shape
-            depth = sum(stage == i for stage, _ in blocks)
             stages.append([each * heads, (rows - each) // 2, depth, heads, math.isqrt(places)])
         most = max(range(len(stages)), key=lambda i: stages[i][3])
         kernels = [tensors[f"stages.{most}.blocks.0.mixer.m.attn.dws.{i}.conv.weight"].shape[-1]

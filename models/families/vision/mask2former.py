@@ -24,6 +24,7 @@ from rushlight.models.layers.vision.attention.deformable import Deformable
 from rushlight.models.layers.vision.attention.queries import Layer, QuerySpec, sine_places
 from rushlight.models.layers.vision.attention.swin import Swin
 from rushlight.models.layers.vision.outputs.masks import QueryMasks
+from rushlight.models.layers.vision.outputs.stages import put_norms
 from rushlight.models.layers.vision.resnet import stages
 from rushlight.models.layers.vision.transformer import put_parameter
 
@@ -114,15 +115,12 @@ class Mask2Former(QueryMasks):
         self.swin, size, width = isinstance(seen, Swin), c.feature_size, c.hidden_dim
         if self.swin:
             put(self, _ENCODER, seen)
-            inner = [stage.width for stage in seen.spec.stages]
-            for i in wanted:
-                norm = nn.LayerNorm(inner[i - 1])
-                put(self, f"{_ENCODER}.hidden_states_norms.stage{i}", norm)
-            widths = [inner[i - 1] for i in wanted]
+            inner = [0, *(stage.width for stage in seen.spec.stages)]
+            put_norms(seen, wanted, inner)
         else:
             put(self, _ENCODER, seen.get_submodule("resnet"))
             inner = [seen.config.embedding_size, *seen.config.hidden_sizes]
-            widths = [inner[i] for i in wanted]
+        widths = [inner[i] for i in wanted]
         base = "model.pixel_level_module.decoder"
         for i, inputs in enumerate(widths[: -_LEVELS - 1 : -1]):
             put(self, f"{base}.input_projections.{i}",
@@ -162,9 +160,8 @@ class Mask2Former(QueryMasks):
             found = stages(net, x)
             return [found[i] for i in self.wanted]
         swin: Any = net
-        found, norms = swin.maps(x, padded=True), net.get_submodule("hidden_states_norms")
-        return [norms.get_submodule(f"stage{i}")(found[i - 1]).permute(0, 3, 1, 2)
-                for i in self.wanted]  # fmt: skip
+        made: list[Tensor] = swin.feature_maps(x)
+        return made
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The finest map (batch, channels, height, width), which masks are made of."""

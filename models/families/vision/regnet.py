@@ -16,7 +16,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.naming import put
+from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import ConvNorm, EvoNorm, activation
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
@@ -219,10 +219,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
     found = adopt(tensors)
     base = "regnet.encoder.stages."
-    pattern = re.compile(r"regnet\.encoder\.stages\.(\d)\.layers\.(\d{1,3})\.")
-    layers = {tuple(map(int, m.groups())) for n in found if (m := pattern.match(n))}
-    depths = [sum(stage == i for stage, _ in layers)
-              for i in range(1 + max((i for i, _ in layers), default=-1))]  # fmt: skip
+    depths = depths_of(found, base, "layers")
     own = "regnet.embedder.embedder.{}convolution.weight"
     try:
         stems = [found[own.format(part)].shape for part in
@@ -237,6 +234,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "model_type": "regnet", "num_channels": stems[0][1], "embedding_size": stems[-1][0],
         "hidden_sizes": widths, "depths": depths, "group_widths": groups, "num_labels": classes,
         "layer_type": "y" if any(".attention." in n for n in found) else "x",
+        "stem_sizes": [n[0] for n in stems] if len(stems) > 1 else None,
         "architectures": [f"RegNet{'ForImageClassification' if classes else 'Model'}"],
     }  # fmt: skip
 
@@ -247,7 +245,6 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if not str(config.get("architecture")).startswith("regnetz_"):
         return made
     found, path = adopt(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
-    stems = [found.get(f"regnet.embedder.embedder.{i}.convolution.weight") for i in range(3)]
     sizes = {part: [[found[path.format(i, j, part)].shape[0] for j in range(depth)]
                     for i, depth in enumerate(made["depths"])]
              for part in ("1.convolution", "2.attention.0", "3.convolution")}  # fmt: skip
@@ -256,8 +253,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "hidden_sizes": [one[0] for one in sizes["3.convolution"]], "hidden_act": "silu",
         "inner_sizes": sizes["1.convolution"], "squeezed": sizes["2.attention.0"], "linear": True,
         "squeezed_act": "silu" if "s1.b1.conv1.conv.weight" in tensors else "relu",
-        "stem_sizes": None if stems[0] is None else [t.shape[0] for t in stems if t is not None],
-        "downsample_in_first_stage": stems[0] is None,
+        "downsample_in_first_stage": made["stem_sizes"] is None,
         "last_size": 0 if last is None else last.shape[0],
         "norm": "evo" if any(n.endswith(".normalization.v") for n in found) else "batch",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""ResNet V2 (He et al., 2016), and that of Big Transfer (Kolesnikov et al., 2019), of timm."""
+"""ResNet V2 (He et al., 2016) and Big Transfer's (Kolesnikov et al., 2019), of timm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rushlight.core.functional.network.folding import pad
 from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
-from rushlight.models.layers.naming import put
+from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import EvoNorm, activation
 from rushlight.models.layers.vision.convolutional.bit import StdConv
 from rushlight.models.layers.vision.model import ImageModel, classes_of
@@ -21,22 +21,14 @@ from rushlight.models.layers.vision.model import ImageModel, classes_of
 MODEL_TYPES = ("resnetv2",)
 TASKS = ("image-classification", "image-feature-extraction")
 TIMM = ("resnetv2_",)
-_BLOCK = re.compile(r"stages\.(\d)\.blocks\.(\d{1,3})\.")
 _POOLED = re.compile(r"resnetv2_\d+[dt]")
 _GROUPS = 32
-# Arguments of timm's that tensors tell, or that change no number.
-_TOLD = {"layers", "channels", "width_factor", "stem_chs", "bottle_ratio", "basic", "in_chans",
-         "num_classes", "drop_rate", "drop_path_rate", "zero_init_last"}  # fmt: skip
+_REFUSED = {"output_stride", "stem_type", "act_layer", "norm_layer", "conv_layer"}
 
 
 @dataclass
 class Config:
-    """The keys of a config.json.
-
-    inner_sizes: channels within the layers of each stage. deep_stem: those of a stem's first two
-    convolutions of three. norm: "batch", "group" or "evo". standardized: the convolutions are Big
-    Transfer's. pooled_shortcut: shortcuts have the stride in a mean pooling.
-    """
+    """The keys of a config.json, named as those of ResNet; standardized: as Big Transfer's."""
 
     hidden_sizes: list[int]
     inner_sizes: list[int]
@@ -69,27 +61,25 @@ class _Layer(nn.Module):
     """Convolutions of 1, 3 and 1, or two of 3, each after its norm; and a shortcut."""
 
     def __init__(self, c: Config, inputs: int, inner: int, outputs: int, stride: int) -> None:
-        deep = c.layer_type == "bottleneck"
-        widths, kernels = (inputs, inner, inner, outputs), (1, 3, 1)
-        if not deep:
-            widths, kernels = (inputs, inner, outputs), (3, 3)  # type: ignore[assignment]
-        for i, kernel in enumerate(kernels):
-            step = stride if i == len(kernels) - 2 else 1  # the first convolution of 3
-            put(self, f"norm{i + 1}", _norm(c, widths[i]))
-            put(self, f"conv{i + 1}", _conv(c, widths[i], widths[i + 1], kernel, step))
-        self.count, self.act = len(kernels), activation("" if c.norm == "evo" else "relu")
+        plan = [(inputs, inner, 3, stride), (inner, outputs, 3, 1)]
+        if c.layer_type == "bottleneck":
+            plan = [(inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)]
+        for i, sizes in enumerate(plan, 1):
+            put(self, f"norm{i}", _norm(c, sizes[0]))
+            put(self, f"conv{i}", _conv(c, *sizes))
+        self.count, self.act = len(plan), activation("" if c.norm == "evo" else "relu")
         self.pool = stride if c.pooled_shortcut else 1
 
     def forward(self, x: Tensor) -> Tensor:
         y = short = x
-        for i in range(self.count):
-            y = self.act(self.get_submodule(f"norm{i + 1}")(y))
-            if i == 0 and hasattr(self, "downsample"):
+        for i in range(1, self.count + 1):
+            y = self.act(self.get_submodule(f"norm{i}")(y))
+            if i == 1 and hasattr(self, "downsample"):
                 short = y
                 if self.pool > 1:
                     short = avg_pool2d(y, 2, self.pool, ceil_mode=True, count_include_pad=False)
                 short = self.downsample.conv(short)
-            y = self.get_submodule(f"conv{i + 1}")(y)
+            y = self.get_submodule(f"conv{i}")(y)
         return y + short
 
 
@@ -108,14 +98,14 @@ class ResNetV2(ImageModel):
             if i < len(stem):
                 put(self, f"stem.norm{i}", _norm(c, width))
             before = width
-        for i, depth in enumerate(c.depths):
-            layers, width, deep = [], c.hidden_sizes[i], c.layer_type == "bottleneck"
-            for j in range(depth):
+        for i, (width, inner) in enumerate(zip(c.hidden_sizes, c.inner_sizes, strict=True)):
+            layers, deep = [], c.layer_type == "bottleneck"
+            for j in range(c.depths[i]):
                 stride = 2 if i and not j else 1
-                layer = _Layer(c, before, c.inner_sizes[i], width, stride)
+                layer = _Layer(c, before, inner, width, stride)
                 if not j and (deep or stride > 1 or before != width):
-                    put(layer, "downsample.conv",
-                        _conv(c, before, width, 1, 1 if c.pooled_shortcut else stride))  # fmt: skip
+                    stride = 1 if c.pooled_shortcut else stride
+                    put(layer, "downsample.conv", _conv(c, before, width, 1, stride))
                 layers.append(layer)
                 before = width
             put(self, f"stages.{i}.blocks", nn.Sequential(*layers))
@@ -143,9 +133,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
     choose("norm", c.norm, ("batch", "group", "evo"))
     lists = (c.depths, c.hidden_sizes, c.inner_sizes)
     sizes = [*c.depths, *c.hidden_sizes, *c.inner_sizes, *(c.deep_stem or []), c.embedding_size]
-    if len({len(one) for one in lists}) != 1 or not c.depths or sum(c.depths) > 1024 or not all(
-        type(n) is int and 1 <= n <= 1 << 16 for n in sizes
-    ):  # fmt: skip
+    whole = all(type(n) is int and 1 <= n <= 1 << 16 for n in sizes)
+    if not whole or len({len(one) for one in lists}) != 1 or not 1 <= sum(c.depths) <= 1024:
         raise FormatError(f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
                           f"inner_sizes {c.inner_sizes} do not agree")  # fmt: skip
     return ResNetV2(c, classes_of(config, "ResNetV2"))
@@ -162,9 +151,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     name, first = str(config.get("architecture")), "stages.{}.blocks.0.{}.weight"
-    layers = {tuple(map(int, m.groups())) for n in tensors if (m := _BLOCK.match(n))}
-    depths = [sum(stage == i for stage, _ in layers)
-              for i in range(1 + max((i for i, _ in layers), default=-1))]  # fmt: skip
+    depths = depths_of(tensors, "stages.", "blocks")
     deep, stem = first.format(0, "conv3") in tensors, "stem.conv1.weight" in tensors
     try:
         widths, inner = ([tensors[first.format(i, part)].shape[0] for i in range(len(depths))]
@@ -175,21 +162,20 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no ResNet V2 of timm") from None
     if "norm.weight" not in tensors or "norm.tau" in tensors:
-        raise FormatError(
-            f"timm's {name} is a kind of ResNet V2 that is not supported; supported: norms before "
-            "the convolutions, over batches or groups, or EvoNorm S0"
-        )
+        raise FormatError(f"timm's {name} is a kind of ResNet V2 that is not supported; supported: "
+                          "norms of batches or groups before convolutions, EvoNorm S0")  # fmt: skip
     given = config.get("model_args") or {}
-    if other := sorted(given.keys() - _TOLD - {"avg_down"}):
+    if other := sorted(given.keys() & _REFUSED):
         raise FormatError(f"config.json: model_args: {other} of a ResNet V2 are not supported")
-    head, batch = tensors.get("head.fc.weight"), "norm.running_mean" in tensors
+    head = tensors.get("head.fc.weight")
     made = {
         "model_type": "resnetv2", "num_channels": channels, "embedding_size": stems[-1][0],
         "architectures": [f"ResNetV2{'Model' if head is None else 'ForImageClassification'}"],
         "hidden_sizes": widths, "inner_sizes": inner, "depths": depths,
         "deep_stem": [n[0] for n in stems[:2]] if stem else None,
         "layer_type": "bottleneck" if deep else "basic", "standardized": "_bit" in name,
-        "norm": "batch" if batch else "evo" if "norm.v" in tensors else "group",
+        "norm": "batch" if "norm.running_mean" in tensors else
+                "evo" if "norm.v" in tensors else "group",
         "pooled_shortcut": bool(given.get("avg_down", _POOLED.match(name))),
     }  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}

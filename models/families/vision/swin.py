@@ -13,6 +13,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import depths_of
 from rushlight.models.layers.vision.attention.swin import Stage, Swin, SwinSpec
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.outputs.stages import stages_of
@@ -175,10 +176,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     """The config.json for timm's, or of torchvision's tensors."""
     found = adopt(tensors)
     kind = "swinv2" if any(n.startswith("swinv2.") for n in found) else "swin"
-    begins = re.compile(rf"{kind}\.encoder\.layers\.(\d)\.blocks\.(\d{{1,3}})\.")
-    layers = {tuple(map(int, m.groups())) for n in found if (m := begins.match(n))}
-    depths = [sum(stage == i for stage, _ in layers)
-              for i in range(1 + max((i for i, _ in layers), default=-1))]  # fmt: skip
+    depths = depths_of(found, f"{kind}.encoder.layers.", "blocks")
     first = [f"{kind}.encoder.layers.{i}.blocks.0" for i in range(len(depths))]
     told = "logit_scale" if kind == "swinv2" else "relative_position_bias_table"
     try:

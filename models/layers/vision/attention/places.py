@@ -42,16 +42,16 @@ class RelativeBias(nn.Module):
             square = distances.reshape(1, *old, -1).permute(0, 3, 1, 2)
             square = interpolate(square, size=sides, mode="bilinear")
             distances = square.permute(0, 2, 3, 1).reshape(math.prod(sides), -1)
-        between, count = _between(distances, grid), math.prod(grid)
+        found, count = between(distances, grid), math.prod(grid)
         if not self.special:
-            return between.permute(2, 0, 1).unsqueeze(0)
+            return found.permute(2, 0, 1).unsqueeze(0)
         onward, back, own = (special[i].reshape(1, 1, -1) for i in range(_TO_CLASS))
-        below = cat([back.expand(count, 1, -1), between], 1)
+        below = cat([back.expand(count, 1, -1), found], 1)
         above = cat([own, onward.expand(1, count, -1)], 1)
         return cat([above, below], 0).permute(2, 0, 1).unsqueeze(0)
 
 
-def _between(distances: Tensor, grid: tuple[int, int]) -> Tensor:
+def between(distances: Tensor, grid: tuple[int, int]) -> Tensor:
     """Of each two places of a grid what a table of distances (n, heads) says."""
     apart = []
     for n in grid:
@@ -61,6 +61,12 @@ def _between(distances: Tensor, grid: tuple[int, int]) -> Tensor:
     step = 2 * grid[1] - 1
     index = tall.reshape(grid[0], 1, grid[0], 1) * step + wide.reshape(1, grid[1], 1, -1)
     return distances.index_select(0, index.reshape(-1)).reshape(count, count, -1)
+
+
+def pairs(tall: Tensor, wide: Tensor) -> Tensor:
+    """Each number of `tall` with each of `wide` (n, 2), those of `wide` the fastest."""
+    first = tall.unsqueeze(1).expand(len(tall), len(wide)).reshape(-1)
+    return stack([first, wide.repeat(len(tall))], 1)
 
 
 class LogarithmicBias(nn.Module):
@@ -79,9 +85,7 @@ class LogarithmicBias(nn.Module):
         first, last = list[Any](self.get_submodule("mlp").children())
         steps = [arange(1 - n, n, device=first.weight.device).to(first.weight.dtype) for n in grid]
         tall, wide = (step.sign() * (step.abs() + 1).log() for step in steps)
-        tall = tall.unsqueeze(1).expand(len(tall), len(wide)).reshape(-1)
-        places = stack([tall, wide.repeat(2 * grid[0] - 1)], 1)
-        found = _between(last(relu(first(places))), grid).permute(2, 0, 1).unsqueeze(0)
+        found = between(last(relu(first(pairs(tall, wide)))), grid).permute(2, 0, 1).unsqueeze(0)
         return pad(found, (self.before, 0, self.before, 0)) if self.before else found
 
 
@@ -126,10 +130,10 @@ class Rotary:
 
         The first bands are those of the places in a row.
         """
-        tall, wide = (arange(n, device=like.device).float() for n in grid)
-        tall = tall.unsqueeze(1).expand(grid).reshape(-1, 1)
-        angles = wide.repeat(grid[0]).unsqueeze(1) * bands[0].float().unsqueeze(2)
-        angles = angles + tall * bands[1].float().unsqueeze(2)
+        rows, columns = (arange(n, device=like.device).float() for n in grid)
+        places = pairs(rows, columns)  # (patches, 2)
+        first, second = bands.float().unsqueeze(-2)  # (layers, heads, 1, head / 2) each
+        angles = places[:, 1:] * first + places[:, :1] * second
         return [self._turned(one, before, like) for one in angles]
 
     def _turned(self, angles: Tensor, before: int, like: Tensor) -> Rotation:

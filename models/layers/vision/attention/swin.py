@@ -14,11 +14,11 @@ from rushlight.core.functional.network.folding import interpolate, pad
 from rushlight.core.functional.pieces import roll
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.ops.creation import arange
-from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.places import between, pairs
 from rushlight.models.layers.vision.attention.windows import filled, joined, parted
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.outputs.stages import normed_maps, put_norms
@@ -111,14 +111,9 @@ class _Attention(nn.Module):
     def _bias(self, x: Tensor) -> Tensor:
         """The biases (1, heads, tokens, tokens) of the tokens of a window."""
         held: Any = self.get_submodule("self")
-        window, count = self.stage.window, 2 * self.stage.window - 1
         table = held.continuous_position_bias_mlp(self._places(x)) if self.second else (
             held.relative_position_bias_table)  # fmt: skip
-        place = arange(window, device=x.device)
-        apart = place.unsqueeze(1) - place + (window - 1)  # (window, window)
-        tall, wide = apart.reshape(window, 1, window, 1), apart.reshape(1, window, 1, window)
-        index = (tall * count + wide).reshape(-1)
-        found = table.index_select(0, index).reshape(window**2, window**2, -1)
+        found = between(table, (self.stage.window, self.stage.window))
         bias: Tensor = found.permute(2, 0, 1).unsqueeze(0)
         return bias.sigmoid() * 16 if self.second else bias
 
@@ -128,9 +123,7 @@ class _Attention(nn.Module):
         step = arange(1 - window, window, device=x.device).to(x.dtype)
         step = step * (8 / max((trained or window) - 1, 1))
         step = step.sign() * (step.abs() + 1).log2() / 3
-        count = len(step)
-        tall = step.unsqueeze(1).expand(count, count).reshape(-1, 1)
-        return cat([tall, step.repeat(count).unsqueeze(1)], 1)
+        return pairs(step, step)
 
 
 class _Layer(nn.Module):

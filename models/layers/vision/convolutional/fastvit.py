@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from rushlight.core.functional.network.activations import scaled_dot_product_att
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.naming import put
+from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
 from rushlight.models.layers.vision.convnext import ChannelNorm
 from rushlight.models.layers.vision.convolutional.fused import FusedConv, fused, identity, normed
@@ -21,7 +20,6 @@ from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 from rushlight.models.layers.vision.transformer import put_parameter
 
 _HEAD = 32  # channels of a head
-_BLOCK = re.compile(r"stages\.(\d)\.blocks\.(\d{1,3})\.")
 
 
 @dataclass
@@ -177,13 +175,12 @@ def _mixer(found: Mapping[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
 def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
     """The config.json of timm's model `name` with these tensors."""
     found = adopt(tensors)
-    blocks = {(int(m[1]), int(m[2])) for n in found if (m := _BLOCK.match(n))}
     try:
         stem = found["stem.0.reparam_conv.weight"].shape
         final = found["final_conv.reparam_conv.weight"].shape
         gate = found["final_conv.se.fc1.weight"].shape
         stages, mixer, large = [], 3, 7
-        for i in range(1 + max((stage for stage, _ in blocks), default=-1)):
+        for i, depth in enumerate(depths_of(found, "stages.", "blocks")):
             base = f"stages.{i}"
             up = found[f"{base}.blocks.0.mlp.fc1.weight"].shape
             down = found.get(f"{base}.downsample.proj.0.reparam_conv.weight")
@@ -192,7 +189,7 @@ def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
             mixer = mixer if mix is None else mix.shape[-1]
             large = large if down is None else down.shape[-1]
             stages.append([
-                up[1], sum(stage == i for stage, _ in blocks), up[0],
+                up[1], depth, up[0],
                 0 if squeeze is None else squeeze.shape[0], int(down is not None),
                 int(f"{base}.pos_emb.reparam_conv.weight" in found), int(mix is None),
             ])  # fmt: skip
