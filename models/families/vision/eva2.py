@@ -1,7 +1,4 @@
-"""EVA-02 (Fang et al., 2023) and EVA (Fang et al., 2022), of timm, and its ViTs with rotations.
-
-These are by Heo et al. (2024) and timm's own.
-"""
+"""EVA-02 and EVA (Fang et al., 2023, 2022) and ViTs with rotations (Heo et al., 2024), of timm."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""RegNet X and Y (Radosavovic et al., 2020), of transformers, timm and torchvision, and timm's Z.
-
-Z (Dollár et al., 2021) has wider layers whose sum has no activation.
-"""
+"""RegNet X and Y (Radosavovic et al., 2020), and timm's Z (Dollár et al., 2021)."""
 
 from __future__ import annotations
 

@@ -28,14 +28,18 @@ _REFUSED = {"output_stride", "stem_type", "act_layer", "norm_layer", "conv_layer
 
 @dataclass
 class Config:
-    """The keys of a config.json, named as those of ResNet; standardized: as Big Transfer's."""
+    """The keys of a config.json.
+
+    inner_sizes: channels within the layers of each stage. stem_sizes: of one convolution, or three.
+    basic: layers have two. norm: "batch", "group" or "evo". standardized: as in Big Transfer.
+    pooled_shortcut: the stride is in a mean pooling.
+    """
 
     hidden_sizes: list[int]
     inner_sizes: list[int]
     depths: list[int]
-    embedding_size: int = 64
-    deep_stem: list[int] | None = None
-    layer_type: str = "bottleneck"
+    stem_sizes: list[int]
+    basic: bool = False
     norm: str = "batch"
     standardized: bool = False
     pooled_shortcut: bool = False
@@ -61,9 +65,9 @@ class _Layer(nn.Module):
     """Convolutions of 1, 3 and 1, or two of 3, each after its norm; and a shortcut."""
 
     def __init__(self, c: Config, inputs: int, inner: int, outputs: int, stride: int) -> None:
-        plan = [(inputs, inner, 3, stride), (inner, outputs, 3, 1)]
-        if c.layer_type == "bottleneck":
-            plan = [(inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)]
+        plan = [(inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)]
+        if c.basic:
+            plan = [(inputs, inner, 3, stride), (inner, outputs, 3, 1)]
         for i, sizes in enumerate(plan, 1):
             put(self, f"norm{i}", _norm(c, sizes[0]))
             put(self, f"conv{i}", _conv(c, *sizes))
@@ -91,19 +95,19 @@ class ResNetV2(ImageModel):
     def __init__(self, c: Config, labels: tuple[str, ...]) -> None:
         self.config, self.labels = c, labels
         self.act, before = activation("" if c.norm == "evo" else "relu"), c.num_channels
-        stem = [*(c.deep_stem or []), c.embedding_size]
-        for i, width in enumerate(stem, 1):
-            path = f"stem.conv{i}" if c.deep_stem else "stem.conv"
-            put(self, path, _conv(c, before, width, 3 if c.deep_stem else 7, 2 if i == 1 else 1))
-            if i < len(stem):
+        count = len(c.stem_sizes)
+        for i, width in enumerate(c.stem_sizes, 1):
+            path, kernel = (f"stem.conv{i}", 3) if count > 1 else ("stem.conv", 7)
+            put(self, path, _conv(c, before, width, kernel, 2 if i == 1 else 1))
+            if i < count:
                 put(self, f"stem.norm{i}", _norm(c, width))
             before = width
         for i, (width, inner) in enumerate(zip(c.hidden_sizes, c.inner_sizes, strict=True)):
-            layers, deep = [], c.layer_type == "bottleneck"
+            layers = []
             for j in range(c.depths[i]):
                 stride = 2 if i and not j else 1
                 layer = _Layer(c, before, inner, width, stride)
-                if not j and (deep or stride > 1 or before != width):
+                if not j and (not c.basic or stride > 1 or before != width):
                     stride = 1 if c.pooled_shortcut else stride
                     put(layer, "downsample.conv", _conv(c, before, width, 1, stride))
                 layers.append(layer)
@@ -129,11 +133,10 @@ class ResNetV2(ImageModel):
 def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
-    choose("layer_type", c.layer_type, ("bottleneck", "basic"))
     choose("norm", c.norm, ("batch", "group", "evo"))
     lists = (c.depths, c.hidden_sizes, c.inner_sizes)
-    sizes = [*c.depths, *c.hidden_sizes, *c.inner_sizes, *(c.deep_stem or []), c.embedding_size]
-    whole = all(type(n) is int and 1 <= n <= 1 << 16 for n in sizes)
+    sizes = [*c.depths, *c.hidden_sizes, *c.inner_sizes, *c.stem_sizes]
+    whole = c.stem_sizes and all(type(n) is int and 1 <= n <= 1 << 16 for n in sizes)
     if not whole or len({len(one) for one in lists}) != 1 or not 1 <= sum(c.depths) <= 1024:
         raise FormatError(f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
                           f"inner_sizes {c.inner_sizes} do not agree")  # fmt: skip
@@ -142,10 +145,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """timm's tensors, whose classifier is a convolution of single pixels."""
-    found, head = dict(tensors), tensors.get("head.fc.weight")
-    if head is not None and head.ndim == 4:
-        found["head.fc.weight"] = head.reshape(*head.shape[:2])
-    return found
+    head = "head.fc.weight"
+    return {n: t.flatten(1) if n == head and t.ndim > 2 else t for n, t in tensors.items()}
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -169,11 +170,10 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         raise FormatError(f"config.json: model_args: {other} of a ResNet V2 are not supported")
     head = tensors.get("head.fc.weight")
     made = {
-        "model_type": "resnetv2", "num_channels": channels, "embedding_size": stems[-1][0],
+        "model_type": "resnetv2", "num_channels": channels, "stem_sizes": [n[0] for n in stems],
         "architectures": [f"ResNetV2{'Model' if head is None else 'ForImageClassification'}"],
         "hidden_sizes": widths, "inner_sizes": inner, "depths": depths,
-        "deep_stem": [n[0] for n in stems[:2]] if stem else None,
-        "layer_type": "bottleneck" if deep else "basic", "standardized": "_bit" in name,
+        "basic": not deep, "standardized": "_bit" in name,
         "norm": "batch" if "norm.running_mean" in tensors else
                 "evo" if "norm.v" in tensors else "group",
         "pooled_shortcut": bool(given.get("avg_down", _POOLED.match(name))),
