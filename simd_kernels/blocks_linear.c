@@ -32,7 +32,7 @@ static void ql_round(void *ctx, int64_t item, int thread) {
         return;
     }
     for (int64_t i = 0; i < group->n; i++, to += j->one)
-        if (q_is_chunked(j->type)) qc_one(x[i], j->columns, to);
+        if (q_is_chunked(j->type)) qc_one(j->type, x[i], j->columns, to);
         else qf_one(j->type, x[i], j->blocks, to);
 }
 

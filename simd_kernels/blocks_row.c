@@ -8,7 +8,8 @@ RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
         if (QF_LESS(type) == 128) half[0] ^= 128, half[1] ^= 128;
         return;
     }
-    half[1] = (vb)((vu)half[0] >> 4) & 15, half[0] &= 15;
+    const vb four = (vb)visplat(0x0f0f0f0f);
+    half[1] = (vb)((vu)half[0] >> 4) & four, half[0] &= four;
     if (q_fifth(type)) {
         b16 fifth[LANES][2];
         for (int i = 0; i < LANES; i++) q_fifths(word(p + i * row + q_fifth(type)), fifth[i]);
@@ -184,7 +185,9 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
 }
 
 // The high halves as floats, if finite.
-RL_INLINE vf qv_half(vu high) { return (vf)((vu)((vi)high >> 3) & 0x8fffe000u) * 0x1p112f; }
+RL_INLINE vf qv_half(vu high) {
+    return (vf)((vi)high >> 3 & visplat((int32_t)0x8fffe000)) * vsplat(0x1p112f);
+}
 
 RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row,
                             int64_t blocks, const uint8_t *last, float out[QV_ROWS]) {
@@ -192,14 +195,15 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
     vi fetched = {0};
     vf sum = {0};
     vu odd = {0};
-    const uint32_t top = q_least(type) ? 0x7c007c00u : 0x7c00u; // exponents of infinity and NaN
+    const vu top = (vu)visplat(q_least(type) ? 0x7c007c00 : 0x7c00); // of infinity and NaN
+    const vu one = (vu)visplat(q_least(type) ? 0x04000400 : 0x0400);
     const uint8_t *ahead = w + QV_AHEAD;
     for (int64_t b = 0; b < blocks; b++, x += QF_ONE, w += q_bytes(type)) {
         QV_FETCH(ahead + b * QV_ROWS * q_bytes(type), QV_ROWS * q_bytes(type));
         const uint8_t *end = x + QF_ONE - 32;
         vi n = qv_dots(type, w, row, x);
         vu scales = q_words(w, row);
-        odd |= (scales & top) + (top & 0x04000400u);
+        odd |= (scales & top) + one;
         if (QF_LESS(type)) n += visplat_at(end + 8);
         vf d = qv_half(scales << 16) * vsplat_at(end);
         sum = vfma(__builtin_convertvector(n, vf), d, sum);

@@ -92,12 +92,17 @@ RL_INLINE void qc_q3_k(const uint8_t *p, q_chunk *c) {
     qc_scale(scales - 32, qc_half(p + 108), c->s);
 }
 
-// Scales and minimums of q4_k and q5_k: six bits each for 32 elements.
-RL_INLINE void qc_six_bits(const uint8_t *p, q_chunk *c) {
+// Eight scales of six bits, then eight minimums, of q4_k and q5_k: one of each for 32 elements.
+RL_INLINE b16 qc_six_bits(const uint8_t *p) {
     uint32_t a = word(p + 4), b = word(p + 8), high = word(p + 12);
     const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
-    b16 v = qc_words(a & six, (high & four) | (a >> 6 & two) << 4, b & six,
-                     (high >> 4 & four) | (b >> 6 & two) << 4);
+    return qc_words(a & six, (high & four) | (a >> 6 & two) << 4, b & six,
+                    (high >> 4 & four) | (b >> 6 & two) << 4);
+}
+
+// The scales and minimums of a chunk.
+RL_INLINE void qc_sixes(const uint8_t *p, q_chunk *c) {
+    b16 v = qc_six_bits(p);
     b16 s = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     b16 m = __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15,
                                     15);
@@ -106,13 +111,13 @@ RL_INLINE void qc_six_bits(const uint8_t *p, q_chunk *c) {
 }
 
 RL_INLINE void qc_q4_k(const uint8_t *p, q_chunk *c) {
-    qc_six_bits(p, c);
+    qc_sixes(p, c);
     for (int t = 0; t < 4; t++)
         b64store(c->q + 64 * t, QC_RIGHT(qc_twice(p + 16 + 32 * t), 0, 4) & 15);
 }
 
 RL_INLINE void qc_q5_k(const uint8_t *p, q_chunk *c) {
-    qc_six_bits(p, c);
+    qc_sixes(p, c);
     b64 high = qc_twice(p + 16);
     b64 fifth[4] = {QC_LEFT(high, 4, 3), QC_LEFT(high, 2, 1), QC_RIGHT(high, 0, 1),
                     QC_RIGHT(high, 2, 3)};

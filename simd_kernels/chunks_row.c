@@ -19,21 +19,37 @@
 #define QC_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-static void qc_one(const float *x, int64_t columns, uint8_t *to) {
+#if VF == 16
+// q4_k and q5_k, whose bytes hold elements 32 apart, have a layout of their own: the 32s in the
+// order 0 2 1 3 4 6 5 7, as 64 bytes of weights give them, and d and -d * sum of each 32.
+#define QC_PAIRED(type) ((type) == RL_Q4_K || (type) == RL_Q5_K)
+#define QC_PLACE(i) (((i) & 4) | ((i) & 1) << 1 | ((i) & 2) >> 1)
+#else
+#define QC_PAIRED(type) ((void)(type), 0)
+#define QC_PLACE(i) (i)
+#endif
+
+static void qc_one(int type, const float *x, int64_t columns, uint8_t *to) {
     for (int64_t first = 0; first < columns; first += QC_SIZE, to += QC_ONE) {
         float *d = (float *)(to + QC_STEPS);
         rl_zero(to, QC_ONE);
         for (int64_t k = 0; k < rl_min(QC_SIZE, columns - first); k += 32) {
             int32_t q[32], sum;
             float scale = qf_round(x + first + k, q, &sum);
+            const int paired = QC_PAIRED(type);
+            const int64_t at = paired ? 32 * QC_PLACE(k / 32) : k;
             for (int i = 0; i < 32; i += 4) {
                 int32_t four = q[i] + q[i + 1] + q[i + 2] + q[i + 3];
                 if (DOT32) {
-                    qf_put(to + k + i, qf_word(q + i, 1));
-                    qf_put(to + 256 + k + i, qf_word(q + i, 0));
-                    if (BIAS8) qf_put(to + 512 + k + i, -BIAS8 * four);
+                    qf_put(to + at + i, qf_word(q + i, 1));
+                    qf_put(to + 256 + at + i, qf_word(q + i, 0));
+                    if (BIAS8) qf_put(to + 512 + at + i, -BIAS8 * four);
                 } else
-                    for (int l = i; l < i + 4; l++) ((int16_t *)to)[k + l] = (int16_t)q[l];
+                    for (int l = i; l < i + 4; l++) ((int16_t *)to)[at + l] = (int16_t)q[l];
+            }
+            if (paired) {
+                d[k / 32] = scale, d[8 + k / 32] = -scale * (float)sum;
+                continue;
             }
             for (int64_t h = 0; h < 2; h++) {
                 sum = 0;
@@ -85,6 +101,41 @@ RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, v
 #endif
 }
 
+#if VF == 16
+// The numbers of a chunk of q4_k or q5_k in the order of QC_PLACE, its scales and its minimums.
+RL_INLINE void qc_paired(int type, const uint8_t *p, b64 q[4], vf *scales) {
+    const b64 four = (b64)(vi){} + 15;
+    for (int n = 0; n < 2; n++) {
+        b64 v = b64load(p + (type == RL_Q4_K ? 16 : 48) + 64 * n);
+        q[2 * n] = v & four, q[2 * n + 1] = (b64)((h64)v >> 4) & four;
+        if (type == RL_Q4_K) continue;
+        b64 fifth = qc_twice(p + 16); // bit i of a byte belongs to the 32 number i
+        b64 even = n ? QC_RIGHT(fifth, 0, 2) : QC_LEFT(fifth, 4, 2);
+        b64 odd = n ? QC_RIGHT(fifth, 1, 3) : QC_LEFT(fifth, 3, 1);
+        q[2 * n] |= even & 16, q[2 * n + 1] |= odd & 16;
+    }
+    vf both;
+    q_floats(qc_six_bits(p), &both);
+    __m512 d = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128((int32_t)word(p))));
+    const __m512i which = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    *scales = both * (vf)_mm512_permutexvar_ps(which, d);
+}
+
+// Adds the product of such a chunk with rounded activations, as qc_add.
+RL_INLINE void qc_add_paired(const uint8_t *x, const b64 q[4], vf scales, vf sum[2]) {
+    const __m512 by = (__m512)(scales * vload(x + QC_STEPS));
+    sum[0] = (vf)_mm512_mask_add_ps((__m512)sum[0], 0xff00, (__m512)sum[0], by);
+    QC_UNROLL for (int k = 0; k < 4; k++) {
+        vi high = dot((vi){0}, (vb)q[k], bload(x + 64 * k)) << 8;
+        vi total = dot(high, (vb)q[k], bload(x + 256 + 64 * k));
+        const int a = (k & 2) * 2 + (k & 1), b = a + 2; // the 32s in its halves
+        __m512i from = _mm512_setr_epi32(a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b);
+        vf each = (vf)_mm512_permutexvar_ps(from, by);
+        sum[k % 2] = vfma(__builtin_convertvector(total, vf), each, sum[k % 2]);
+    }
+}
+#endif
+
 RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
     vf sum[2] = {0};
     for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, x, c, sum);
@@ -116,10 +167,25 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
                        sum[k]);                                                                    \
         }                                                                                          \
         break;
+#if VF == 16
+#define QC_PAIRS(TYPE, name, few)                                                                  \
+    case RL_##TYPE:                                                                                \
+        for (; n > 0; n--, p += q_bytes(RL_##TYPE), x += QC_ONE) {                                 \
+            b64 q[4];                                                                              \
+            vf scales;                                                                             \
+            for (int i = 0; i < q_bytes(RL_##TYPE); i += 64)                                       \
+                __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
+            qc_paired(RL_##TYPE, p, q, &scales);                                                   \
+            for (int k = 0; k < few; k++) qc_add_paired(x + k * tile, q, scales, sum[k]);          \
+        }                                                                                          \
+        break;
+#else
+#define QC_PAIRS(TYPE, name, few) QC_REGISTERS(TYPE, name, 0, few)
+#endif
 #define QC_STREAM(few)                                                                             \
     switch (type) {                                                                                \
-        QC_REGISTERS(Q4_K, q4_k, 0, few)                                                           \
-        QC_REGISTERS(Q5_K, q5_k, 0, few)                                                           \
+        QC_PAIRS(Q4_K, q4_k, few)                                                                  \
+        QC_PAIRS(Q5_K, q5_k, few)                                                                  \
         QC_REGISTERS(Q6_K, q6_k_row, BIAS8 / 4, few)                                               \
         QC_REGISTERS(IQ4_XS, iq4_xs_row, BIAS8, few)                                               \
         QC_REGISTERS(IQ4_NL, iq4_nl_row, BIAS8, few)                                               \

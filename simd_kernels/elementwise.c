@@ -73,17 +73,10 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
     vstore_part(p, x, n);
 }
 
-#if defined(__clang__)
-#define RL_UNROLL _Pragma("clang loop unroll_count(2)")
-#else
-#define RL_UNROLL
-#endif
-
 // n floats between two numbers that are not NaN, in one pass; NaN stays.
 static RL_APART void clamp_run(float *o, const float *x, float low, float high, int64_t n) {
     vf lo = vsplat(low), hi = vsplat(high);
-    RL_UNROLL for (; n >= VF; n -= VF, o += VF, x += VF)
-        vstore(o, vmin(hi, vmax(lo, vload(x))));
+    for (; n >= VF; n -= VF, o += VF, x += VF) vstore(o, vmin(hi, vmax(lo, vload(x))));
     if (n) store_rest(o, vmin(hi, vmax(lo, load_rest(x, n))), n);
 }
 
@@ -212,6 +205,12 @@ static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, 
 }
 
 RARE_END
+
+#if defined(__clang__)
+#define RL_UNROLL _Pragma("clang loop unroll_count(2)")
+#else
+#define RL_UNROLL
+#endif
 
 // Functions of floats run over whole vectors; `map_floats` does the rest of a piece.
 #define VECTORS(name, expr, loop)                                                                  \

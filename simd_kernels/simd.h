@@ -59,8 +59,8 @@ RL_INLINE vi vtruth(const uint8_t *p) {
 #endif
 }
 #if defined(__wasm__)
-// Keeps a constant in a variable, so that it is made before a loop. Chromium makes a constant of a
-// loop's body again and again, by several instructions, and so half as many functions a second.
+// Keeps a constant in a variable, so that it is made before a loop. In a loop Chromium makes it
+// again in every turn, by several instructions: e ** x takes 1.3 times as long, sigmoid 1.7 times.
 #define RL_HELD(v, x) if (__builtin_constant_p(x)) __asm__("" : "+r"(v))
 #else
 #define RL_HELD(v, x) (void)0

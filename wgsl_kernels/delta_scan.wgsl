@@ -3,7 +3,8 @@
 //
 // declare:  load_r, load_decay, load_k, load_v, load_a, load_b, load_state, out_words; const KEYS,
 //           the rows of S; const GIVEN, whether there is a first S; const REMOVES, whether there
-//           are a and b; const BEFORE, whether r reads the S before a token
+//           are a and b; const BEFORE, whether r reads the S before a token; const EVEN, whether a
+//           token's decay is one number
 // dispatch: 64 columns per workgroup, for the tokens from P(5) to P(6)
 //
 // Parameters: 0 columns of all heads, 1 to 6 offset of the result, heads, values of a head, length,
@@ -50,10 +51,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       }
     }
     let b = place(5u, row, head, t);
+    let faded = load_decay(decay);
     var y = 0.0;
     for (var n = 0u; n < KEYS; n++) {
       let old = s[n];
-      var now = load_decay(decay + n * P(21u)) * old + load_k(k + n * P(25u)) * v;
+      var now = faded * old + load_k(k + n * P(25u)) * v;
+      if (!EVEN) {
+        now = load_decay(decay + n * P(21u)) * old + load_k(k + n * P(25u)) * v;
+      }
       if (REMOVES) {
         now += load_b(b + n * P(37u)) * seen;
       }

@@ -291,8 +291,8 @@ def _by_rows(
 
     lines, bindings, parameters = _operands(e, inputs, attrs, ("v", "length"))
     target, at = e.bind(out)
-    tiles = -(-fold * count // 4)
-    total = batch * kv_heads * tiles * (values // 4)
+    tiles = -(-fold * count // 8)
+    total = batch * kv_heads * tiles * -(-values // 8)
     parameters[0], parameters[8], parameters[41] = count, at, tiles
     parameters[44:49] = [total, first, *out.layout.strides[:3]]
     n = len(bindings)

@@ -174,12 +174,15 @@ def selective_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> No
 
 def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Linear attention with a decay."""
-    _, _, k, v, a, _, state = inputs
-    assert k is not None and v is not None
+    _, decay, k, v, a, _, state = inputs
+    assert decay is not None and k is not None and v is not None
     (batch, heads, length, values), keys = v.layout.shape, k.layout.shape[3]
     if not batch * heads * values:
         return
-    told = {"GIVEN": state is not None, "REMOVES": a is not None, "BEFORE": attrs["before"]}
+    told = {
+        "GIVEN": state is not None, "REMOVES": a is not None, "BEFORE": attrs["before"],
+        "EVEN": decay.layout.strides[3] == 0 or keys == 1,
+    }  # fmt: skip
     lines = [f"const {name} = {'true' if yes else 'false'};" for name, yes in told.items()]
     sizes = [batch * heads * values, heads, values, length]
     _record(
