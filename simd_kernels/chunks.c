@@ -27,10 +27,7 @@ typedef uint8_t b64 __attribute__((vector_size(64)));
 typedef uint16_t h64 __attribute__((vector_size(64)));
 RL_LOAD(b64load, b64)
 RL_STORE(b64store, b64)
-#define QC_8(n) n, n, n, n, n, n, n, n
-#define QC_16(n) QC_8(n), QC_8(n)
-#define QC_LANE 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-#define QC_NEXT 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+#define QC_16(n) n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n
 #define QC_RIGHT(v, first, second) ((b64)((h64)(v) >> (h64){QC_16(first), QC_16(second)}))
 #define QC_LEFT(v, first, second) ((b64)((h64)(v) << (h64){QC_16(first), QC_16(second)}))
 
@@ -146,28 +143,16 @@ static const int8_t QC_CURVE[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 static const int8_t QC_TWICE_E2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // 16 bytes, `bytes` apart, of each 32 elements: the low halves of the bytes, then the high ones.
-// more: what is added to the elements.
-RL_INLINE void qc_halves(const int8_t table[16], uint8_t more, const uint8_t *p, int bytes,
-                         q_chunk *c) {
-    b16 of = b16load((const uint8_t *)table) + more;
-#if VF == 16
-    b64 all = __builtin_shufflevector(of, of, QC_LANE, QC_LANE, QC_LANE, QC_LANE);
-    for (int b = 0; b < 8; b += 2, p += 2 * bytes) {
-        b16 one = b16load(p), two = b16load(p + bytes);
-        b64 v = __builtin_shufflevector(one, two, QC_LANE, QC_LANE, QC_NEXT, QC_NEXT);
-        v = (b64)((h64)v >> (h64){QC_8(0), QC_8(4), QC_8(0), QC_8(4)}) & 15;
-        b64store(c->q + 32 * b, (b64)_mm512_shuffle_epi8((__m512i)all, (__m512i)v));
-    }
-#else
+RL_INLINE void qc_halves(const int8_t table[16], const uint8_t *p, int bytes, q_chunk *c) {
+    b16 of = b16load((const uint8_t *)table);
     for (int b = 0; b < 8; b++, p += bytes) {
         b16 v = b16load(p);
         b16store(c->q + 32 * b, lookup16(of, v & 15));
         b16store(c->q + 32 * b + 16, lookup16(of, v >> 4));
     }
-#endif
 }
 
-RL_INLINE void qc_iq4_nl_to(uint8_t more, const uint8_t *p, q_chunk *c) {
+RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) {
 #if defined(__F16C__) || defined(__aarch64__)
     typedef _Float16 h8 __attribute__((vector_size(16)));
     typedef float f8 __attribute__((vector_size(32)));
@@ -180,28 +165,29 @@ RL_INLINE void qc_iq4_nl_to(uint8_t more, const uint8_t *p, q_chunk *c) {
 #else
     for (int b = 0; b < 8; b++) qc_both(c, b, qc_half(p + 18 * b));
 #endif
-    qc_halves(QC_CURVE, more, p + 2, 18, c);
+    qc_halves(QC_CURVE, p + 2, 18, c);
 }
 
-RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) { qc_iq4_nl_to(0, p, c); }
-RL_INLINE void qc_iq4_nl_row(const uint8_t *p, q_chunk *c) { qc_iq4_nl_to(BIAS8, p, c); }
-
-RL_INLINE void qc_iq4_xs_to(uint8_t more, const uint8_t *p, q_chunk *c) {
+// The scales of iq4_xs: eight, and once more.
+RL_INLINE b16 qc_six_of_xs(const uint8_t *p) {
     uint32_t low = word(p + 4), high = p[2] | (uint32_t)p[3] << 8;
     const uint32_t four = 0x0f0f0f0f;
     high = (high | high << 8) & 0x00ff00ff, high = (high | high << 4) & four; // two pairs a byte
-    b16 v = qc_words((low & four) | (high & 0x03030303) << 4,
-                     (low >> 4 & four) | (high & 0x0c0c0c0c) << 2, 0, 0);
-    v = __builtin_shufflevector(v, v, 0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7);
-    qc_scale(v - 32, qc_half(p), c->s);
-    qc_halves(QC_CURVE, more, p + 8, 16, c);
+    uint32_t even = (low & four) | (high & 0x03030303) << 4;
+    uint32_t odd = (low >> 4 & four) | (high & 0x0c0c0c0c) << 2;
+    b16 v = qc_words(even, odd, 0, 0);
+    return __builtin_shufflevector(v, v, 0, 4, 1, 5, 2, 6, 3, 7, 0, 4, 1, 5, 2, 6, 3, 7) - 32;
 }
 
-RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) { qc_iq4_xs_to(0, p, c); }
-RL_INLINE void qc_iq4_xs_row(const uint8_t *p, q_chunk *c) { qc_iq4_xs_to(BIAS8, p, c); }
+RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) {
+    b16 v = qc_six_of_xs(p);
+    v = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    qc_scale(v, qc_half(p), c->s);
+    qc_halves(QC_CURVE, p + 8, 16, c);
+}
 
 RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
-    qc_halves(QC_TWICE_E2M1, 0, p + 1, 17, c);
+    qc_halves(QC_TWICE_E2M1, p + 1, 17, c);
     for (int b = 0; b < 8; b++, p += 17) {
         // 2^(e - 128); the two smallest are subnormal.
         uint32_t bits = *p < 2 ? 1u << (21 + *p) : (uint32_t)(*p - 1) << 23;

@@ -20,25 +20,42 @@
 #endif
 
 #if VF == 16
-// q4_k and q5_k, whose bytes hold elements 32 apart, have a layout of their own: the 32s in the
-// order 0 2 1 3 4 6 5 7, as 64 bytes of weights give them, and d and -d * sum of each 32.
-#define QC_PAIRED(type) ((type) == RL_Q4_K || (type) == RL_Q5_K)
-#define QC_PLACE(i) (((i) & 4) | ((i) & 1) << 1 | ((i) & 2) >> 1)
+// Types of 4 bits whose scales are for 32 elements have an order of their own, in which 64 bytes of
+// weights give elements that lie together. For each 32 then follow d and -d * sum. So have whole
+// chunks.
+RL_INLINE int qc_is_paired(int type) {
+    return type == RL_Q4_K || type == RL_Q5_K || type == RL_IQ4_XS || type == RL_IQ4_NL ||
+           type == RL_MXFP4;
+}
+// The place of the 16 elements number i. A byte of q4_k holds elements that are 32 apart: the 32s
+// are in the order 0 2 1 3 4 6 5 7. Of the others they are 16 apart: 0 2 4 6 1 3 5 7, and so on.
+RL_INLINE int qc_place(int type, int i) {
+    if (!qc_is_paired(type)) return i;
+    if (type == RL_Q4_K || type == RL_Q5_K) return (i & 9) | (i & 2) << 1 | (i & 4) >> 1;
+    return (i & 8) | (i & 1) << 2 | (i & 6) >> 1;
+}
 #else
-#define QC_PAIRED(type) ((void)(type), 0)
-#define QC_PLACE(i) (i)
+RL_INLINE int qc_is_paired(int type) {
+    (void)type;
+    return 0;
+}
+RL_INLINE int qc_place(int type, int i) {
+    (void)type;
+    return i;
+}
 #endif
 
 static void qc_one(int type, const float *x, int64_t columns, uint8_t *to) {
     for (int64_t first = 0; first < columns; first += QC_SIZE, to += QC_ONE) {
         float *d = (float *)(to + QC_STEPS);
+        const int paired = qc_is_paired(type) && columns - first >= QC_SIZE;
         rl_zero(to, QC_ONE);
         for (int64_t k = 0; k < rl_min(QC_SIZE, columns - first); k += 32) {
             int32_t q[32], sum;
             float scale = qf_round(x + first + k, q, &sum);
-            const int paired = QC_PAIRED(type);
-            const int64_t at = paired ? 32 * QC_PLACE(k / 32) : k;
             for (int i = 0; i < 32; i += 4) {
+                const int all = (int)(k + i) / 16, place = paired ? qc_place(type, all) : all;
+                const int at = 16 * place - i / 16 * 16;
                 int32_t four = q[i] + q[i + 1] + q[i + 2] + q[i + 3];
                 if (DOT32) {
                     qf_put(to + at + i, qf_word(q + i, 1));
@@ -102,36 +119,75 @@ RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, v
 }
 
 #if VF == 16
-// The numbers of a chunk of q4_k or q5_k in the order of QC_PLACE, its scales and its minimums.
+// The elements of a chunk in the order of qc_place, as unsigned bytes; its scales; its minimums.
 RL_INLINE void qc_paired(int type, const uint8_t *p, b64 q[4], vf *scales) {
-    const b64 four = (b64)(vi){} + 15;
+    const int size = type == RL_IQ4_NL ? 18 : 17, k = type == RL_Q4_K || type == RL_Q5_K;
+    const int at = type == RL_Q4_K ? 16 : type == RL_Q5_K ? 48 : 8;
+    const b16 of = b16load((const uint8_t *)(type == RL_MXFP4 ? QC_TWICE_E2M1 : QC_CURVE)) + BIAS8;
+    const __m512i table = _mm512_broadcast_i32x4((__m128i)of);
     for (int n = 0; n < 2; n++) {
-        b64 v = b64load(p + (type == RL_Q4_K ? 16 : 48) + 64 * n);
-        q[2 * n] = v & four, q[2 * n + 1] = (b64)((h64)v >> 4) & four;
-        if (type == RL_Q4_K) continue;
-        b64 fifth = qc_twice(p + 16); // bit i of a byte belongs to the 32 number i
+        const uint8_t *from = p + 4 * n * size + size - 16;
+        b64 v = k || type == RL_IQ4_XS ? b64load(p + at + 64 * n) : (b64)lanes16(from, size);
+        q[2 * n] = v & 15, q[2 * n + 1] = (b64)((h64)v >> 4) & 15;
+        for (int i = 2 * n; !k && i < 2 * n + 2; i++)
+            q[i] = (b64)_mm512_shuffle_epi8(table, (__m512i)q[i]);
+        if (type != RL_Q5_K) continue;
+        b64 fifth = qc_twice(p + 16); // bit i of a byte belongs to the 32 elements number i
         b64 even = n ? QC_RIGHT(fifth, 0, 2) : QC_LEFT(fifth, 4, 2);
         b64 odd = n ? QC_RIGHT(fifth, 1, 3) : QC_LEFT(fifth, 3, 1);
         q[2 * n] |= even & 16, q[2 * n + 1] |= odd & 16;
     }
-    vf both;
-    q_floats(qc_six_bits(p), &both);
-    __m512 d = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128((int32_t)word(p))));
-    const __m512i which = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-    *scales = both * (vf)_mm512_permutexvar_ps(which, d);
+    // Two of each eight: scales, and minimums or the scales times what all elements are too large
+    // by. mxfp4's scales may be too large for that.
+    const vf more = {1, 1, 1, 1, 1, 1, 1, 1, BIAS8, BIAS8, BIAS8, BIAS8, BIAS8, BIAS8, BIAS8,
+                     BIAS8};
+    if (k || type == RL_IQ4_XS) {
+        vf both;
+        q_floats(k ? qc_six_bits(p) : qc_six_of_xs(p), &both);
+        __m512 d = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128((int32_t)word(p))));
+        const int m = k; // the second of two numbers is that of the minimums
+        const __m512i which = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, m, m, m, m, m, m, m, m);
+        *scales = both * (vf)_mm512_permutexvar_ps(which, d);
+        if (!k) *scales *= more;
+        return;
+    }
+    uint16_t d[8];
+    uint64_t e = 0;
+    for (int b = 0; b < 8; b++)
+        if (type == RL_IQ4_NL) rl_copy(d + b, p + 18 * b, 2);
+        else e |= (uint64_t)p[17 * b] << 8 * b;
+    if (type == RL_IQ4_NL) {
+        __m256 s = _mm256_cvtph_ps(_mm_loadu_si128((const void *)d));
+        *scales = (vf)_mm512_broadcast_f32x8(s) * more;
+        return;
+    }
+    // 2^(e - 128); the two smallest are subnormal.
+    __m512i wide = _mm512_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)e));
+    __m512i bits = _mm512_slli_epi32(_mm512_sub_epi32(wide, _mm512_set1_epi32(1)), 23);
+    __m512i least = _mm512_sllv_epi32(_mm512_set1_epi32(1 << 21), wide);
+    __mmask16 small = _mm512_cmplt_epi32_mask(wide, _mm512_set1_epi32(2));
+    *scales = (vf)_mm512_maskz_mov_epi32(0xff, _mm512_mask_mov_epi32(bits, small, least));
 }
 
 // Adds the product of such a chunk with rounded activations, as qc_add.
-RL_INLINE void qc_add_paired(const uint8_t *x, const b64 q[4], vf scales, vf sum[2]) {
+RL_INLINE void qc_add_paired(int type, const uint8_t *x, const b64 q[4], vf scales, vf sum[2]) {
     const __m512 by = (__m512)(scales * vload(x + QC_STEPS));
-    sum[0] = (vf)_mm512_mask_add_ps((__m512)sum[0], 0xff00, (__m512)sum[0], by);
-    QC_UNROLL for (int k = 0; k < 4; k++) {
-        vi high = dot((vi){0}, (vb)q[k], bload(x + 64 * k)) << 8;
-        vi total = dot(high, (vb)q[k], bload(x + 256 + 64 * k));
-        const int a = (k & 2) * 2 + (k & 1), b = a + 2; // the 32s in its halves
-        __m512i from = _mm512_setr_epi32(a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b);
+    const int k = type == RL_Q4_K || type == RL_Q5_K;
+    if (type != RL_MXFP4)
+        sum[0] = (vf)_mm512_mask_add_ps((__m512)sum[0], 0xff00, (__m512)sum[0], by);
+    QC_UNROLL for (int n = 0; n < 4; n += k ? 1 : 2) {
+        vi high = dot((vi){0}, (vb)q[n], bload(x + 64 * n)), low = {0};
+        if (!k) high = dot(high, (vb)q[n + 1], bload(x + 64 * n + 64));
+        if (type == RL_MXFP4) low = viload(x + 512 + 64 * n) + viload(x + 576 + 64 * n);
+        vi total = dot(low + (high << 8), (vb)q[n], bload(x + 256 + 64 * n));
+        if (!k) total = dot(total, (vb)q[n + 1], bload(x + 320 + 64 * n));
+        // The number of the 32 elements that each quarter is of.
+        const int a = k ? (n & 2) * 2 + (n & 1) : 2 * n, b = k ? a : a + 1, c = a + 2;
+        const int d = k ? c : c + 1;
+        __m512i from = _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
         vf each = (vf)_mm512_permutexvar_ps(from, by);
-        sum[k % 2] = vfma(__builtin_convertvector(total, vf), each, sum[k % 2]);
+        vf *to = sum + (k ? n % 2 : n / 2);
+        *to = vfma(__builtin_convertvector(total, vf), each, *to);
     }
 }
 #endif
@@ -168,28 +224,29 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
         }                                                                                          \
         break;
 #if VF == 16
-#define QC_PAIRS(TYPE, name, few)                                                                  \
+#define QC_PAIRS(TYPE, name, less, few)                                                            \
     case RL_##TYPE:                                                                                \
-        for (; n > 0; n--, p += q_bytes(RL_##TYPE), x += QC_ONE) {                                 \
+        for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
             b64 q[4];                                                                              \
             vf scales;                                                                             \
-            for (int i = 0; i < q_bytes(RL_##TYPE); i += 64)                                       \
+            for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
                 __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
             qc_paired(RL_##TYPE, p, q, &scales);                                                   \
-            for (int k = 0; k < few; k++) qc_add_paired(x + k * tile, q, scales, sum[k]);          \
+            for (int k = 0; k < few; k++)                                                          \
+                qc_add_paired(RL_##TYPE, x + k * tile, q, scales, sum[k]);                         \
         }                                                                                          \
         break;
 #else
-#define QC_PAIRS(TYPE, name, few) QC_REGISTERS(TYPE, name, 0, few)
+#define QC_PAIRS QC_REGISTERS
 #endif
 #define QC_STREAM(few)                                                                             \
     switch (type) {                                                                                \
-        QC_PAIRS(Q4_K, q4_k, few)                                                                  \
-        QC_PAIRS(Q5_K, q5_k, few)                                                                  \
+        QC_PAIRS(Q4_K, q4_k, 0, few)                                                               \
+        QC_PAIRS(Q5_K, q5_k, 0, few)                                                               \
         QC_REGISTERS(Q6_K, q6_k_row, BIAS8 / 4, few)                                               \
-        QC_REGISTERS(IQ4_XS, iq4_xs_row, BIAS8, few)                                               \
-        QC_REGISTERS(IQ4_NL, iq4_nl_row, BIAS8, few)                                               \
-        QC_REGISTERS(MXFP4, mxfp4, 0, few)                                                         \
+        QC_PAIRS(IQ4_XS, iq4_xs, 0, few)                                                           \
+        QC_PAIRS(IQ4_NL, iq4_nl, 0, few)                                                           \
+        QC_PAIRS(MXFP4, mxfp4, 0, few)                                                             \
     default: return 0;                                                                             \
     }
 
