@@ -26,6 +26,7 @@ from rushlight.models.tasks.record import Progress, Run
 HOP, WINDOW = 160, 3000  # samples of a frame; frames of a window
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 STEP = timing.FRAME
+COPIED = 12  # tokens of a run that a window may have from the text before it
 _LEFT = 100  # frames: less than a second after a batch's window is not heard again
 # A window whose probability of no speech is over this has no text that is less likely than that.
 SILENT, DOUBTFUL = 0.9, -0.5
@@ -82,6 +83,8 @@ class Transcriber:
             if self.language is None and self.tokens.multilingual:
                 self.language = yield from self._detect(states)
             decoded = yield from self._believed(states, self._before(text))
+            if text and self._copies(decoded, text):
+                decoded = yield from self._believed(states, self._before([]))
             ahead = yield from self._heard(decoded, states, at, size, text)
             if not self.options["condition"] or decoded.temperature > 0.5:
                 text = []  # no later window is told what was drawn so freely
@@ -162,6 +165,17 @@ class Transcriber:
         told = told[: most // 2]
         kept = [*told, *list(text)[-(most - len(told)) :]] if text else told
         return [mark, *kept] if kept else []
+
+    def _copies(self, decoded: Decoded, text: Sequence[int]) -> bool:
+        """Whether a window has a long run of the text before it.
+
+        A model that is told a text may write it again unheard. Without it what was said twice is
+        found, too.
+        """
+        told = [n for n in text if n < self.tokens.endoftext]
+        runs = {tuple(told[i : i + COPIED]) for i in range(len(told) - COPIED + 1)}
+        heard = [n for n in decoded.tokens if n < self.tokens.endoftext]
+        return any(tuple(heard[i : i + COPIED]) in runs for i in range(len(heard) - COPIED + 1))
 
     def _believed(self, states: Tensor, before: list[int], first: Decoded | None = None) -> Run:
         """The first decoding that is likely and does not repeat itself, at rising temperatures.

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from rushlight.core.cli import run
 from rushlight.models.layers.speech.tokens import SpeechTokens
 from rushlight.models.speech import words, writers
 from rushlight.models.speech.rules import Rules
-from rushlight.models.speech.transcribe import WINDOW, Transcriber
+from rushlight.models.speech.transcribe import COPIED, WINDOW, Transcriber
 from rushlight.models.speech.window import Decoded
 
 # Text is 0 to 9, then the end and the other special tokens, then timestamps from 20 on.
@@ -168,6 +168,7 @@ class Recording(Transcriber):
     def __init__(self, temperatures: Sequence[float], condition: bool) -> None:
         self.temperatures, self.told = temperatures, list[list[int]]()
         self.options, self.language = {"condition": condition}, "en"
+        self.tokens = SimpleNamespace(endoftext=1000)
         self.total = WINDOW * len(temperatures)
 
     def _states(self, parts: Any) -> Any:
@@ -199,6 +200,34 @@ def test_windows_are_told_the_text_before_them_but_none_that_was_drawn_freely() 
         recording = Recording(temperatures, condition)
         list(recording._sequence(nothing, 0, recording.total))
         assert recording.told == told
+
+
+class Copying(Recording):
+    """Windows of so many tokens of one text each, wherever they are told a text."""
+
+    def __init__(self, run: int) -> None:
+        super().__init__((0.0, 0.0), True)
+        self.run_, self.found = run, list[int]()
+
+    def _believed(self, states: Any, before: list[int], first: Any = None) -> Any:
+        yield from ()
+        copied = [*range(100, 100 + self.run_), 1001]
+        tokens = copied if len(self.told) < 3 else [7, 8]
+        return Decoded(tokens, [0.0], 0.0, 0.0, "")
+
+    def _heard(self, decoded: Any, states: Any, at: int, size: int, text: list[int]) -> Any:
+        self.found = decoded.tokens
+        return (yield from super()._heard(decoded, states, at, size, text))
+
+
+@pytest.mark.parametrize(("run", "found"), [(COPIED - 1, [100]), (COPIED, [7, 8])])
+def test_a_window_that_copies_what_it_was_told_is_heard_without_it(
+    run: int, found: list[int]
+) -> None:
+    recording = Copying(run)
+    list(recording._sequence(np.zeros(2 * WINDOW * 160, np.float32), 0, recording.total))
+    assert recording.found[: len(found)] == found
+    assert recording.told[1] and recording.told[2:] == ([[]] if found == [7, 8] else [])
 
 
 def test_texts_that_repeat_themselves_compress(recordings: ModuleType) -> None:
