@@ -43,7 +43,7 @@ def see(
         raise ValueError(f"{chosen.name} does not take images; --task names one that does")
     given = _given(options or [])
     if labels:
-        given["candidate_labels"] = list(labels)
+        given["candidate_labels"] = labels if len(labels) > 1 else labels[0]
     pipe = Pipeline(chosen, loaded, given)
     began = time.perf_counter()
     with show.bar(chosen.name, unit="images", least=4) as progress:

@@ -60,6 +60,9 @@ def _command(task: Task) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         options = {name: given.get(name, default) for name, default in defaults.items()}
+        for option in task.options:  # one text may hold several, with commas between them
+            if option.kind == "texts" and len(options[option.name]) == 1:
+                [options[option.name]] = options[option.name]
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"])

@@ -42,6 +42,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
                 parts[i] += 1
                 yield one
 
+    ignored = as_list(options["ignore_labels"])
     for chosen, logits in model.batches(pieces(), options["batch_size"]):
         scores = np.asarray((yield logits.softmax(-1).readback()))
         for number, row in zip(chosen, scores, strict=True):
@@ -50,7 +51,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             tokens = list(_tokens(model, rows[i], encoding, row))
             found[i] += [
                 one for one in _grouped(model, tokens, strategy)
-                if one.get("entity", one.get("entity_group")) not in options["ignore_labels"]
+                if one.get("entity", one.get("entity_group")) not in ignored
             ]  # fmt: skip
         yield Progress("classify", done, max(done + len(waiting), len(rows)))
     answers = [_merged(one) if n > 1 else one for one, n in zip(found, parts, strict=True)]

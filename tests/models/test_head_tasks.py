@@ -155,11 +155,15 @@ def test_the_commands_print_what_pipelines_give(
         ("sequenceclassification", "zero-shot-classification", ["reds"],
          {"candidate_labels": ["who", "a"]},
          ["choose", "reds", "--candidate-labels", "who", "--candidate-labels", "a"]),
+        ("sequenceclassification", "zero-shot-classification", ["reds"],
+         {"candidate_labels": ["who", "a"]}, ["choose", "reds", "--candidate-labels", "who, a"]),
+        ("tokenclassification", "token-classification", ["reds"], {"ignore_labels": "LABEL_1"},
+         ["tag", "reds", "--ignore-labels", "LABEL_1"]),
     ):  # fmt: skip
         keys = {"text-ranking": {0: "entails"}, "zero-shot-classification": {0: "x", 1: "entails"}}
         made = model(f"bert-{row}", table, "pieces",
                      **({"id2label": keys[task]} if task in keys else {}))  # fmt: skip
-        made.save_pretrained(tmp_path / task)
+        made.save_pretrained(tmp_path / task, overwrite=True)
         assert run([*command, "--model", str(tmp_path / task), "--json"]) == 0
         same(
             json.loads(capsys.readouterr().out)["value"], rl.pipeline(task, made)(given, **options)
