@@ -157,7 +157,8 @@ def test_the_commands_print_what_pipelines_give(
          ["choose", "reds", "--candidate-labels", "who", "--candidate-labels", "a"]),
         ("sequenceclassification", "zero-shot-classification", ["reds"],
          {"candidate_labels": ["who", "a"]}, ["choose", "reds", "--candidate-labels", "who, a"]),
-        ("tokenclassification", "token-classification", ["reds"], {"ignore_labels": "LABEL_1"},
+        ("tokenclassification", "token-classification", ["reds"],
+         {"ignore_labels": "LABEL_1", "aggregation_strategy": "simple"},
          ["tag", "reds", "--ignore-labels", "LABEL_1"]),
     ):  # fmt: skip
         keys = {"text-ranking": {0: "entails"}, "zero-shot-classification": {0: "x", 1: "entails"}}
