@@ -208,7 +208,7 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
 #define QC_AHEAD 8192
 // Of the types that most files have a chunk is unpacked into registers, once for `few` rows of
 // activations that are `tile` bytes apart. less: what the numbers are too large by. With BIAS8 they
-// must not be negative, so such types get minimums here; mxfp4's scales are too large for that.
+// must not be negative, so such a type gets minimums here.
 #define QC_REGISTERS(TYPE, name, less, few)                                                        \
     case RL_##TYPE:                                                                                \
         for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\

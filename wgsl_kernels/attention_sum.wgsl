@@ -31,6 +31,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   for (var r = 0u; r < 8u; r++) {
     w[r] = (unit * rows + min(row + r, rows - 1u)) * keys;
   }
+  // Not a loop over rows: where it stayed one, sums would be in memory.
   var left: array<vec4<f32>, 8>;
   var right: array<vec4<f32>, 8>;
   for (var key = 0u; key < end; key++) {

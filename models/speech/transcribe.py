@@ -82,8 +82,9 @@ class Transcriber:
             states = self._states([samples[at * HOP : (at + size) * HOP]])
             if self.language is None and self.tokens.multilingual:
                 self.language = yield from self._detect(states)
-            decoded = yield from self._believed(states, self._before(text))
-            if text and self._copies(decoded, text):
+            before = self._before(text)
+            decoded = yield from self._believed(states, before)
+            if text and self._copies(decoded, before):
                 decoded = yield from self._believed(states, self._before([]))
             ahead = yield from self._heard(decoded, states, at, size, text)
             if not self.options["condition"] or decoded.temperature > 0.5:
@@ -166,13 +167,13 @@ class Transcriber:
         kept = [*told, *list(text)[-(most - len(told)) :]] if text else told
         return [mark, *kept] if kept else []
 
-    def _copies(self, decoded: Decoded, text: Sequence[int]) -> bool:
-        """Whether a window has a long run of the text before it.
+    def _copies(self, decoded: Decoded, before: Sequence[int]) -> bool:
+        """Whether a window has a long run of the tokens that it was told.
 
         A model that is told a text may write it again unheard. Without it what was said twice is
         found, too.
         """
-        told = [n for n in text if n < self.tokens.endoftext]
+        told = [n for n in before if n < self.tokens.endoftext]
         runs = {tuple(told[i : i + COPIED]) for i in range(len(told) - COPIED + 1)}
         heard = [n for n in decoded.tokens if n < self.tokens.endoftext]
         return any(tuple(heard[i : i + COPIED]) in runs for i in range(len(heard) - COPIED + 1))
