@@ -238,8 +238,10 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    made = config_of(tensors)
-    if not str(config.get("architecture")).startswith("regnetz_"):
+    made, name = config_of(tensors), str(config.get("architecture"))
+    if not any(n.endswith((".running_mean", ".v")) for n in tensors):
+        raise FormatError(f"timm's {name:.60} is not supported: it normalizes groups of channels")
+    if not name.startswith("regnetz_"):
         return made
     found, path = adopt(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
     sizes = {part: [[found[path.format(i, j, part)].shape[0] for j in range(depth)]
