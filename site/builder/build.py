@@ -300,9 +300,11 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))
     pieces += sorted(folder.glob("lex.*.bin")) if pieces else []
     # A tensor may tell the family; a model of texts needs a vocabulary, too.
-    bare = not (folder / "config.json").is_file() and any(folder.glob("*.pth"))
-    known = _tasks(folder) if bare else []
-    alone = bool(known) and "text-generation" not in known
+    bare = not (folder / "config.json").is_file()
+    known = _tasks(folder) if bare and (found or any(folder.glob("*.pth"))) else []
+    alone = bool(known) and "text-generation" not in known and not found
+    if known and found:
+        needed = ["tokenizer.json"]
     if not gguf and not found and (pieces or alone or any(folder.glob("*.bin"))):
         weights = [weights_in(folder)]
         needed = [] if pieces or alone else needed

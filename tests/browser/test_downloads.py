@@ -227,6 +227,19 @@ def test_a_file_without_a_hash_that_changed_after_a_break(
     assert_right(load(lab.page, f"{lab.url}models/bert"), native)
 
 
+def test_a_folder_whose_tensor_tells_the_family(lab: Any, tiny_model: Path) -> None:
+    """Static embeddings need no config.json; other weights without one are refused by name."""
+    folder = lab.folder / "models/static"
+    folder.mkdir(parents=True)
+    shutil.copy(tiny_model / "tokenizer.json", folder)
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    rl.save({"embedding.weight": rl.randn(len(words), 8)}, folder / "model.safetensors")
+    assert_right(load(lab.page, f"{lab.url}models/static"), rl.models.load(folder))
+    rl.save({"some.weight": rl.zeros(2, 2)}, folder / "model.safetensors")
+    lab.page.evaluate("() => rl.cache.clear()")
+    assert "lack config.json" in load(lab.page, f"{lab.url}models/static")["message"]
+
+
 def hub_listing(lab: Any, tiny_model: Path) -> str:
     """Make the lab answer as the hub does; returns its address."""
     rows = [{"type": "directory", "path": "1_Pooling", "size": 0, "oid": "1"}]

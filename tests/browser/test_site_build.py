@@ -118,6 +118,21 @@ def test_a_lone_file_of_torchvision_is_copied(tmp_path: Path) -> None:
             builder._model(dest, "x", folder, None)
 
 
+def test_static_embeddings_need_no_configuration(tmp_path: Path) -> None:
+    folder, dest = tmp_path / "model", tmp_path / "site"
+    folder.mkdir()
+    rl.save({"embedding.weight": rl.zeros(4, 2)}, folder / "model.safetensors")
+    with pytest.raises(SiteError, match=r"has no tokenizer\.json"):
+        builder._model(dest, "s", folder, None)
+    (folder / "tokenizer.json").write_text("{}")
+    builder._model(dest, "s", folder, None)
+    rows = json.loads((dest / "manifest.json").read_text())["files"]
+    assert [row["path"] for row in rows] == ["tokenizer.json", "model.safetensors"]
+    rl.save({"some.weight": rl.zeros(4, 2)}, folder / "model.safetensors")
+    with pytest.raises(SiteError, match=r"has no config\.json"):
+        builder._model(dest, "x", folder, None)
+
+
 def test_manifests_say_what_is_there(site: Path) -> None:
     for listing, rows in (
         ("rushlight/runtime.json", "files"),

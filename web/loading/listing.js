@@ -213,7 +213,8 @@ function pick(files, where) {
   const pickled = bins.length ? bins : others.length === 1 ? others : [];
   const weights = single ? [single] : index ? shards : pickled;
   const alone = weights.length === 1 && TELLING.test(weights[0].path);
-  const told = byPath.has("config.json");
+  // A tensor may tell the family, too: that of static embeddings.
+  const told = byPath.has("config.json") || (single && whole);
   const prepared = PREPARED.some((path) => byPath.has(path)) || (alone && !told);
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
     ["config.json", told || alone || vocabularies.some((path) => MARIAN.test(path))],
