@@ -124,7 +124,7 @@ RL_SMALL static int ql_run(const rl_call *c, int transposed) {
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
         const int unit = QF_UNIT(j.type);
-        j.one = q_is_chunked(j.type) ? (j.columns + QC_SIZE - 1) / QC_SIZE * QC_ONE
+        j.one = q_is_chunked(j.type) ? (j.columns + QC_SIZE - 1) / QC_SIZE * qc_one_bytes(j.type)
                                      : j.blocks * QF_ONE;
         j.tile = rl_max(rl_min(n, QX_FEW) * j.one, n == 1 ? 0 : j.columns / unit * QF_TILE(unit));
     }

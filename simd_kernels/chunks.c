@@ -91,10 +91,13 @@ RL_INLINE void qc_q3_k(const uint8_t *p, q_chunk *c) {
 
 // Eight scales of six bits, then eight minimums, of q4_k and q5_k: one of each for 32 elements.
 RL_INLINE b16 qc_six_bits(const uint8_t *p) {
-    uint32_t a = word(p + 4), b = word(p + 8), high = word(p + 12);
-    const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
-    return qc_words(a & six, (high & four) | (a >> 6 & two) << 4, b & six,
-                    (high >> 4 & four) | (b >> 6 & two) << 4);
+    uint64_t low, high = word(p + 12);
+    rl_copy(&low, p + 4, 8);
+    const uint64_t six = 0x3f3f3f3f3f3f3f3f, four = 0x0f0f0f0f0f0f0f0f, two = 0x3030303030303030;
+    typedef uint64_t u2 __attribute__((vector_size(16)));
+    typedef uint32_t u4 __attribute__((vector_size(16)));
+    u4 v = (u4)(u2){low & six, ((high | high << 28) & four) | (low >> 2 & two)};
+    return (b16)__builtin_shufflevector(v, v, 0, 2, 1, 3);
 }
 
 // The scales and minimums of a chunk.

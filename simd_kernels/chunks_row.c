@@ -1,16 +1,14 @@
 // One activation row, or a few, times rows of chunks: the products of a decoding step.
 
-// The layout of 256 rounded activations (qf_round): if DOT32, their high bytes, then the low ones,
-// and if BIAS8 sums of four times -BIAS8; otherwise 16-bit numbers. For each 16 then follow d and
-// d * sum.
-#if !DOT32
+// The layout of 256 rounded activations (qf_round): if DOT32, their high bytes, then the low ones;
+// otherwise 16-bit numbers. For each 16 then follow d and d * sum, and if BIAS8 sums of four times
+// -BIAS8, which types of unsigned numbers do not need.
 #define QC_STEPS 512
-#elif BIAS8
-#define QC_STEPS 768
-#else
-#define QC_STEPS 512
-#endif
-#define QC_ONE (QC_STEPS + 128)
+#define QC_BIAS (QC_STEPS + 128)
+RL_INLINE int64_t qc_one_bytes(int type) {
+    const int less = BIAS8 && !q_least(type) && type != RL_Q6_K && type != RL_IQ4_XS;
+    return QC_BIAS + (less ? 256 : 0);
+}
 #define QC_TOGETHER 8 // chunks that are unpacked at once
 
 #if defined(__wasm__) || !defined(__clang__)
@@ -46,10 +44,11 @@ RL_INLINE int qc_place(int type, int i) {
 #endif
 
 static void qc_one(int type, const float *x, int64_t columns, uint8_t *to) {
-    for (int64_t first = 0; first < columns; first += QC_SIZE, to += QC_ONE) {
+    const int64_t bytes = qc_one_bytes(type);
+    for (int64_t first = 0; first < columns; first += QC_SIZE, to += bytes) {
         float *d = (float *)(to + QC_STEPS);
         const int paired = qc_is_paired(type) && columns - first >= QC_SIZE;
-        rl_zero(to, QC_ONE);
+        rl_zero(to, (size_t)bytes);
         for (int64_t k = 0; k < rl_min(QC_SIZE, columns - first); k += 32) {
             int32_t q[32], sum;
             float scale = qf_round(x + first + k, q, &sum);
@@ -60,12 +59,14 @@ static void qc_one(int type, const float *x, int64_t columns, uint8_t *to) {
                 if (DOT32) {
                     qf_put(to + at + i, qf_word(q + i, 1));
                     qf_put(to + 256 + at + i, qf_word(q + i, 0));
-                    if (BIAS8) qf_put(to + 512 + at + i, -BIAS8 * four);
+                    if (bytes > QC_BIAS) qf_put(to + QC_BIAS + at + i, -BIAS8 * four);
                 } else
                     for (int l = i; l < i + 4; l++) ((int16_t *)to)[at + l] = (int16_t)q[l];
             }
             if (paired) {
-                d[k / 32] = scale, d[8 + k / 32] = -scale * (float)sum;
+                // qc_paired leaves each second of q4_k's numbers 16 times as large.
+                d[k / 32] = type == RL_Q4_K && k / 32 % 2 ? scale / 16 : scale;
+                d[8 + k / 32] = -scale * (float)sum;
                 continue;
             }
             for (int64_t h = 0; h < 2; h++) {
@@ -92,7 +93,7 @@ RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, v
         vb w = bload(c->q + at);
         vi low = {0};
 #if BIAS8
-        if (!least) w ^= BIAS8, low = viload(x + 512 + at);
+        if (!least) w ^= BIAS8, low = viload(x + QC_BIAS + at);
 #endif
         low += dot((vi){0}, w, bload(x + at)) << 8;
         vi total = dot(low, w, bload(x + 256 + at));
@@ -128,7 +129,7 @@ RL_INLINE void qc_paired(int type, const uint8_t *p, b64 q[4], vf *scales) {
     for (int n = 0; n < 2; n++) {
         const uint8_t *from = p + 4 * n * size + size - 16;
         b64 v = k || type == RL_IQ4_XS ? b64load(p + at + 64 * n) : (b64)lanes16(from, size);
-        q[2 * n] = v & 15, q[2 * n + 1] = (b64)((h64)v >> 4) & 15;
+        q[2 * n] = v & 15, q[2 * n + 1] = type == RL_Q4_K ? v & 240 : (b64)((h64)v >> 4) & 15;
         for (int i = 2 * n; !k && i < 2 * n + 2; i++)
             q[i] = (b64)_mm512_shuffle_epi8(table, (__m512i)q[i]);
         if (type != RL_Q5_K) continue;
@@ -170,15 +171,15 @@ RL_INLINE void qc_paired(int type, const uint8_t *p, b64 q[4], vf *scales) {
 }
 
 // Adds the product of such a chunk with rounded activations, as qc_add.
-RL_INLINE void qc_add_paired(int type, const uint8_t *x, const b64 q[4], vf scales, vf sum[2]) {
+RL_INLINE void qc_add_paired(int type, const uint8_t *x, const b64 q[4], vf scales, vf sum[3]) {
     const __m512 by = (__m512)(scales * vload(x + QC_STEPS));
     const int k = type == RL_Q4_K || type == RL_Q5_K;
-    if (type != RL_MXFP4)
-        sum[0] = (vf)_mm512_mask_add_ps((__m512)sum[0], 0xff00, (__m512)sum[0], by);
+    if (type != RL_MXFP4) sum[2] += (vf)by; // the minimums, of which each second eight counts
     QC_UNROLL for (int n = 0; n < 4; n += k ? 1 : 2) {
         vi high = dot((vi){0}, (vb)q[n], bload(x + 64 * n)), low = {0};
         if (!k) high = dot(high, (vb)q[n + 1], bload(x + 64 * n + 64));
-        if (type == RL_MXFP4) low = viload(x + 512 + 64 * n) + viload(x + 576 + 64 * n);
+        const uint8_t *less = x + QC_BIAS + 64 * n;
+        if (type == RL_MXFP4) low = viload(less) + viload(less + 64);
         vi total = dot(low + (high << 8), (vb)q[n], bload(x + 256 + 64 * n));
         if (!k) total = dot(total, (vb)q[n + 1], bload(x + 320 + 64 * n));
         // The number of the 32 elements that each quarter is of.
@@ -192,77 +193,91 @@ RL_INLINE void qc_add_paired(int type, const uint8_t *x, const b64 q[4], vf scal
 }
 #endif
 
-RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
+RL_INLINE vf qc_each_fast(int type, int least, const uint8_t *x, const q_chunk *c, int64_t n) {
     vf sum[2] = {0};
-    for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, x, c, sum);
+    if (qc_is_fine(type))
+        for (; n > 0; n--, c++, x += qc_one_bytes(type)) qc_add(least, 1, x, c, sum);
+    else
+        for (; n > 0; n--, c++, x += qc_one_bytes(type)) qc_add(least, 0, x, c, sum);
     return sum[0] + sum[1];
 }
 
 Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
-    if (q_least(type) && qc_is_fine(type)) return qc_each_fast(1, 1, x, c, n);
-    if (q_least(type)) return qc_each_fast(1, 0, x, c, n);
-    return qc_is_fine(type) ? qc_each_fast(0, 1, x, c, n) : qc_each_fast(0, 0, x, c, n);
+    return q_least(type) ? qc_each_fast(type, 1, x, c, n) : qc_each_fast(type, 0, x, c, n);
 }
 
 #if !defined(__wasm__)
-#define QC_AHEAD 8192
 // Of the types that most files have a chunk is unpacked into registers, once for `few` rows of
 // activations that are `tile` bytes apart. less: what the numbers are too large by. With BIAS8 they
 // must not be negative, so such a type gets minimums here.
-#define QC_REGISTERS(TYPE, name, less, few)                                                        \
-    case RL_##TYPE:                                                                                \
-        for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
-            q_chunk c;                                                                             \
-            for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
-                __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
-            qc_##name(p, &c);                                                                      \
-            for (int i = 0; less && i < 16; i += VF)                                               \
-                vstore(c.m + i, vload(c.s + i) * -(less));                                         \
-            for (int k = 0; k < few; k++)                                                          \
-                qc_add(less || q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), x + k * tile, &c,        \
-                       sum[k]);                                                                    \
-        }                                                                                          \
-        break;
+#define QC_REGISTERS(TYPE, name, less, few, at, sums)                                              \
+    {                                                                                              \
+        q_chunk c;                                                                                 \
+        qc_##name(at, &c);                                                                         \
+        for (int i = 0; less && i < 16; i += VF) vstore(c.m + i, vload(c.s + i) * -(less));        \
+        for (int k = 0; k < few; k++)                                                              \
+            qc_add(less || q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), x + k * tile, &c, sums[k]);  \
+    }
 #if VF == 16
-#define QC_PAIRS(TYPE, name, less, few)                                                            \
-    case RL_##TYPE:                                                                                \
-        for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
-            b64 q[4];                                                                              \
-            vf scales;                                                                             \
-            for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
-                __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
-            qc_paired(RL_##TYPE, p, q, &scales);                                                   \
-            for (int k = 0; k < few; k++)                                                          \
-                qc_add_paired(RL_##TYPE, x + k * tile, q, scales, sum[k]);                         \
-        }                                                                                          \
-        break;
+#define QC_PAIRS(TYPE, name, less, few, at, sums)                                                  \
+    {                                                                                              \
+        b64 q[4];                                                                                  \
+        vf scales;                                                                                 \
+        qc_paired(RL_##TYPE, at, q, &scales);                                                      \
+        for (int k = 0; k < few; k++)                                                              \
+            qc_add_paired(RL_##TYPE, x + k * tile, q, scales, sums[k]);                            \
+    }
 #else
 #define QC_PAIRS QC_REGISTERS
 #endif
-#define QC_STREAM(few)                                                                             \
+#define QC_BYTES(TYPE) (q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)))
+#define QC_ROWS(FORM, TYPE, name, less, few, rows)                                                 \
+    case RL_##TYPE:                                                                                \
+        for (; n > 0; n--, p += QC_BYTES(TYPE), x += qc_one_bytes(RL_##TYPE)) {                    \
+            for (int i = 0; near && i < (rows) * QC_BYTES(TYPE); i += 64)                          \
+                __builtin_prefetch(next + i, 0, 3);                                                \
+            for (int i = 0; !near && i < (rows) * QC_BYTES(TYPE); i += 64)                         \
+                __builtin_prefetch(next + i, 0, 2);                                                \
+            next += (rows) * QC_BYTES(TYPE);                                                       \
+            FORM(TYPE, name, less, few, p, sum)                                                    \
+            if ((rows) == 2) FORM(TYPE, name, less, few, p + row, second)                          \
+        }                                                                                          \
+        break;
+#define QC_STREAM(few, rows)                                                                       \
     switch (type) {                                                                                \
-        QC_PAIRS(Q4_K, q4_k, 0, few)                                                               \
-        QC_PAIRS(Q5_K, q5_k, 0, few)                                                               \
-        QC_REGISTERS(Q6_K, q6_k_row, BIAS8 / 4, few)                                               \
-        QC_PAIRS(IQ4_XS, iq4_xs, 0, few)                                                           \
-        QC_PAIRS(IQ4_NL, iq4_nl, 0, few)                                                           \
-        QC_PAIRS(MXFP4, mxfp4, 0, few)                                                             \
+        QC_ROWS(QC_PAIRS, Q4_K, q4_k, 0, few, rows)                                                \
+        QC_ROWS(QC_PAIRS, Q5_K, q5_k, 0, few, rows)                                                \
+        QC_ROWS(QC_REGISTERS, Q6_K, q6_k_row, BIAS8 / 4, few, rows)                                \
+        QC_ROWS(QC_PAIRS, IQ4_XS, iq4_xs, 0, few, rows)                                            \
+        QC_ROWS(QC_PAIRS, IQ4_NL, iq4_nl, 0, few, rows)                                            \
+        QC_ROWS(QC_PAIRS, MXFP4, mxfp4, 0, few, rows)                                              \
     default: return 0;                                                                             \
     }
 
-// Adds the products of `n` whole chunks at `p` to the sums of `few` rows; gives how many: all or,
-// for a type that is not unpacked into registers, none.
-Q_APART int64_t qc_stream(int type, int64_t few, const uint8_t *x, int64_t tile, const uint8_t *p,
-                          int64_t n, vf *total) {
-    const int64_t all = n;
-    vf sum[QX_FEW][2] = {0};
-    if (few == 1) QC_STREAM(1)
-    else QC_STREAM(few)
-    for (int64_t k = 0; k < few; k++) total[k] += sum[k][0] + sum[k][1];
+// Adds the products of `n` whole chunks at `p` to the sums of `few` rows of activations, or of one
+// with two `rows` of weights, `row` bytes apart; gives how many: all or, for a type that is not
+// unpacked into registers, none. Weights are fetched one after another as they lie in memory, whole
+// rows ahead: into the first cache if they have room there beside the activations.
+Q_APART int64_t qc_stream(int type, int64_t few, int64_t rows, const uint8_t *x, int64_t tile,
+                          const uint8_t *p, int64_t row, int64_t n, vf *total) {
+    const int64_t all = n, step = rl_max(rows * row, 64);
+    const int near = few * n * qc_one_bytes(type) + 2 * step <= 28 << 10;
+    const uint8_t *next = p + (near ? (4095 + step) / step * step : step);
+    vf sum[QX_FEW][3] = {0}, second[1][3] = {0};
+    if (VF == 16 && rows == 2) QC_STREAM(1, 2)
+    else if (few == 1) QC_STREAM(1, 1)
+    else QC_STREAM(few, 1)
+    for (int64_t k = 0; k < rows * few; k++) {
+        vf *s = k < few ? sum[k] : second[0];
+#if VF == 16
+        s[0] += (vf)_mm512_maskz_mov_ps(0xff00, (__m512)s[2]);
+#endif
+        total[k] += s[0] + s[1];
+    }
     return all;
 }
 #else
-#define qc_stream(type, few, x, tile, p, n, total) 0 // small code
+#define qc_stream(type, few, rows, x, tile, p, row, n, total) (0 * (n)) // small code
 #endif
 
 // The same with `count` float activations.
@@ -288,20 +303,29 @@ Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
 // activations are rounded, `tile` bytes apart, or (if that is NULL) floats.
 static void qc_vector(const q_weight *w, qx_rows g, const uint8_t *rounded, int64_t tile,
                       const uint8_t *p, int64_t row, int64_t rows, const float *bias, int64_t to) {
-    int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE;
-    for (int64_t r = 0; r < rows; r++, p += row) {
+    const int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE, n = QX_FEW > 1 ? g.n : 1;
+    for (int64_t r = 0, step; r < rows; r += step, p += step * row) {
         vf sum[QX_FEW] = {0};
         int64_t first = 0;
-        if (rounded) first = qc_stream(w->type, g.n, rounded, tile, p, w->columns / QC_SIZE, sum);
+        step = 1;
+        if (rounded) {
+            // Two rows of weights share the activations that are read, where this pays.
+            const int two = VF == 16 && n == 1 && rows - r > 1 && w->columns % QC_SIZE == 0;
+            const int64_t whole = w->columns / QC_SIZE;
+            first = qc_stream(w->type, n, 1 + two, rounded, tile, p, row, whole, sum);
+            if (first) step += two;
+        }
         for (; first < chunks; first += QC_TOGETHER) {
             q_chunk c[QC_TOGETHER];
-            int64_t n = rl_min(QC_TOGETHER, chunks - first), at = first * QC_SIZE;
-            qc_load(w, p, first, n, c);
-            for (int64_t k = 0; k < (QX_FEW > 1 ? g.n : 1); k++)
-                sum[k] += rounded ? qc_fast(w->type, rounded + k * tile + first * QC_ONE, c, n)
-                                  : qc_exact(g.x[k] + at, c, rl_min(n * QC_SIZE, w->columns - at));
+            int64_t some = rl_min(QC_TOGETHER, chunks - first), at = first * QC_SIZE;
+            qc_load(w, p, first, some, c);
+            const uint8_t *x = rounded ? rounded + first * qc_one_bytes(w->type) : NULL;
+            for (int64_t k = 0; k < n; k++)
+                sum[k] += x ? qc_fast(w->type, x + k * tile, c, some)
+                            : qc_exact(g.x[k] + at, c, rl_min(some * QC_SIZE, w->columns - at));
         }
-        for (int64_t k = 0; k < (QX_FEW > 1 ? g.n : 1); k++)
-            fstore(g.out[k] + to + r, vsum(sum[k]) + (bias ? fload(bias + r) : 0));
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t i = r; i < r + step; i++)
+                fstore(g.out[k] + to + i, vsum(sum[k + i - r]) + (bias ? fload(bias + i) : 0));
     }
 }
