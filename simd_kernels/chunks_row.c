@@ -19,8 +19,7 @@ RL_INLINE int64_t qc_one_bytes(int type) {
 
 #if VF == 16
 // Types of 4 bits whose scales are for 32 elements have an order of their own, in which 64 bytes of
-// weights give elements that lie together. For each 32 then follow d and -d * sum. So have whole
-// chunks.
+// weights give elements that lie together. For each 32 then follow d and -d * sum.
 RL_INLINE int qc_is_paired(int type) {
     return type == RL_Q4_K || type == RL_Q5_K || type == RL_IQ4_XS || type == RL_IQ4_NL ||
            type == RL_MXFP4;
@@ -47,7 +46,7 @@ static void qc_one(int type, const float *x, int64_t columns, uint8_t *to) {
     const int64_t bytes = qc_one_bytes(type);
     for (int64_t first = 0; first < columns; first += QC_SIZE, to += bytes) {
         float *d = (float *)(to + QC_STEPS);
-        const int paired = qc_is_paired(type) && columns - first >= QC_SIZE;
+        const int paired = qc_is_paired(type);
         rl_zero(to, (size_t)bytes);
         for (int64_t k = 0; k < rl_min(QC_SIZE, columns - first); k += 32) {
             int32_t q[32], sum;
@@ -234,6 +233,12 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
 #define QC_ROWS(FORM, TYPE, name, less, few, rows)                                                 \
     case RL_##TYPE:                                                                                \
         for (; n > 0; n--, p += QC_BYTES(TYPE), x += qc_one_bytes(RL_##TYPE)) {                    \
+            if (q_block(RL_##TYPE) < QC_SIZE && n == 1 && rest) {                                  \
+                rl_zero(last, sizeof last);                                                        \
+                rl_copy(last, p, (size_t)rest);                                                    \
+                if ((rows) == 2) rl_copy(last + QC_BYTES(TYPE), p + row, (size_t)rest);            \
+                p = last, row = QC_BYTES(TYPE);                                                    \
+            }                                                                                      \
             for (int i = 0; near && i < (rows) * QC_BYTES(TYPE); i += 64)                          \
                 __builtin_prefetch(next + i, 0, 3);                                                \
             for (int i = 0; !near && i < (rows) * QC_BYTES(TYPE); i += 64)                         \
@@ -254,13 +259,15 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
     default: return 0;                                                                             \
     }
 
-// Adds the products of `n` whole chunks at `p` to the sums of `few` rows of activations, or of one
-// with two `rows` of weights, `row` bytes apart; gives how many: all or, for a type that is not
-// unpacked into registers, none. Weights are fetched one after another as they lie in memory, whole
-// rows ahead: into the first cache if they have room there beside the activations.
+// Adds the products of `n` chunks at `p` to the sums of `few` rows of activations, or of one with
+// two `rows` of weights, `row` bytes apart; gives how many: all or, for a type that is not unpacked
+// into registers, none. rest: the bytes of a last chunk that is not whole. Weights are fetched one
+// after another as they lie in memory, whole rows ahead: into the first cache if they have room
+// there beside the activations.
 Q_APART int64_t qc_stream(int type, int64_t few, int64_t rows, const uint8_t *x, int64_t tile,
-                          const uint8_t *p, int64_t row, int64_t n, vf *total) {
+                          const uint8_t *p, int64_t row, int64_t n, int64_t rest, vf *total) {
     const int64_t all = n, step = rl_max(rows * row, 64);
+    uint8_t last[2 * 144]; // of blocks of 32 elements; those that are zero have no share
     const int near = few * n * qc_one_bytes(type) + 2 * step <= 28 << 10;
     const uint8_t *next = p + (near ? (4095 + step) / step * step : step);
     vf sum[QX_FEW][3] = {0}, second[1][3] = {0};
@@ -277,7 +284,7 @@ Q_APART int64_t qc_stream(int type, int64_t few, int64_t rows, const uint8_t *x,
     return all;
 }
 #else
-#define qc_stream(type, few, rows, x, tile, p, row, n, total) (0 * (n)) // small code
+#define qc_stream(type, few, rows, x, tile, p, row, n, rest, total) (0 * (rest)) // small code
 #endif
 
 // The same with `count` float activations.
@@ -304,15 +311,15 @@ Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
 static void qc_vector(const q_weight *w, qx_rows g, const uint8_t *rounded, int64_t tile,
                       const uint8_t *p, int64_t row, int64_t rows, const float *bias, int64_t to) {
     const int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE, n = QX_FEW > 1 ? g.n : 1;
+    const int64_t rest = w->columns % QC_SIZE / q_block(w->type) * q_bytes(w->type);
     for (int64_t r = 0, step; r < rows; r += step, p += step * row) {
         vf sum[QX_FEW] = {0};
         int64_t first = 0;
         step = 1;
         if (rounded) {
             // Two rows of weights share the activations that are read, where this pays.
-            const int two = VF == 16 && n == 1 && rows - r > 1 && w->columns % QC_SIZE == 0;
-            const int64_t whole = w->columns / QC_SIZE;
-            first = qc_stream(w->type, n, 1 + two, rounded, tile, p, row, whole, sum);
+            const int two = VF == 16 && n == 1 && rows - r > 1;
+            first = qc_stream(w->type, n, 1 + two, rounded, tile, p, row, chunks, rest, sum);
             if (first) step += two;
         }
         for (; first < chunks; first += QC_TOGETHER) {
