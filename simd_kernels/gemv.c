@@ -5,6 +5,7 @@
 // Columns of a piece of sums that fits the first-level cache; bytes of weights per item.
 #define LINE 2048
 #define ITEM_BYTES 65536
+#define GEMV_AHEAD 16384
 
 // All bits set in the last n lanes.
 RL_INLINE vi last_lanes(int64_t n) {
@@ -45,7 +46,18 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
 #pragma GCC unroll 4
         for (int c = 0; c < cols; c++) sum[0][r][c] = sum[1][r][c] = (vf){};
     int64_t i = 0;
-    for (; i + rounds * VF <= k; i += rounds * VF)
+#if !defined(__wasm__)
+    // Weights are fetched as they lie in memory, whole rows ahead, which the hardware does not see
+    // in several streams.
+    const int64_t all = cols * k * size, some = cols * rounds * VF * size;
+    const int follows = w[1] - w[0] == k * size;
+    const uint8_t *next = w[0] + (GEMV_AHEAD - 1 + all) / all * all;
+#endif
+    for (; i + rounds * VF <= k; i += rounds * VF) {
+#if !defined(__wasm__)
+        for (int64_t at = 0; follows && at < some; at += 64) __builtin_prefetch(next + at, 0, 2);
+        next += some;
+#endif
 #pragma GCC unroll 2
         for (int u = 0; u < rounds; u++) {
             vf at[FEW_ROWS];
@@ -58,6 +70,7 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
                 for (int r = 0; r < rows; r++) sum[u][r][c] = vfma(at[r], weight, sum[u][r][c]);
             }
         }
+    }
     // The remainder: the last VF terms again, without those that were added already.
     if (i < k) {
         vf at[FEW_ROWS];
@@ -130,6 +143,9 @@ static const dots_kernel DOTS_KERNELS[][3] = {EACH_KIND(DOTS_ROW)};
 RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
                     const float *const *x, const uint8_t *const *w, float *sums, int64_t row) {
     const int64_t size = dtype == RL_F32 ? 4 : 2;
+#if !defined(__wasm__)
+    const int64_t further = terms > 1 ? (w[1] - w[0]) * terms : 0; // the next rows of weights
+#endif
     vf by[FEW_ROWS][8];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
@@ -140,6 +156,10 @@ RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
         // The last vector ends with the piece. It reads elements before it, whose lanes are
         // corrected at the end.
         int64_t at = rl_min(j, n - VF);
+#if !defined(__wasm__)
+#pragma GCC unroll 8
+        for (int t = 0; t < terms; t++) __builtin_prefetch(w[t] + further + at * size, 0, 2);
+#endif
 #pragma GCC unroll 8
         for (int t = 0; t < terms; t++) weight[t] = load_as(dtype, w[t] + at * size);
 #pragma GCC unroll 4
