@@ -69,35 +69,6 @@ static RL_APART void tiles(const float *a, int64_t lda, const float *b, int64_t 
     }
 }
 
-RL_INLINE v4 halves(vf x) {
-#if VF == 16
-    typedef float v8 __attribute__((vector_size(32)));
-    v8 y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-           __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-    return __builtin_shufflevector(y, y, 0, 1, 2, 3) + __builtin_shufflevector(y, y, 4, 5, 6, 7);
-#elif VF == 8
-    return __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
-#else
-    return x;
-#endif
-}
-
-// The products of q with four rows; n is whole vectors.
-static RL_APART v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
-    vf a = {0}, b = {0}, c = {0}, d = {0};
-    for (int64_t i = 0; i < n; i += VF) {
-        vf x = vload(q + i);
-        a = vfma(x, vload(k + i), a), b = vfma(x, vload(k + stride + i), b);
-        c = vfma(x, vload(k + 2 * stride + i), c), d = vfma(x, vload(k + 3 * stride + i), d);
-    }
-    v4 p = halves(a), o = halves(b), r = halves(c), s = halves(d);
-#define PAIRS(x, y)                                                                                \
-    (__builtin_shufflevector(x, y, 0, 4, 1, 5) + __builtin_shufflevector(x, y, 2, 6, 3, 7))
-    v4 left = PAIRS(p, o), right = PAIRS(r, s);
-    return __builtin_shufflevector(left, right, 0, 1, 4, 5) +
-           __builtin_shufflevector(left, right, 2, 3, 6, 7);
-}
-
 // to (n features, KEYS) = from (count keys, n features) transposed, with zeros after the last key.
 static void turn_keys(float *to, const float *from, int64_t stride, int64_t count, int64_t n) {
     int64_t whole = count & ~(int64_t)3;
@@ -217,6 +188,36 @@ static RL_ONCE int64_t room_size(const attention_job *j, attention_room *room, f
     return at;
 }
 
+#if RL_ROOM
+// scores (rows, KEYS) = the products of few rows of q with n keys, `stride` bytes apart, and zeros
+// up to `width`. The values of these keys, from element `at` of v on, are fetched meanwhile.
+static void few_scores(const attention_job *job, const attention_room *room, int64_t rows,
+                       const uint8_t *key, int64_t stride, int dtype, int64_t n, int64_t width,
+                       const rl_operand *v, int64_t at) {
+    const int64_t size = RL_SIZE[v->dtype], bytes = v->shape[3] * size;
+    for (int64_t i = 0; i < n; i += 4) {
+        const uint8_t *four[4];
+        for (int t = 0; t < 4; t++) { // after the last key, the last one again
+            const int64_t row = rl_min(i + t, n - 1);
+            const uint8_t *value = v->data + (at + row * v->strides[2]) * size;
+            four[t] = key + row * stride;
+            for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(value + k, 0, 2);
+        }
+        for (int64_t r = 0, some; r < rows; r += some) {
+            const float *x[FEW_ROWS] = {NULL};
+            float found[4 * FEW_ROWS];
+            some = VF == 16 && rows - r > 3 ? 4 : rl_min(2, rows - r);
+            for (int64_t k = 0; k < some; k++) x[k] = room->q + (r + k) * job->padded;
+            DOTS_KERNELS[gemv_kind(dtype)][some / 2](job->padded, x, four, found);
+            for (int64_t k = 0; k < some; k++)
+                v4store(room->scores + (r + k) * KEYS + i, v4load(found + 4 * k));
+        }
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = n; i < width; i++) room->scores[r * KEYS + i] = 0;
+}
+#endif
+
 // Queries start to start + count of `groups` heads of one key head, against all keys visible to
 // them.
 static void attend(const attention_job *job, attention_room *room, int64_t b, int64_t head,
@@ -255,8 +256,25 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
     for (int64_t j = FROM(at), end = TO(last); j < end; j += KEYS, first = 0) {
         int64_t n = rl_min(KEYS, end - j), width = (n + VF - 1) & ~(int64_t)(VF - 1), stride;
         int few = rows < FEW_QUERIES;
-        const float *key = key_rows(k, b * k->strides[0] + head * k->strides[1] + j * k->strides[2],
-                                    n, job->width, job->padded, few, room->rows, &stride);
+        const int64_t seen = b * k->strides[0] + head * k->strides[1] + j * k->strides[2];
+        const int64_t values = b * v->strides[0] + head * v->strides[1] + j * v->strides[2];
+#if RL_ROOM
+        const int stored = few && gemv_kind(k->dtype) >= 0 && k->strides[3] == 1 &&
+                           job->width == job->padded;
+        if (stored)
+            few_scores(job, room, rows, k->data + seen * RL_SIZE[k->dtype],
+                       k->strides[2] * RL_SIZE[k->dtype], k->dtype, n, width, v, values);
+#else
+        const int stored = 0;
+#endif
+        const float *key = NULL;
+        if (!stored)
+            key = key_rows(k, seen, n, job->width, job->padded, few, room->rows, &stride);
+#if RL_ROOM
+        if (few && !stored)
+            few_scores(job, room, rows, (const uint8_t *)key, stride * 4, RL_F32, n, width, v,
+                       values);
+#else
         if (few)
             for (int64_t r = 0; r < rows; r++) {
                 const float *x = room->q + r * job->padded;
@@ -267,7 +285,8 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
                 for (; i < n; i++) s[i] = dot4(x, key + i * stride, 0, job->padded)[0];
                 RL_SMALL_LOOP for (; i < width; i++) s[i] = 0;
             }
-        else {
+#endif
+        if (!few) {
             turn_keys(room->turned, key, stride, n, job->width);
             tiles(room->q, job->padded, room->turned, KEYS, room->scores, KEYS, job->width, 0, rows,
                   width / VF);
@@ -280,8 +299,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
             weigh(job, room, r, width, FROM(mine) - j, rl_min(n, TO(mine) - j), first);
         }
         const float *value =
-            key_rows(v, b * v->strides[0] + head * v->strides[1] + j * v->strides[2], n,
-                     job->v_width, job->v_padded, 1, room->v, &stride);
+            key_rows(v, values, n, job->v_width, job->v_padded, 1, room->v, &stride);
         tiles(room->scores, KEYS, value, stride, room->out, job->v_padded, n, 1, rows,
               job->v_padded / VF);
     }

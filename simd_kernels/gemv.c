@@ -36,7 +36,36 @@ RL_INLINE v4 four_sums(vf a, vf b, vf c, vf d) {
     return sum;
 }
 
-// out[r * FEW_ROWS + c] = x[r] . w[c], each k long, at least VF.
+RL_INLINE v4 halves(vf x) {
+#if VF == 16
+    typedef float v8 __attribute__((vector_size(32)));
+    v8 y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+           __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    return __builtin_shufflevector(y, y, 0, 1, 2, 3) + __builtin_shufflevector(y, y, 4, 5, 6, 7);
+#elif VF == 8
+    return __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+#else
+    return x;
+#endif
+}
+
+// The products of q with four rows; n is whole vectors.
+static RL_APART v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
+    vf a = {0}, b = {0}, c = {0}, d = {0};
+    for (int64_t i = 0; i < n; i += VF) {
+        vf x = vload(q + i);
+        a = vfma(x, vload(k + i), a), b = vfma(x, vload(k + stride + i), b);
+        c = vfma(x, vload(k + 2 * stride + i), c), d = vfma(x, vload(k + 3 * stride + i), d);
+    }
+    v4 p = halves(a), o = halves(b), r = halves(c), s = halves(d);
+#define PAIRS(x, y)                                                                                \
+    (__builtin_shufflevector(x, y, 0, 4, 1, 5) + __builtin_shufflevector(x, y, 2, 6, 3, 7))
+    v4 left = PAIRS(p, o), right = PAIRS(r, s);
+    return __builtin_shufflevector(left, right, 0, 1, 4, 5) +
+           __builtin_shufflevector(left, right, 2, 3, 6, 7);
+}
+
+// out[r * FEW_ROWS + c] = x[r] . w[c], each k long, at least VF or nothing.
 RL_INLINE void dots(const int dtype, const int rows, const int cols, const int rounds, int64_t k,
                     const float *const *x, const uint8_t *const *w, float *out) {
     const int64_t size = dtype == RL_F32 ? 4 : 2;
@@ -49,7 +78,7 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
 #if !defined(__wasm__)
     // Weights are fetched as they lie in memory, whole rows ahead, which the hardware does not see
     // in several streams.
-    const int64_t all = cols * k * size, some = cols * rounds * VF * size;
+    const int64_t all = rl_max(cols * k * size, 1), some = cols * rounds * VF * size;
     const int follows = w[1] - w[0] == k * size;
     const uint8_t *next = w[0] + (GEMV_AHEAD - 1 + all) / all * all;
 #endif

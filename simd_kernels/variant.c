@@ -38,10 +38,6 @@ RARE_BEGIN
 #include "blocks_widen.c"
 RARE_END
 #include "packed.c"
-#include "attention.c"
-RARE_BEGIN
-#include "recurrence.c"
-RARE_END
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"
@@ -51,6 +47,10 @@ RARE_END
 #include "micro.c"
 #include "gemm.c"
 #include "gemv.c"
+#include "attention.c"
+RARE_BEGIN
+#include "recurrence.c"
+RARE_END
 #include "windows.c"
 RARE_BEGIN
 #include "linear.c"
