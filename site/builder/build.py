@@ -301,7 +301,8 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     pieces += sorted(folder.glob("lex.*.bin")) if pieces else []
     # A tensor may tell the family; a model of texts needs a vocabulary, too.
     bare = not (folder / "config.json").is_file()
-    known = _tasks(folder) if bare and (found or any(folder.glob("*.pth"))) else []
+    other = bare and not gguf and (found or any(folder.glob("*.pth")))
+    known = _tasks(folder) if other else []
     alone = bool(known) and "text-generation" not in known and not found
     if known and found:
         needed = ["tokenizer.json"]

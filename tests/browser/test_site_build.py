@@ -131,6 +131,12 @@ def test_static_embeddings_need_no_configuration(tmp_path: Path) -> None:
     rl.save({"some.weight": rl.zeros(4, 2)}, folder / "model.safetensors")
     with pytest.raises(SiteError, match=r"has no config\.json"):
         builder._model(dest, "x", folder, None)
+    rl.save({"embedding.weight": rl.zeros(4, 2)}, folder / "model.safetensors")
+    (folder / "tokenizer.json").unlink()
+    rl.save_gguf({"t": rl.zeros(4)}, folder / "m.gguf", {"general.architecture": "llama"})
+    builder._model(dest, "g", folder, None)  # a GGUF file needs neither
+    rows = json.loads((dest / "manifest.json").read_text())["files"]
+    assert [row["path"] for row in rows] == ["m.gguf"]
 
 
 def test_manifests_say_what_is_there(site: Path) -> None:
