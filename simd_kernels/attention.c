@@ -261,9 +261,6 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
 #if RL_ROOM
         const int stored = few && gemv_kind(k->dtype) >= 0 && k->strides[3] == 1 &&
                            job->width == job->padded;
-        if (stored)
-            few_scores(job, room, rows, k->data + seen * RL_SIZE[k->dtype],
-                       k->strides[2] * RL_SIZE[k->dtype], k->dtype, n, width, v, values);
 #else
         const int stored = 0;
 #endif
@@ -271,9 +268,12 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
         if (!stored)
             key = key_rows(k, seen, n, job->width, job->padded, few, room->rows, &stride);
 #if RL_ROOM
-        if (few && !stored)
-            few_scores(job, room, rows, (const uint8_t *)key, stride * 4, RL_F32, n, width, v,
-                       values);
+        if (few) {
+            const int64_t size = RL_SIZE[k->dtype];
+            const uint8_t *from = stored ? k->data + seen * size : (const uint8_t *)key;
+            few_scores(job, room, rows, from, stored ? k->strides[2] * size : stride * 4,
+                       stored ? k->dtype : RL_F32, n, width, v, values);
+        }
 #else
         if (few)
             for (int64_t r = 0; r < rows; r++) {
