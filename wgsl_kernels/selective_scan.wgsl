@@ -1,15 +1,17 @@
 // selective_scan: h = exp(dt a) h + dt x b for the states of a channel, one token after another,
 // and y = the sum of h c; one invocation per channel.
 //
-// declare:  load_x, load_dt, load_a, load_b, load_c, load_state, out_words; const STATES, how many
-//           states are held at once, which divides their number; const GIVEN, whether there is a
-//           first state
+// declare:  load_x, load_dt, load_a, load_b, load_c, load_state, out_words; last_at and keep_last,
+//           which read and write last states; const STATES, how many are held at once, which
+//           divides their number; const GIVEN, whether there is a first state; const LANDS, whether
+//           the last one is written over it
 // dispatch: 64 channels per workgroup, for the tokens from P(5) to P(6)
 //
 // Parameters: 0 channels of all rows, 1 to 7 offset of the result, channels of a row, of a group,
 // length, first token, end of tokens, states; 8.. offsets of x, dt, a, b, c, state; 14.. their
 // strides, four each.
-// The last states lie behind the result. Tokens after the first go on from these.
+// The last states lie behind the result if they do not land. Tokens after the first go on from
+// these.
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
@@ -27,6 +29,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let dt = P(9u) + row * P(18u) + channel * P(20u);
   let b = P(11u) + row * P(26u) + part * P(28u);
   let c = P(12u) + row * P(30u) + part * P(32u);
+  var last = out_ + P(4u) * P(2u);
+  var next = P(2u);
+  if (LANDS) {
+    last = P(13u) + row * P(34u) + channel * P(35u);
+    next = P(36u);
+  }
   for (var first = 0u; first < P(7u); first += STATES) {
     var h: array<f32, STATES>;
     var rate: array<f32, STATES>;
@@ -34,7 +42,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       h[s] = 0.0; // a variable in a loop keeps what it had
       rate[s] = load_a(P(10u) + channel * P(22u) + (first + s) * P(23u));
       if (P(5u) > 0u) {
-        h[s] = bitcast<f32>(out_words[out_ + (P(4u) + first + s) * P(2u)]);
+        h[s] = last_at(last + (first + s) * next);
       } else if (GIVEN) {
         h[s] = load_state(P(13u) + row * P(34u) + channel * P(35u) + (first + s) * P(36u));
       }
@@ -54,7 +62,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       out_words[at] = encode(y);
     }
     for (var s = 0u; s < STATES; s++) {
-      out_words[out_ + (P(4u) + first + s) * P(2u)] = encode(h[s]);
+      keep_last(last + (first + s) * next, h[s]);
     }
   }
 }

@@ -119,8 +119,10 @@ def _run(
 ) -> tuple[Tensor, Tensor]:
     """Outputs and the last state. With a bonus the state is read before a token, else after it."""
     batch, heads, length, keys = k.shape
-    first = zeros(batch, heads, keys, v.shape[3], dtype=v.dtype, device=v.device)
-    first = first if state is None else state.to(v.dtype)
+    if state is None:
+        first = zeros(batch, heads, keys, v.shape[3], dtype=v.dtype, device=v.device)
+    else:
+        first = state.to(v.dtype)
     before = bonus is not None
     if length == 0:
         out, last = v, first

@@ -28,7 +28,7 @@ def read_ahead(
     session = model._resume(ids, linear, cache_type)
     session.activation_precision = linear
     # On a GPU the time of a step does not depend on its width, so a step takes all it can.
-    chunk = chunk if session.software else widths_on(session.cache.device)[0]
+    chunk = chunk if session.software else widths_on(session.cache)[0]
     try:
         yield len(session.ids)
         while (done := len(session.ids)) < len(ids) - 1:

@@ -201,9 +201,10 @@ class ChatSession(DecodeSession):
         return logits
 
 
-def widths_on(device: Device) -> tuple[int, ...]:
+def widths_on(cache: Cache) -> tuple[int, ...]:
     """The widths of a prompt's parts on an asynchronous device, the widest first."""
-    return (*WIDER, *WIDTHS) if device.info.get("type") == "DiscreteGPU" else WIDTHS
+    wide = cache.device.info.get("type") == "DiscreteGPU" or longest_part(cache) > CHUNK
+    return (*WIDER, *WIDTHS) if wide else WIDTHS
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
@@ -211,7 +212,7 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     if not cache.device.backend.asynchronous:
         return min(left, longest_part(cache)), min(left, longest_part(cache))
     room = cache.limit - cache.longest
-    widths = [w for w in widths_on(cache.device) if w <= room] or [1]
+    widths = [w for w in widths_on(cache) if w <= room] or [1]
     if left == 1:
         width = 1
     elif software:  # padding costs as much as tokens
@@ -247,7 +248,7 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
     # In a batch the logits of rows that end early are kept while other rows are read.
     captured, device = jit(forward, reuse_outputs=cache.batch == 1), cache.device
     # On cpu other lengths seldom occur twice.
-    usual = widths_on(device) if device.backend.asynchronous else (longest_part(cache),)
+    usual = widths_on(cache) if device.backend.asynchronous else (longest_part(cache),)
     seen: set[int] = set()
 
     def read(model: CausalLM, rows: list[list[int]], width: int) -> Tensor:

@@ -1238,11 +1238,15 @@ def _loop_delta(
 
 _HEADS = tuple(draws(i, (2, 3, 4, n)) for i, n in enumerate((5, 5, 5, 7, 5, 5)))
 _FIRST = draws(7, (2, 3, 5, 7))
+_MANY = tuple(draws(i, (1, 2, 3, n)) / 8 for i, n in enumerate((80, 80, 80, 8)))
+_SIXTEEN = tuple(draws(i, (1, 2, 3, n)) / 4 for i, n in enumerate((16, 16, 16, 12, 16, 16)))
 SAMPLES["delta_scan"] = Samples(_loop_delta, "several", (
     Sample("odd", (*_HEADS, _FIRST), {"before": False}),
     Sample("one decay", (_HEADS[0], _HEADS[1][..., :1], *_HEADS[2:4], None, None, _FIRST),
            {"before": True}),
     Sample("anew", (*_HEADS[:4], None, None, None), {"before": False}),
+    Sample("many keys", (*_MANY, None, None, draws(8, (1, 2, 80, 8))), {"before": True}),
+    Sample("four columns", (*_SIXTEEN, draws(8, (1, 2, 16, 12))), {"before": False}),
     Sample("empty", (*(x[:0] for x in _HEADS), _FIRST[:0]), {"before": False}),
     Sample("nan", (_HEADS[0], np.where(_HEADS[1] > 1.5, NAN, _HEADS[1]), *_HEADS[2:], _FIRST),
            {"before": True}),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import executable, last_states, simd
+from rushlight.core.backends.cpu import executable, simd
+from rushlight.core.backends.passes import last_states
 from rushlight.core.basis.graph import Step
 from rushlight.core.ops.recurrence import DELTA_SCAN, SELECTIVE_SCAN
 from rushlight.core.tools.testing import draws

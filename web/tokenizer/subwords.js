@@ -8,6 +8,7 @@
  * @typedef {object} Model
  * @property {Map<string, number>} tokens_to_ids
  * @property {string[][]} merges
+ * @property {string[]} vocab
  * @property {(word: string) => string[]} bpe
  */
 /**

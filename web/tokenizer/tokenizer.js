@@ -138,6 +138,9 @@ class Tokenizer {
     this.pieces = model
       ? (bytes ? bytePairs : characterPairs)(words, json.model, model)
       : makePieces(words, json.model, this.vocab);
+    // What was made of the lists is kept, not the lists, which take more.
+    json.model.vocab = json.model.merges = null;
+    if (model) model.merges = model.vocab = [];
     /** @type {Map<string, Tokens>} */
     this.cache = new Map();
 

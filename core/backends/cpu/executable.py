@@ -14,8 +14,8 @@ from rushlight.core.backends.cpu import lowering, simd
 from rushlight.core.backends.cpu.chains import chain
 from rushlight.core.backends.cpu.fusing import fuse
 from rushlight.core.backends.cpu.kept import Kept, keep, settled
-from rushlight.core.backends.cpu.last_states import land
 from rushlight.core.backends.passes.folding import fold
+from rushlight.core.backends.passes.last_states import land
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.registry import get_linear_mode, linear_mode
@@ -56,7 +56,10 @@ class CpuExecutable:
         apart = {id(step) for step in first}
         steps = [step for step in steps if id(step) not in apart]
         if "fuse" in graph.passes:
-            steps = land(chain(steps, graph.results), graph.results)
+            steps = chain(steps, graph.results)
+            # A module without room for the one has none for the other.
+            if simd.library is not None and "conv2d_tail" in simd.library.numbers:
+                steps = land(steps, graph.results)
         # Draws depend on no step, so they come first and split no message.
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
         self._buffers(steps, graph, pool if "reuse" in graph.passes else None)

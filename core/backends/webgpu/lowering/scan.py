@@ -26,6 +26,7 @@ from rushlight.core.basis.layout import Layout
 from rushlight.wgsl_kernels import compose
 
 STATES = 16  # that an invocation of the selective scan holds at once; a power of two
+HELD = 64  # rows of a state with a decay that one on a CPU holds at once; a power of two
 
 
 def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -123,58 +124,80 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
 
 
 def _record(
-    e: Emitter, file: str, names: Sequence[str], inputs: Inputs, out: Operand, sizes: list[int],
-    lines: Sequence[str], work: int,
+    e: Emitter, file: str, names: Sequence[str], inputs: Inputs, target: Operand | None,
+    out: Operand, sizes: list[int], lines: Sequence[str], work: int,
 ) -> None:  # fmt: skip
     """One dispatch for the tokens that one invocation may walk over; see the kernels' parameters.
 
     work: the rounds of all loops of a token. sizes: parameter 0, and those from 2 to 4 and 7 on.
+    target: where the last state goes, else behind the result. The state before is read from there.
     """
     bindings: list[Slice] = []
     declared, offsets, strides = [], [], []
     for name, x in zip(names, inputs, strict=True):
         offset, steps = 0, [0] * 4
-        if x is None:
+        layout = None if x is None else x.layout
+        if name == "state" and target is not None:
+            landing, offset = e.bind(target)
+            layout = target.layout
+            declared.append(
+                f"fn load_{name}(i: u32) -> f32 {{ return bitcast<f32>(last_words[i]); }}"
+            )
+        elif x is None:
             declared.append(f"fn load_{name}(i: u32) -> f32 {{ return 0.0; }}")
         else:
             bound, offset = e.bind(x)
             declared.append(access.reader(name, len(bindings), x.dtype))
             bindings.append(bound)
+        if layout is not None:
             # The only step of a size of one is none: it may be broadcast along.
-            pairs = zip(x.layout.strides, x.layout.shape, strict=True)
+            pairs = zip(layout.strides, layout.shape, strict=True)
             steps = [word(s) * (n > 1) for s, n in pairs]
         offsets.append(offset)
         strides += [*steps, 0, 0][:4]
-    target, begin = e.bind(out)
+    kinds = "r" * len(bindings) + "w"
+    bound, begin = e.bind(out)
     declared.append(access.writer(len(bindings), out.dtype))
-    kernel = e.kernel(file, "r" * len(bindings) + "w", *declared, *lines)
+    bindings.append(bound)
+    given = target is not None
+    declared.append(f"const LANDS = {'true' if given else 'false'};")
+    if given:
+        words = f"@group(0) @binding({len(bindings)}) var<storage, read_write> last_words"
+        declared.append(f"{words}: array<u32>;")
+        bindings.append(landing)
+        kinds += "w"
+    kernel = e.kernel(file, kinds, *declared, *lines)
     columns, first, second, length, *rest = sizes
     # A software adapter ends loops that are long.
     most = max(1, ROUNDS // max(work, 1)) if e.on_cpu else max(length, 1)
     for t in range(0, max(length, 1), most):
         parameters = [columns, begin, first, second, length, t, min(length, t + most), *rest]
-        e.dispatch(kernel, [*bindings, target], [*parameters, *offsets, *strides],
-                   grid(-(-columns // 64)))  # fmt: skip
+        e.dispatch(kernel, bindings, [*parameters, *offsets, *strides], grid(-(-columns // 64)))
 
 
 def selective_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Mamba's scan."""
-    x, _, a, b, _, state = inputs
+    x, _, a, b, _, state = inputs[:6]
     assert x is not None and a is not None and b is not None
     (batch, length, channels), n = x.layout.shape, a.layout.shape[1]
     if not batch * channels:
         return
+    target = _target(inputs[6:])
+    if target is not None:  # in the order of the state
+        target = TensorView(target.buffer, target.layout.permute((0, 2, 1)), target.dtype)
     held = math.gcd(n, STATES) or 1
-    lines = [f"const STATES = {held}u;", f"const GIVEN = {'false' if state is None else 'true'};"]
+    given = "false" if state is None else "true"
+    lines = [f"const STATES = {held}u;", f"const GIVEN = {given};", *_last(target)]
     sizes = [batch * channels, channels, channels // b.layout.shape[2], length, n]
     _record(
-        e, "selective_scan", ("x", "dt", "a", "b", "c", "state"), inputs, out, sizes, lines, 2 * n
-    )
+        e, "selective_scan", ("x", "dt", "a", "b", "c", "state"), inputs[:6], target, out, sizes,
+        lines, 2 * n,
+    )  # fmt: skip
 
 
 def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Linear attention with a decay."""
-    _, decay, k, v, a, _, state = inputs
+    _, decay, k, v, a, _, state = inputs[:7]
     assert decay is not None and k is not None and v is not None
     (batch, heads, length, values), keys = v.layout.shape, k.layout.shape[3]
     if not batch * heads * values:
@@ -184,11 +207,52 @@ def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         "EVEN": decay.layout.strides[3] == 0 or keys == 1,
     }  # fmt: skip
     lines = [f"const {name} = {'true' if yes else 'false'};" for name, yes in told.items()]
-    sizes = [batch * heads * values, heads, values, length]
+    # On a CPU reads of a buffer are slow: four columns share those of r, decay and k. llvmpipe
+    # compiles for the square of the numbers held: a second for 256, five for 512.
+    held = keys if keys <= HELD or a is not None else math.gcd(keys, HELD)
+    wide = 4 if e.on_cpu and values % 4 == 0 and 8 <= held <= HELD else 1
+    if wide == 1:
+        held = keys
+    target = _target(inputs[7:])
+    lines += [f"const KEYS = {keys}u;", f"const HELD = {held}u;", f"const WIDE = {wide}u;"]
+    lines += [f"alias columns = {'f32' if wide == 1 else 'vec4<f32>'};", *_last(target, wide)]
+    lines += [_reads("v_at", "load_v({} * P(29u) + at)", wide),
+              _reads("state_at", "load_state({} * P(41u) + at)", wide),
+              _reads("sum_at", "bitcast<f32>(out_words[{} + at])", wide),
+              _writes("keep", "out_words[{} + at] = encode({});", wide)]  # fmt: skip
+    sizes = [batch * heads * values // wide, heads, values, length]
     _record(
-        e, "delta_scan", ("r", "decay", "k", "v", "a", "b", "state"), inputs, out, sizes,
-        [*lines, f"const KEYS = {keys}u;"], 2 * keys,
+        e, "delta_scan", ("r", "decay", "k", "v", "a", "b", "state"), inputs[:7], target, out,
+        sizes, lines, 2 * keys,
     )  # fmt: skip
+
+
+def _target(more: Inputs) -> Operand | None:
+    """Where a recurrence writes its last state, which the pass "fuse" adds to its inputs."""
+    return more[0] if more else None
+
+
+def _last(target: Operand | None, wide: int = 1) -> list[str]:
+    """Functions that read and write a last state."""
+    words, step = ("out_words", "1u") if target is None else ("last_words", "P(41u)")
+    at = f"{words}[{{}} * {step} + at]"
+    return [
+        _reads("last_at", f"bitcast<f32>({at})", wide),
+        _writes("keep_last", f"{at} = bitcast<u32>({{}});", wide),
+    ]
+
+
+def _reads(name: str, number: str, wide: int) -> str:
+    """A function that reads the `number`s of neighbouring columns."""
+    kind = "f32" if wide == 1 else "vec4<f32>"
+    all_ = ", ".join(number.format(f"{i}u") for i in range(wide))
+    return f"fn {name}(at: u32) -> {kind} {{ return {kind}({all_}); }}"
+
+
+def _writes(name: str, number: str, wide: int) -> str:
+    kind, ends = ("f32", [""]) if wide == 1 else ("vec4<f32>", [f"[{i}]" for i in range(wide)])
+    body = " ".join(number.format(f"{i}u", f"v{end}") for i, end in enumerate(ends))
+    return f"fn {name}(at: u32, v: {kind}) {{ {body} }}"
 
 
 LOWERINGS = {"cumsum": cumsum, "selective_scan": selective_scan, "delta_scan": delta_scan}

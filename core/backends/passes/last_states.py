@@ -1,4 +1,4 @@
-"""The pass "fuse" on cpu: a recurrence writes its last state where the next step copies it to.
+"""In the pass "fuse": a recurrence writes its last state where the next step copies it to.
 
 The results are the same bits; the copy and the memory it reads are saved.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rushlight.core.backends.cpu import simd
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.graph import GraphOperand, Slot, Step
 from rushlight.core.basis.layout import Layout
@@ -18,14 +17,17 @@ _SCANS = {"delta_scan": (2, 6), "selective_scan": (1, 5)}
 _REACH = 64  # how far behind a recurrence the copy may be
 
 
-def land(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
-    """`steps` without copies of last states; the recurrences get their targets as an input."""
-    if simd.library is None or "conv2d_tail" not in simd.library.numbers:
-        return list(steps)  # a module without room for this
+def land(steps: Sequence[Step], keep: Collection[Slot], one: bool = False) -> list[Step]:
+    """`steps` without copies of last states; the recurrences get their targets as an input.
+
+    one: only where the state before is in the target, or there is none.
+    """
     found, gone = list(steps), set[int]()
     for i, step in enumerate(steps):
         if step.name in _SCANS and (at := _copy_of_state(steps, i, keep)) is not None:
-            target = _region(steps[at])
+            target, before = _region(steps[at]), step.inputs[_SCANS[step.name][1]]
+            if one and before is not None and before.storage is not target.storage:
+                continue
             found[i] = step._replace(inputs=(*step.inputs, target))
             gone.add(at)
     return [step for i, step in enumerate(found) if i not in gone]
