@@ -123,7 +123,13 @@ static RL_ONCE int k_flip(const rl_call *c) {
     return RL_OK;
 }
 
-static int k_copy(const rl_call *c) {
+#if RL_ROOM
+#define CUT(name) static int whole_##name(const rl_call *c) // k_##name does it in parts
+#else
+#define CUT(name) static int k_##name(const rl_call *c)
+#endif
+
+CUT(copy) {
     const rl_operand *x[2];
     if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
     if (RL_SIZE[x[0]->dtype] != RL_SIZE[x[1]->dtype]) return RL_REFUSED;
@@ -194,12 +200,6 @@ static RL_ONCE int k_cat(const rl_call *c) {
         }
     return c->n > 1 ? RL_OK : RL_REFUSED;
 }
-
-#if RL_ROOM
-#define CUT(name) static int whole_##name(const rl_call *c) // k_##name does it in parts
-#else
-#define CUT(name) static int k_##name(const rl_call *c)
-#endif
 
 // start + i * step; attrs: whether they are integers, start, step (else the bits of doubles).
 RL_ONCE CUT(arange) {

@@ -74,7 +74,7 @@ static void select_item(void *ctx, int64_t item, int thread) {
 }
 
 // where: condition (bool) ? a : b, elements as they are stored.
-static int k_where(const rl_call *c) {
+CUT(where) {
     const rl_operand *x[4];
     if (!operands_of_one_shape(c, x, 4) || x[1]->dtype != RL_BOOL) return RL_REFUSED;
     if (x[2]->dtype != x[0]->dtype || x[3]->dtype != x[0]->dtype) return RL_REFUSED;
@@ -94,6 +94,13 @@ typedef union {
 
 static const int64_t INT_LOW[] = {0, 0, -128, -32768, INT32_MIN, 0, INT64_MIN};
 static const int64_t INT_HIGH[] = {1, 255, 127, 32767, INT32_MAX, UINT32_MAX, INT64_MAX};
+
+#if !defined(__wasm__)
+// n floats to int64, in one pass.
+static RL_APART void whole_run(int64_t *to, const float *from, int64_t n) {
+    for (int64_t i = 0; i < n; i++) to[i] = to_i64(from[i]);
+}
+#endif
 
 // Converts n elements of `from` to `to`; both are `stride` apart.
 static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const rl_operand *in,
@@ -117,7 +124,15 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
         else if (in->dtype == RL_F32 && stride == 1 && !((uintptr_t)from & 3) && IS_FLOAT(low)) {
             STORE_F[low](to, from, to_stride, n);
             return;
-        } else LOAD_F[in->dtype](a.f, from, stride, n);
+        }
+#if !defined(__wasm__)
+        else if (in->dtype == RL_F32 && low == RL_I64 && stride == 1 && to_stride == 1 &&
+                 !((uintptr_t)from & 3) && !((uintptr_t)to & 7)) {
+            whole_run(to, from, n);
+            return;
+        }
+#endif
+        else LOAD_F[in->dtype](a.f, from, stride, n);
         if (IS_INT(low)) {
             int64_t least = INT_LOW[low], most = INT_HIGH[low];
             if (low == RL_BOOL)
