@@ -35,7 +35,7 @@ static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_ope
     }
     *m = (image){x->data, x->dtype, 0, x->strides[0], x->strides[1], x->strides[2], x->strides[3],
                  x->shape[2], x->shape[3], wide, weight->shape[1], c->attrs[6],
-                 {c->attrs[0], c->attrs[1]}, count, taps};
+                 {c->attrs[0], c->attrs[1]}, count, taps, 0};
     return RL_OK;
 }
 
@@ -135,6 +135,8 @@ static int sees_inside(const image *m, int64_t high) {
            (high - 1) * m->step[0] < m->height && (m->wide - 1) * m->step[1] < m->width;
 }
 
+#define MOST_PHASED (1 << 23) // floats of an image in phases
+
 // The elements that such windows see, as floats: an image that is read once, not once per strip.
 static float *see_every(const image *m, int64_t n, int64_t high) {
     int64_t planes = m->groups * m->channels, size = high * m->wide;
@@ -158,7 +160,14 @@ static int convolve(const rl_call *c, tail *t, const rl_operand *kept) {
     if (c->n < 3 || out->ndim != 4) return RL_REFUSED;
     int64_t more = 0;
 #if RL_ROOM
-    if (w->ndim == 4) more = tile_weights(rl_min(w->shape[1], 1 << 14)) * 4;
+    int64_t phased = 0;
+    if (w->ndim == 4 && x->ndim == 4 && c->n_attrs > 6 && c->attrs[0] > 0 && c->attrs[1] > 0) {
+        more = tile_weights(rl_min(w->shape[1], 1 << 14)) * 4;
+        phased = phase_floats(w->shape + 2, c->attrs, c->attrs + 4, out->shape[2], out->shape[3]);
+        phased = rl_times(phased, x->shape[0] * x->shape[1]);
+        if (phased > MOST_PHASED) phased = 0;
+        more = rl_max(more, (phased + 2 * VF) * 4);
+    }
 #endif
     int code = windows(&m, c, x, w, out->shape[3], more);
     if (code) return code;
@@ -194,6 +203,10 @@ static int convolve(const rl_call *c, tail *t, const rl_operand *kept) {
         p.b = (matrix){(uint8_t *)seen, RL_F32, size, 1}, p.image = NULL;
         p.step[2][0] = m.groups * m.channels * size, p.step[2][1] = m.channels * size;
     }
+    if (n && size && p.image && planes_pay(&p)) {
+        share_out(30.0 * (double)size * (double)p.batch, p.batch, plane_item, &p);
+        return RL_OK;
+    }
     if (n && p.image && k && lanes_pay(&p)) {
         code = conv_lanes(&p, m.taps[m.count]);
         if (code != RL_REFUSED) return code;
@@ -208,6 +221,10 @@ static int convolve(const rl_call *c, tail *t, const rl_operand *kept) {
         p.kept = (const float *)(const void *)kept->data;
     }
     if (n && tiles) return conv_tiles(&p, m.taps + m.count);
+    if (phased && p.image && rows > FEW && size) {
+        float *to = (float *)(void *)(m.taps + m.count);
+        phase_image(&m, n, out->shape[2], to + (-((uintptr_t)to >> 2) & (VF - 1)));
+    }
 #endif
     return run_conv(&p);
 }

@@ -1,5 +1,6 @@
-// Convolution of each channel by itself. The lanes of a vector are channels: planes are turned into
-// pixels of VF channels, and the results back, so that small planes fill their vectors too.
+// Convolution of each channel by itself. Where windows are 3 by 3 and lines long, the lanes of a
+// vector are neighbouring results. Else they are channels: planes are turned into pixels of VF
+// channels, and the results back, so that small planes fill their vectors too.
 
 #define LANE_BYTES (128 << 10) // of seen pixels and results of an item, unless a line has more
 #define LANE_MOST (1 << 20)
@@ -235,4 +236,105 @@ static int conv_lanes(const product *p, int64_t *at) {
     share_out(10.0 * (double)p->n * (double)p->batch * (double)(m->count + 8),
               p->batch / job.channels * job.blocks * job.parts, lane_item, &job);
     return RL_OK;
+}
+
+#define LINES_FROM 24 // results of a line that fill vectors well enough themselves
+
+// What the three taps of a row see in neighbouring windows.
+typedef struct {
+    vf left, middle, right;
+} three;
+
+// `at`: where the middle tap of the first window is in a row of `width`, or no row.
+RL_INLINE three see_three(const int step, const float *row, int64_t at, int64_t width) {
+    if (!row) return (three){{0}, {0}, {0}};
+    vf a = vload(row + at), before = vsplat(at ? row[at - 1] : 0), next = {0};
+    int64_t rest = width - at - VF;
+    if (step == 1) {
+        if (rest) next = vsplat(row[at + VF]);
+        return (three){AFTER(a, before), a, BEFORE(a, next)};
+    }
+    next = rest >= VF ? vload(row + at + VF) : vload_part(row + at + VF, rest);
+    vf odd = ODD(a, next);
+    return (three){AFTER(odd, before), EVEN(a, next), odd};
+}
+
+typedef struct {
+    const image *m;
+    const float *plane, *by, *numbers; // no numbers: no tail begins
+    float *to;
+    int64_t lines, up, left; // the padding above and on the left
+} plane_job;
+
+// The results from number x of each line on, line after line: what rows see stays in registers.
+RL_INLINE void down_three(const int step, const int bounds, const plane_job *job, int64_t x) {
+    const image *m = job->m;
+    int64_t at = x * step + 1 - job->left;
+    const float *number = job->numbers;
+    float *to = job->to + x;
+    vf w[9], bias = {0}, mean = {0}, scale = {0}, offset = {0}, low = {0}, high = {0};
+#pragma GCC unroll 9
+    for (int t = 0; t < 9; t++) w[t] = vsplat(job->by[t]);
+    if (number) {
+        bias = vsplat(number[OF_BIAS]), mean = vsplat(number[OF_MEAN]);
+        scale = vsplat(number[OF_SCALE]), offset = vsplat(number[OF_OFFSET]);
+        low = vsplat(number[OF_LOW]), high = vsplat(number[OF_HIGH]);
+    }
+#define SEEN(r)                                                                                    \
+    see_three(step, (r) < 0 || (r) >= m->height ? NULL : job->plane + (r) * m->h, at, m->width)
+    three a = SEEN(-job->up), b = {{0}, {0}, {0}}, c;
+    if (step == 1) b = SEEN(1 - job->up);
+    for (int64_t y = 0; y < job->lines; y++, to += m->wide) {
+        if (step == 2) b = SEEN(2 * y + 1 - job->up);
+        c = SEEN(step * y + 2 - job->up);
+        vf sum = vfma(w[0], a.left, (vf){});
+        sum = vfma(w[2], a.right, vfma(w[1], a.middle, sum));
+        sum = vfma(w[5], b.right, vfma(w[4], b.middle, vfma(w[3], b.left, sum)));
+        sum = vfma(w[8], c.right, vfma(w[7], c.middle, vfma(w[6], c.left, sum)));
+        if (number) sum = begin_vector(bounds, sum, bias, mean, scale, offset, low, high, NULL);
+        vstore(to, sum);
+        a = step == 1 ? b : c, b = c;
+    }
+#undef SEEN
+}
+
+static void plane_item(void *ctx, int64_t item, int thread) {
+    const product *all = ctx;
+    const image *m = all->image;
+    product p = nth(all, item);
+    float by[9], numbers[NUMBERS];
+    (void)thread;
+    LOAD_F[p.a.dtype](by, p.a.data, 1, 9);
+    const tail *t = p.tail;
+    int begun = t && t->begun && t->added < 0, done = begun ? t->begun == t->steps : !t;
+    int bounds = begun ? t->bounds : NO_BOUNDS;
+    plane_job job = {m, (const float *)(const void *)image_of(m, item), by, NULL,
+                     (float *)(void *)p.c.data, p.n / m->wide, -m->taps[0][0], -m->taps[0][1]};
+    if (begun || (!t && p.bias.data)) {
+        tail_numbers(&p, 0, 1, numbers, 1);
+        job.numbers = numbers;
+    }
+    for (int64_t x = 0; x < m->wide; x += VF) { // the last results may be computed twice
+        x = rl_min(x, m->wide - VF);
+        if (m->step[0] == 1 && bounds == CLAMP) down_three(1, CLAMP, &job, x);
+        else if (m->step[0] == 1 && bounds) down_three(1, RELU, &job, x);
+        else if (m->step[0] == 1) down_three(1, NO_BOUNDS, &job, x);
+        else if (bounds == CLAMP) down_three(2, CLAMP, &job, x);
+        else if (bounds) down_three(2, RELU, &job, x);
+        else down_three(2, NO_BOUNDS, &job, x);
+    }
+    if (!done) finish_tail(&p, 0, 0, job.to, p.n, begun);
+}
+
+// Whether these are planes with long lines under windows of 3 by 3 elements.
+static int planes_pay(const product *p) {
+    const image *m = p->image;
+    int64_t step = m->step[0], left = -m->taps[0][1], up = -m->taps[0][0];
+    if (p->m > 1 || m->channels > 1 || m->count != 9 || m->w != 1 || m->wide < LINES_FROM ||
+        m->wide < VF || step != m->step[1] || step > 2 || left < 0 || left > 1 || up < 0)
+        return 0;
+    for (int t = 0; t < 9; t++)
+        if (m->taps[t][0] != t / 3 - up || m->taps[t][1] != t % 3 - left) return 0;
+    return m->dtype == RL_F32 && !((uintptr_t)m->data & 3) && p->c.dtype == RL_F32 &&
+           !((uintptr_t)p->c.data & 3) && (m->wide - VF) * step + 1 - left + VF <= m->width;
 }

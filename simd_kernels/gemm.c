@@ -168,6 +168,21 @@ static void begin_tile(const product *p, int64_t i, int64_t j, int64_t rows, int
 
 #endif
 
+#if RL_ROOM
+// Fetches what a micro-tile is stored to, and what is added to it, while it is computed.
+static void fetch_tile(const product *p, int64_t i, int64_t j, int64_t rows, const float *c,
+                       int64_t c_row, int ends) {
+    const tail *t = p->tail;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t e = 0; e < PANEL; e += 16) __builtin_prefetch(c + r * c_row + e, 1);
+    if (!ends || !t || t->added < 0) return;
+    const matrix *from = &t->of[t->added];
+    const float *more = (const float *)(const void *)element(from, i, j) + p->moved[t->added];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t e = 0; e < PANEL; e += 16) __builtin_prefetch(more + r * from->row + e);
+}
+#endif
+
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
     float *own = rl_scratch(thread, 0), *pb = own + SCRATCH_A;
@@ -228,6 +243,7 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                     float *sum = part ? small : out;
                     int64_t row = part ? PANEL : c_row;
 #if RL_ROOM
+                    fetch_tile(&p, i0 + r0, j0 + at, rows, out, c_row, begun && k0 + depth == p.k);
                     if (part && cols <= EDGE && cols < VF)
                         edges(cols, (int)rows, depth, a, panel[g], b_row, sum);
                     else

@@ -7,7 +7,8 @@ typedef struct image {
     int64_t height, width, wide; // of a channel; elements in a row of the result
     int64_t channels, groups, step[2];
     int64_t count, (*taps)[3];   // offsets of a window's elements from step times its number, and
-                                 // where they lie in a strip
+                                 // where they lie in a strip or in an image's phases
+    int in_phases;                // see `phase_image`
 } image;
 
 // Of the windows at (y, x + t), t < n, a tap is inside the image for t = first to last. The first
@@ -99,6 +100,91 @@ static int image_second(const image *m, const uint8_t *channel, int64_t tap, int
 }
 #endif
 
+#if RL_ROOM
+// An image with its border whose elements are as far apart as windows are: in the phase of a tap,
+// what it sees in neighbouring windows lies side by side.
+typedef struct {
+    const image *m;
+    float *to;
+    int64_t least[2], slots, high, pitch, at[PHASES][2]; // the first element of each phase
+} phases_of;
+
+// Floats of the phases of a channel, of which windows of `size` see `high` lines; 0 if they do not
+// pay. steps, apart: of windows, and of elements of one.
+static int64_t phase_floats(const int64_t size[2], const int64_t steps[2], const int64_t apart[2],
+                           int64_t high, int64_t wide) {
+    int64_t slots = 1, length[2] = {high, wide};
+    for (int d = 0; d < 2; d++) {
+        slots *= rl_min(size[d], steps[d]);
+        length[d] += (size[d] - 1) * apart[d] / steps[d] + 1;
+    }
+    int64_t floats = rl_times(slots, rl_times(length[0], length[1]));
+    return steps[0] * steps[1] > 1 && slots <= PHASES && floats < 1 << 22 ? floats : 0;
+}
+
+static void phase_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    const phases_of *job = ctx;
+    const image *m = job->m;
+    int64_t channels = m->groups * m->channels;
+    const uint8_t *from = m->data;
+    from += (item / channels * m->n + item % channels * m->c) * RL_SIZE[m->dtype];
+    float *to = job->to + item * job->slots * job->high * job->pitch;
+    for (int64_t s = 0; s < job->slots; s++) {
+        row_cut cut = cut_row(m->dtype, m->w, m->width, job->least[1] + job->at[s][1], m->step[1],
+                              job->pitch);
+        int64_t row = job->least[0] + job->at[s][0];
+        for (int64_t r = 0; r < job->high; r++, row += m->step[0], to += job->pitch) {
+            if (row < 0 || row >= m->height) rl_zero(to, (size_t)job->pitch * 4);
+            else load_row(&cut, to, from + row * m->h * RL_SIZE[m->dtype], 0);
+        }
+    }
+}
+
+// Makes `m` the image of its phases, which `to` has room for.
+static void phase_image(image *m, int64_t batch, int64_t high, float *to) {
+    phases_of job = {m, to, {m->taps[0][0], m->taps[0][1]}, 0, 0, 0, {{0}}};
+    int64_t most[2] = {job.least[0], job.least[1]};
+    for (int64_t t = 0; t < m->count; t++)
+        for (int d = 0; d < 2; d++) {
+            job.least[d] = rl_min(job.least[d], m->taps[t][d]);
+            most[d] = rl_max(most[d], m->taps[t][d]);
+        }
+    job.high = high + (most[0] - job.least[0]) / m->step[0];
+    job.pitch = m->wide + (most[1] - job.least[1]) / m->step[1];
+    for (int64_t t = 0; t < m->count; t++) {
+        int64_t y = m->taps[t][0] - job.least[0], x = m->taps[t][1] - job.least[1], s = 0;
+        while (s < job.slots &&
+               (job.at[s][0] != y % m->step[0] || job.at[s][1] != x % m->step[1]))
+            s++;
+        if (s == job.slots) job.at[s][0] = y % m->step[0], job.at[s][1] = x % m->step[1], job.slots++;
+        m->taps[t][2] = (s * job.high + y / m->step[0]) * job.pitch + x / m->step[1];
+    }
+    int64_t floats = job.slots * job.high * job.pitch, channels = m->groups * m->channels;
+    share_out(10.0 * (double)(batch * channels) * (double)floats, batch * channels, phase_item, &job);
+    m->data = (const uint8_t *)to, m->dtype = RL_F32, m->in_phases = 1;
+    m->n = channels * floats, m->c = floats, m->h = job.pitch, m->w = 1;
+}
+
+// pack() for windows of an image in phases, line by line: whole vectors, what they bring beyond a
+// line is written over.
+static void phases_panel(const image *m, const float *base, float *to, int64_t width, int64_t k0,
+                        int64_t depth, int64_t j0, int64_t n) {
+    int64_t tap = k0 % m->count, x = j0 % m->wide;
+    const float *from = base + k0 / m->count * m->c + j0 / m->wide * m->h + x;
+    for (int64_t t = 0; t < depth; t++, to += width) {
+        const float *line = from + m->taps[tap][2];
+        int64_t some = rl_min(n, m->wide - x), next = m->h - x;
+        for (int64_t done = 0; done < n; line += next, next = m->h) {
+            for (int64_t i = 0; i < some; i += VF) vstore(to + done + i, vload(line + i));
+            done += some, some = rl_min(n - done, m->wide);
+        }
+        for (int64_t rest = n; rest < width; rest++) to[rest] = 0;
+        if (++tap == m->count) tap = 0, from += m->c;
+    }
+}
+#endif
+
 // The first channel of product `index` of the batch: image by image, group by group.
 static const uint8_t *image_of(const image *m, int64_t index) {
     int64_t at = index / m->groups * m->n + index % m->groups * m->channels * m->c;
@@ -110,6 +196,12 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
                         int64_t depth, int64_t j0, int64_t n, float *rows) {
     const image *m = p->image;
     const uint8_t *base = image_of(m, index);
+#if RL_ROOM
+    if (m->in_phases) {
+        phases_panel(m, (const float *)(const void *)base, to, width, k0, depth, j0, n);
+        return;
+    }
+#endif
     int64_t at = m->turned ? j0 : k0, count = m->turned ? n : depth, channel = at / m->count;
     int64_t tap = at % m->count, first = m->turned ? k0 : j0;
     int64_t y = first / m->wide, x = first % m->wide;

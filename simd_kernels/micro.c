@@ -34,6 +34,8 @@
 #define IN_ORDER(x, y, pointer)
 #endif
 
+#define AHEAD 1024 // floats of the first operand, which may come from far away
+
 // c (rows, vectors * VF) = or += the product of two panels of `depth` terms.
 RL_INLINE void micro(const int rows, const int vectors, int64_t depth, const float *a,
                      const float *b, int64_t b_row, float *c, int64_t c_row, int add) {
@@ -42,6 +44,7 @@ RL_INLINE void micro(const int rows, const int vectors, int64_t depth, const flo
     for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = (vf){};
     for (int64_t i = 0; i < depth; i++, a += PADDED(rows), b += b_row) {
         vf first = vload(b), second = vectors > 1 ? vload(b + VF) : first;
+        if (RL_ROOM) __builtin_prefetch(a + AHEAD);
 #pragma GCC unroll 14
         for (int r = 0; r < rows; r++) {
             vf x = vsplat(a[r]);

@@ -139,7 +139,8 @@ RL_INLINE vf vmax(vf a, vf b) { return vselect(a > b, a, b); }
 RL_INLINE vf vmin(vf a, vf b) { return vselect(a < b, a, b); }
 #endif
 
-// Every second lane of two vectors, and two vectors whose lanes alternate.
+// Every second lane of two vectors, and two vectors whose lanes alternate. The lanes of one moved by
+// one, after the first lane of another or before it.
 #if VF == 16
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,    \
                             26, 28, 30)
@@ -149,16 +150,24 @@ RL_INLINE vf vmin(vf a, vf b) { return vselect(a < b, a, b); }
                             22, 7, 23)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,     \
                             14, 30, 15, 31)
+#define AFTER(a, b) __builtin_shufflevector(b, a, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,   \
+                            27, 28, 29, 30)
+#define BEFORE(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,  \
+                            15, 16)
 #elif VF == 8
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define AFTER(a, b) __builtin_shufflevector(b, a, 0, 8, 9, 10, 11, 12, 13, 14)
+#define BEFORE(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
 #else
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define AFTER(a, b) __builtin_shufflevector(b, a, 0, 4, 5, 6)
+#define BEFORE(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4)
 #endif
 
 RL_INLINE float vtop(vf x) {
