@@ -1,8 +1,9 @@
 """Word errors of Whisper over minutes of speech, silence and noise, beside faster-whisper.
 
-    python benchmarks/speech_accuracy.py [--minutes 12]
+    python benchmarks/speech_accuracy.py [--minutes 12] [--draws 5]
 
-The same weights, greedily. Word error rates are edits of words over the words that are said.
+The same weights, greedily. Word error rates are edits of words over the words that are said. Which
+sentence a window begins with decides much, so there are several draws of the order.
 """
 
 from __future__ import annotations
@@ -30,36 +31,46 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.core.io.hub.names import resolve
 
     own, env = python_side("python.py", chosen.threads)
-    other, paths = python_side("python.py", chosen.threads, pypi(FASTER_WHISPER))
+    other, theirs = python_side("python.py", chosen.threads, pypi(FASTER_WHISPER))
     commands = {"rushlight": ([*own, "rushlight"], env),
-                "faster-whisper": ([*other, "faster-whisper"], paths)}  # fmt: skip
+                "faster-whisper": ([*other, "faster-whisper"], theirs)}  # fmt: skip
     results = []
     with TemporaryDirectory() as made:
-        path = Path(made) / "mix.wav"
-        text = mixed(path, 60 * chosen.minutes)
+        paths = [Path(made) / f"mix{draw}.wav" for draw in range(chosen.draws)]
+        texts = [mixed(path, 60 * chosen.minutes, draw) for draw, path in enumerate(paths)]
         for name, kinds in KINDS.items():
             for kind in kinds[: 1 if chosen.float_only else 2]:
-                with sides({name: commands[name]}) as at:
-                    at[name].ask("listen", folder=str(resolve(MODEL)), dtype=kind)
-                    found = at[name].ask("transcribe", path=str(path))
-                off = word_errors(found["text"], text)
-                results.append({"who": name, "kind": kind, "errors": off, "text": found["text"],
-                                "seconds": found["seconds"]})  # fmt: skip
-                tell(f"{name}, {kind}: {off:.2%} of the words are wrong")
-    return {"results": results, "words": len(spoken(text)), "minutes": chosen.minutes,
-            "versions": dict(FASTER_WHISPER)}  # fmt: skip
+                row: dict[str, Any] = {"who": name, "kind": kind}
+                results.append(row | {"errors": [], "texts": [], "seconds": []})
+                for path, text in zip(paths, texts, strict=True):
+                    with sides({name: commands[name]}) as at:
+                        at[name].ask("listen", folder=str(resolve(MODEL)), dtype=kind)
+                        found = at[name].ask("transcribe", path=str(path))
+                    off = word_errors(found["text"], text)
+                    for key, value in (("errors", off), ("texts", found["text"]),
+                                       ("seconds", found["seconds"])):  # fmt: skip
+                        results[-1][key].append(value)
+                    tell(f"{name}, {kind}: {off:.2%} of the words are wrong")
+    return {"results": results, "words": [len(spoken(text)) for text in texts],
+            "minutes": chosen.minutes, "versions": dict(FASTER_WHISPER)}  # fmt: skip
 
 
 def table(result: dict[str, Any]) -> str:
-    """Word error rates."""
-    rows = [[r["who"], r["kind"], f"{100 * r['errors']:.2f} %"] for r in result["results"]]
-    head = [f"{result['minutes']} minutes, {result['words']} words", "weights", "word errors"]
+    """Word error rates: of all draws together, and of each."""
+    words = result["words"]
+    rows = []
+    for r in result["results"]:
+        all_ = sum(off * n for off, n in zip(r["errors"], words, strict=True)) / sum(words)
+        rows.append([r["who"], r["kind"], *(f"{100 * off:.2f} %" for off in (all_, *r["errors"]))])
+    head = [f"{len(words)} times {result['minutes']} minutes, {sum(words):,} words", "weights",
+            "word errors", *(f"draw {i}" for i in range(len(words)))]  # fmt: skip
     return markdown(head, rows)
 
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--minutes": {"type": int, "default": 12, "help": "the length of the mix"},
+        "--draws": {"type": int, "default": 5, "help": "how many mixes"},
         "--float-only": {"action": "store_true", "help": "leave out the weights of 8 bits"},
         "--threads": {"type": int, "default": 1, "help": "of each contender"},
     }

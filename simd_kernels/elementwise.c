@@ -50,6 +50,10 @@ static RL_APART void map_floats(map_fn fn, uint8_t *out, int size, const uint8_t
     float x[VF] = {0}, y[VF] = {0}, z[VF];
     if (whole) fn(out, a, b, whole);
     if (!rest) return;
+    if (whole && out != a && out != b) { // the last ones are computed twice
+        fn(out + (n - VF) * size, a + (n - VF) * 4, b ? b + (n - VF) * 4 : NULL, VF);
+        return;
+    }
     rl_copy(x, a + whole * 4, (size_t)rest * 4);
     if (b) rl_copy(y, b + whole * 4, (size_t)rest * 4);
     fn(z, x, b ? y : NULL, VF);

@@ -97,6 +97,7 @@ static inline void pause_short(void) {
 static mutex one_job = MUTEX, sleeping = MUTEX;
 static condition news = CONDITION;
 static int wanted = 1, started = 0; // threads, the caller's among them; workers that exist
+static int busy = 0; // with a job; what its items ask for is done by their threads
 static atomic_int sleepers, inside;
 static atomic_uint open_job; // number of the job that may be joined, 0 for none
 static unsigned last_job;
@@ -162,7 +163,7 @@ static void *entry(void *thread) { return worker((int)(intptr_t)thread), NULL; }
 static void forked(void) {
     one_job = sleeping = (mutex)MUTEX;
     news = (condition)CONDITION;
-    started = 0;
+    started = busy = 0;
     atomic_store(&sleepers, 0);
     atomic_store(&inside, 0);
     atomic_store(&open_job, 0);
@@ -225,10 +226,11 @@ API int32_t rl_set_threads(int32_t n) {
 
 void rl_parallel(int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
     int64_t most = rl_min(wanted, items);
-    if (most <= 1) {
+    if (most <= 1 || busy) {
         for (int64_t i = 0; i < items; i++) fn(ctx, i, 0);
         return;
     }
+    busy = 1;
     while (started < most - 1 && start(started + 1)) started++;
     keep_apart();
     job.fn = fn, job.ctx = ctx, job.items = items, job.workers = (int)most - 1;
@@ -246,6 +248,7 @@ void rl_parallel(int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
     for (int i = 0; atomic_load(&inside); i++)
         if (i < SPINS) pause_short();
         else pause_long();
+    busy = 0;
 }
 
 #endif

@@ -142,3 +142,30 @@ def test_jobs_after_a_pause_are_done_whole() -> None:
                 np.testing.assert_allclose((x @ x).numpy(), wanted, atol=1e-3)
     finally:
         rl.set_num_threads(before)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0), (2, 1, 0)])
+def test_copies_in_parts_are_what_one_thread_copies(order: tuple[int, ...]) -> None:
+    """Parts with many runs of their own: what an item shares out is done by its thread."""
+    draws = np.random.default_rng(2)
+    x = rl.tensor(draws.normal(size=(90, 70, 180)).astype(np.float32))[:, ::2, 1:-1]
+    other = rl.tensor(draws.normal(size=(35, 90, 178)).astype(np.float32)).transpose(0, 1)
+    yes = rl.tensor(draws.random((90, 35, 178)) < 0.5)
+    index = rl.tensor(draws.integers(0, 35, (90, 35, 178)))
+    before = rl.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            rl.set_num_threads(threads)
+            made = (x.permute(order).contiguous(), rl.where(yes, x, other),
+                    x.clone(), rl.where(yes, x, 0.0), other.scatter(1, index, x),
+                    other.permute(order).half())  # fmt: skip
+            found.append([t.numpy() for t in made])
+    finally:
+        rl.set_num_threads(before)
+    for made in found[1:]:
+        for mine, whole in zip(made, found[0], strict=True):
+            np.testing.assert_array_equal(mine, whole)
+    wanted = np.where(yes.numpy(), x.numpy(), other.numpy())
+    np.testing.assert_array_equal(found[0][1], wanted)
+    np.testing.assert_array_equal(found[0][0], x.numpy().transpose(order))
