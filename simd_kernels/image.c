@@ -158,11 +158,15 @@ static void phase_image(image *m, int64_t batch, int64_t high, float *to) {
         while (s < job.slots &&
                (job.at[s][0] != y % m->step[0] || job.at[s][1] != x % m->step[1]))
             s++;
-        if (s == job.slots) job.at[s][0] = y % m->step[0], job.at[s][1] = x % m->step[1], job.slots++;
+        if (s == job.slots) {
+            job.at[s][0] = y % m->step[0], job.at[s][1] = x % m->step[1];
+            job.slots++;
+        }
         m->taps[t][2] = (s * job.high + y / m->step[0]) * job.pitch + x / m->step[1];
     }
     int64_t floats = job.slots * job.high * job.pitch, channels = m->groups * m->channels;
-    share_out(10.0 * (double)(batch * channels) * (double)floats, batch * channels, phase_item, &job);
+    double work = 10.0 * (double)(batch * channels) * (double)floats;
+    share_out(work, batch * channels, phase_item, &job);
     m->data = (const uint8_t *)to, m->dtype = RL_F32, m->in_phases = 1;
     m->n = channels * floats, m->c = floats, m->h = job.pitch, m->w = 1;
 }

@@ -61,8 +61,8 @@ typedef struct {
 typedef int (*rl_kernel)(const rl_call *call);
 
 // Run fn(ctx, item, thread) for each item on the set number of threads; returns when all are done.
-// Any thread may take an item, so an item must not depend on another. An item's own call does all on
-// its thread, as thread 0: such functions use no memory of threads.
+// Any thread may take an item, so an item must not depend on another. An item's own call does all
+// on its thread, as thread 0: such functions use no memory of threads.
 void rl_parallel(int64_t items, void (*fn)(void *ctx, int64_t item, int thread), void *ctx);
 int rl_threads(void);
 

@@ -139,8 +139,8 @@ RL_INLINE vf vmax(vf a, vf b) { return vselect(a > b, a, b); }
 RL_INLINE vf vmin(vf a, vf b) { return vselect(a < b, a, b); }
 #endif
 
-// Every second lane of two vectors, and two vectors whose lanes alternate. The lanes of one moved by
-// one, after the first lane of another or before it.
+// Every second lane of two vectors, and two vectors whose lanes alternate. The lanes of a vector,
+// moved by one, after the first lane of another or before it.
 #if VF == 16
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,    \
                             26, 28, 30)

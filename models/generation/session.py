@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.backends import Device, linear_mode
+from rushlight.core.backends import linear_mode
 from rushlight.core.backends.readback import Readback
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd

@@ -163,8 +163,8 @@ def test_copies_in_parts_are_what_one_thread_copies(order: tuple[int, ...]) -> N
             found.append([t.numpy() for t in made])
     finally:
         rl.set_num_threads(before)
-    for made in found[1:]:
-        for mine, whole in zip(made, found[0], strict=True):
+    for again in found[1:]:
+        for mine, whole in zip(again, found[0], strict=True):
             np.testing.assert_array_equal(mine, whole)
     wanted = np.where(yes.numpy(), x.numpy(), other.numpy())
     np.testing.assert_array_equal(found[0][1], wanted)
