@@ -204,7 +204,7 @@ static int convolve(const rl_call *c, tail *t, const rl_operand *kept) {
         p.step[2][0] = m.groups * m.channels * size, p.step[2][1] = m.channels * size;
     }
     if (n && size && p.image && planes_pay(&p)) {
-        share_out(30.0 * (double)size * (double)p.batch, p.batch, plane_item, &p);
+        conv_planes(&p);
         return RL_OK;
     }
     if (n && p.image && k && lanes_pay(&p)) {

@@ -238,6 +238,7 @@ static int conv_lanes(const product *p, int64_t *at) {
     return RL_OK;
 }
 
+#define PLANE_FLOATS 16384 // of an image that the lines of a part see
 #define LINES_FROM 24 // results of a line that fill vectors well enough themselves
 
 // What the three taps of a row see in neighbouring windows.
@@ -298,18 +299,27 @@ RL_INLINE void down_three(const int step, const int bounds, const plane_job *job
 #undef SEEN
 }
 
+// Planes are cut into parts that stay in the cache.
+typedef struct {
+    const product *p;
+    int64_t parts, lines;
+} planes_job;
+
 static void plane_item(void *ctx, int64_t item, int thread) {
-    const product *all = ctx;
-    const image *m = all->image;
-    product p = nth(all, item);
+    const planes_job *all = ctx;
+    const image *m = all->p->image;
+    int64_t number = item / all->parts, first = item % all->parts * all->lines;
+    product p = nth(all->p, number);
+    int64_t lines = rl_min(all->lines, p.n / m->wide - first);
     float by[9], numbers[NUMBERS];
     (void)thread;
     LOAD_F[p.a.dtype](by, p.a.data, 1, 9);
     const tail *t = p.tail;
     int begun = t && t->begun && t->added < 0, done = begun ? t->begun == t->steps : !t;
     int bounds = begun ? t->bounds : NO_BOUNDS;
-    plane_job job = {m, (const float *)(const void *)image_of(m, item), by, NULL,
-                     (float *)(void *)p.c.data, p.n / m->wide, -m->taps[0][0], -m->taps[0][1]};
+    plane_job job = {m, (const float *)(const void *)image_of(m, number), by, NULL,
+                     (float *)(void *)p.c.data + first * m->wide, lines,
+                     -m->taps[0][0] - first * m->step[0], -m->taps[0][1]};
     if (begun || (!t && p.bias.data)) {
         tail_numbers(&p, 0, 1, numbers, 1);
         job.numbers = numbers;
@@ -323,14 +333,23 @@ static void plane_item(void *ctx, int64_t item, int thread) {
         else if (bounds) down_three(2, RELU, &job, x);
         else down_three(2, NO_BOUNDS, &job, x);
     }
-    if (!done) finish_tail(&p, 0, 0, job.to, p.n, begun);
+    if (!done) finish_tail(&p, 0, first * m->wide, job.to, lines * m->wide, begun);
+}
+
+static void conv_planes(const product *p) {
+    const image *m = p->image;
+    int64_t high = p->n / m->wide, most = rl_max(8, PLANE_FLOATS / (m->width * m->step[0]));
+    planes_job job = {p, (high + most - 1) / most, 0};
+    job.lines = (high + job.parts - 1) / job.parts; // of equal size
+    job.parts = (high + job.lines - 1) / job.lines;
+    share_out(30.0 * (double)p->n * (double)p->batch, p->batch * job.parts, plane_item, &job);
 }
 
 // Whether these are planes with long lines under windows of 3 by 3 elements.
 static int planes_pay(const product *p) {
     const image *m = p->image;
     int64_t step = m->step[0], left = -m->taps[0][1], up = -m->taps[0][0];
-    if (p->m > 1 || m->channels > 1 || m->count != 9 || m->w != 1 || m->wide < LINES_FROM ||
+    if (p->m != 1 || m->channels != 1 || m->count != 9 || m->w != 1 || m->wide < LINES_FROM ||
         m->wide < VF || step != m->step[1] || step > 2 || left < 0 || left > 1 || up < 0)
         return 0;
     for (int t = 0; t < 9; t++)

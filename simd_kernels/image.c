@@ -115,7 +115,8 @@ static int64_t phase_floats(const int64_t size[2], const int64_t steps[2], const
                            int64_t high, int64_t wide) {
     int64_t slots = 1, length[2] = {high, wide};
     for (int d = 0; d < 2; d++) {
-        if (rl_max(rl_max(size[d], apart[d]), steps[d]) > 1 << 30) return 0;
+        int64_t most = rl_max(rl_max(size[d], apart[d]), steps[d]);
+        if (rl_min(size[d], apart[d]) < 1 || most > 1 << 30) return 0; // refused later
         slots *= rl_min(size[d], steps[d]);
         length[d] += (size[d] - 1) * apart[d] / steps[d] + 1;
     }

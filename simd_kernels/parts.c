@@ -52,20 +52,16 @@ static int32_t part_dim(const rl_call *c, const rl_operand *x, int64_t not) {
     return found;
 }
 
-static int k_copy(const rl_call *c) {
-    int32_t d = c->n == 2 ? part_dim(c, &c->op[0], -1) : -1;
-    return d < 0 || c->op[1].ndim != c->op[0].ndim
-               ? whole_copy(c)
-               : in_parts(c, whole_copy, (int32_t[4]){d, d}, c->op[0].shape[d]);
+// The kernel `fn` of `n` operands of one shape.
+static int elements_in_parts(const rl_call *c, rl_kernel fn, int n) {
+    const rl_operand *x[4];
+    if (!operands_of_one_shape(c, x, n)) return RL_REFUSED;
+    int32_t d = part_dim(c, x[0], -1);
+    return d < 0 ? fn(c) : in_parts(c, fn, (int32_t[4]){d, d, d, d}, x[0]->shape[d]);
 }
 
-static int k_where(const rl_call *c) {
-    int32_t d = c->n == 4 ? part_dim(c, &c->op[0], -1) : -1;
-    for (int i = 1; i < c->n && d >= 0; i++)
-        if (c->op[i].ndim != c->op[0].ndim) d = -1; // refused
-    return d < 0 ? whole_where(c)
-                 : in_parts(c, whole_where, (int32_t[4]){d, d, d, d}, c->op[0].shape[d]);
-}
+static int k_copy(const rl_call *c) { return elements_in_parts(c, whole_copy, 2); }
+static int k_where(const rl_call *c) { return elements_in_parts(c, whole_where, 4); }
 
 static int k_index_select(const rl_call *c) {
     int32_t d = c->n == 3 && c->n_attrs == 1 ? part_dim(c, &c->op[0], -1) : -1;

@@ -1,13 +1,13 @@
 // delta_scan: S = diag(decay) S + b (a^T S) + k v^T, one token after another, and r^T S; one
 // invocation per WIDE columns of S.
 //
-// declare:  load_r, load_decay, load_k, load_a, load_b, out_words; const WIDE; alias columns, WIDE
-//           numbers; v_at, state_at, last_at and sum_at, which read them, and keep and keep_last,
-//           which write them; const KEYS, the rows of S; const HELD, how many are held at once,
-//           which divides them; const GIVEN, whether there is a first S; const LANDS, whether the
-//           last one is written over it; const REMOVES, whether there are a and b (then HELD is
-//           KEYS); const BEFORE, whether r reads the S before a token; const EVEN, whether a
-//           token's decay is one number
+// declare:  load_r, load_decay, load_k, load_v, load_a, load_b, load_state, out_words; const WIDE;
+//           alias columns, WIDE numbers; v_at, state_at, last_at and sum_at, which read them, and
+//           keep and keep_last, which write them; const KEYS, the rows of S; const HELD, how many
+//           are held at once, which divides them; const GIVEN, whether there is a first S; const
+//           LANDS, whether the last one goes elsewhere, over the first if there is one; const
+//           REMOVES, whether there are a and b (then HELD is KEYS); const BEFORE, whether r reads
+//           the S before a token; const EVEN, whether a token's decay is one number
 // dispatch: 64 invocations per workgroup, for the tokens from P(5) to P(6)
 //
 // Parameters: 0 invocations, 1 to 6 offset of the result, heads, values of a head, length, first

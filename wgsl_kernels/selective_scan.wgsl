@@ -4,7 +4,7 @@
 // declare:  load_x, load_dt, load_a, load_b, load_c, load_state, out_words; last_at and keep_last,
 //           which read and write last states; const STATES, how many are held at once, which
 //           divides their number; const GIVEN, whether there is a first state; const LANDS, whether
-//           the last one is written over it
+//           the last one goes elsewhere, over the first if there is one
 // dispatch: 64 channels per workgroup, for the tokens from P(5) to P(6)
 //
 // Parameters: 0 channels of all rows, 1 to 7 offset of the result, channels of a row, of a group,

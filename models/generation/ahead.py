@@ -6,7 +6,7 @@ from collections.abc import Generator as Steps
 from collections.abc import Sequence
 
 from rushlight.models.generation.generate import CausalLM
-from rushlight.models.generation.session import CHUNK, widths_on
+from rushlight.models.generation.session import CHUNK, longest_part, widths_on
 
 
 def read_ahead(
@@ -27,8 +27,10 @@ def read_ahead(
         return
     session = model._resume(ids, linear, cache_type)
     session.activation_precision = linear
-    # On a GPU the time of a step does not depend on its width, so a step takes all it can.
-    chunk = chunk if session.software else widths_on(session.cache)[0]
+    # On a GPU the time of a step does not depend on its width, and compressed rows are all expanded
+    # in each step: then a step takes all it can.
+    if not session.software or longest_part(session.cache) > CHUNK:
+        chunk = widths_on(session.cache)[0]
     try:
         yield len(session.ids)
         while (done := len(session.ids)) < len(ids) - 1:

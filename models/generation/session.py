@@ -31,7 +31,8 @@ CHUNK = 128
 # On asynchronous devices prompts are cut into these widths, the last part padded, so that prompts
 # of all lengths share captures.
 WIDTHS = (CHUNK, 32, 8)
-# Wider ones, for GPUs that are quick enough for a step of them to end in time.
+# Wider ones, for GPUs that are quick enough for a step of them to end in time, and for compressed
+# rows (see longest_part).
 WIDER = (512, 256)
 # Tokens that a shifted context keeps of its beginning, where the system prompt is.
 KEPT = 4
@@ -223,7 +224,7 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
 
 
 def longest_part(cache: Cache) -> int:
-    """Tokens of a prompt per step where no width is padded.
+    """Tokens of a prompt per step on a CPU.
 
     More with compressed rows, as each step expands those of all tokens.
     """

@@ -75,6 +75,7 @@ CASES = [
     (1, 9, 8, 60, 9, (3, 3), (2, 2), (2, 0), (1, 1), 9),
     (1, 2, 1, 33, 2, (3, 3), (1, 1), (1, 0), (1, 1), 2),
     (1, 5, 30, 25, 5, (3, 3), (1, 1), (0, 1), (1, 1), 5),
+    (1, 2, 70, 1100, 2, (3, 3), (2, 2), (1, 1), (1, 1), 2),
     # Images in phases: of several groups and images, with more steps than taps.
     (2, 3, 40, 41, 11, (7, 7), (2, 2), (3, 3), (1, 1), 1),
     (2, 6, 17, 50, 8, (3, 3), (3, 2), (1, 2), (2, 3), 2),
@@ -338,6 +339,18 @@ def test_sizes_that_do_not_belong_together_stay_in_bounds() -> None:
             turned, big = rl.zeros(*weight.shape), rl.ones(2, 4, *size)
             simd.run([Record("conv2d_weight", (turned, x, big), attrs)], ["conv2d_weight"])
             assert all(rl.isfinite(t).all().item() for t in (out, back, turned))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_no_filters_and_no_channels_stay_in_bounds(step: int) -> None:
+    """No op asks for this: without filters nothing is written, without channels the bias alone."""
+    attrs, size = (step, step, 1, 1, 1, 1, 1), 32 // step
+    simd.run([Record("conv2d", (rl.zeros(1, 0, size, size), rl.ones(1, 1, 32, 32),
+                                rl.ones(0, 1, 3, 3)), attrs)], ["conv2d"])  # fmt: skip
+    out = rl.ones(1, 1, size, size)
+    simd.run([Record("conv2d", (out, rl.ones(1, 0, 32, 32), rl.ones(1, 0, 3, 3), rl.ones(1) * 7),
+                     attrs)], ["conv2d"])  # fmt: skip
+    assert (out == 7).all().item()
 
 
 def test_a_weight_with_gaps_is_numpys(counted: list[str]) -> None:

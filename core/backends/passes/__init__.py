@@ -1,1 +1,1 @@
-"""Passes over a graph that every device applies before it compiles the graph."""
+"""Passes over a graph that devices share and apply before they compile it."""
