@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
@@ -53,8 +54,9 @@ class MetaBackend:
         return True
 
     def run(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
-    ) -> None:
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        memo: Memo | None = None,
+    ) -> None:  # fmt: skip
         """Nothing is computed."""
 
     def compile(self, graph: Graph, pool: SharedBuffers) -> Executable:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.graph import Graph, Slot
@@ -141,8 +142,13 @@ class Backend(Protocol):
         inputs: Sequence[Operand | None],
         out: Operand,
         attrs: Mapping[str, Any],
+        memo: Memo | None = None,
     ) -> None:
-        """Run the op `name` into `out`, which may be the first input (an in-place form)."""
+        """Run the op `name` into `out`, which may be the first input (an in-place form).
+
+        memo: of this call and equal ones, where `out` is new memory; the backend may keep in it
+        what it made of dtypes, layouts and attributes.
+        """
 
     def compile(self, graph: Graph, pool: SharedBuffers) -> Executable:
         """Compile the graph; with the pass "reuse" it shares the buffers of `pool`."""

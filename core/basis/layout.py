@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, SupportsIndex, overload
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 from rushlight.core.basis.errors import ShapeError, SizeError
 
@@ -51,9 +50,11 @@ class Size(tuple[int, ...]):
 MOST_ELEMENTS = 2**60
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Positions of a tensor's elements: one step along dim d moves strides[d] elements."""
+class Layout(NamedTuple):
+    """Positions of a tensor's elements: one step along dim d moves strides[d] elements.
+
+    A tuple, as eager ops look for layouts in tables: C makes, hashes and compares it.
+    """
 
     shape: Shape
     strides: Shape

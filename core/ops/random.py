@@ -32,9 +32,9 @@ def _infer_int(
     return Meta(dtype, Layout.contiguous(shape))
 
 
-RAND = Op("rand", infer=_infer, differentiable=False)
-RANDN = Op("randn", infer=_infer, differentiable=False)
-RANDINT = Op("randint", infer=_infer_int, differentiable=False)
+RAND = Op("rand", infer=_infer, differentiable=False, varies=True)
+RANDN = Op("randn", infer=_infer, differentiable=False, varies=True)
+RANDINT = Op("randint", infer=_infer_int, differentiable=False, varies=True)
 
 
 def _draw(

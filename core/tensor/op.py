@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
+from rushlight.core.backends.memo import Memo, keep, recall
 from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
@@ -100,6 +101,7 @@ class Op:
     `context.needs` asks for. view: the result shares the first input's Storage.
     differentiable=False: results never need a gradient (integers, booleans, random draws). blocks:
     the indices of the inputs that may be block-quantized. register=False: not an op of the library.
+    varies: attributes differ from call to call, so nothing is kept for equal calls.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Op:
         differentiable: bool = True,
         blocks: Sequence[int] = (),
         register: bool = True,
+        varies: bool = False,
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"op {name!r} already exists")
@@ -123,6 +126,7 @@ class Op:
         self.view = view
         self.differentiable = differentiable
         self.blocks = frozenset(blocks)
+        self.memos: dict[Any, Memo] | None = None if view or varies else {}
         if register:
             REGISTRY[name] = self
 
@@ -132,36 +136,50 @@ class Op:
         """Run on `inputs` (None for an omitted one) and return the result."""
         if levels.active and levels.among(inputs):
             return levels.handlers.run(self, inputs, attrs)
-        where = self._device(inputs, device)
-        try:
-            meta = self.infer(*inputs, **attrs)
-        except SizeError as error:
-            raise error.during(self.name) from None
         if self.view:
             first = inputs[0]
             assert first is not None
+            self._device(inputs, device)
+            meta = self._inferred(inputs, attrs)
             out = tensor_class[0](first.storage, meta.dtype, meta.layout)
             out.follow(first, self, attrs)
             if capture.active:
                 capture.view_taken(first, out)
         else:
-            if meta.dtype.kind == "q" and 0 not in self.blocks:
-                raise TypeError(
-                    f"{self.name}: making {meta.dtype.name} blocks is not supported; "
-                    "dequantize() a tensor of blocks first"
-                )
-            nbytes = meta.dtype.nbytes(meta.layout.numel)
+            memo = recall(self.memos, inputs, device, attrs) or self._memo(inputs, device, attrs)
+            where = memo.device
             try:
-                storage = Storage.allocate(where, nbytes, meta.dtype)
+                storage = Storage.allocate(where, memo.nbytes, memo.dtype)
             except DeviceMemoryError as error:
                 raise error.during(self.name) from None
-            out = tensor_class[0](storage, meta.dtype, meta.layout)
+            out = tensor_class[0](storage, memo.dtype, memo.layout)
             if capture.active:
                 capture.op_runs(self.name, inputs, out, attrs)
-            where.backend.run(self.name, inputs, out, attrs)
+            where.backend.run(self.name, inputs, out, attrs, memo)
         if autograd.is_grad_enabled():
             self.record(out, inputs, attrs)
         return out
+
+    def _inferred(self, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> Meta:
+        try:
+            return self.infer(*inputs, **attrs)
+        except SizeError as error:
+            raise error.during(self.name) from None
+
+    def _memo(
+        self, inputs: Sequence[Tensor | None], device: Device | None, attrs: Mapping[str, Any]
+    ) -> Memo:
+        """The checks of a call, and what equal ones share."""
+        where = self._device(inputs, device)
+        meta = self._inferred(inputs, attrs)
+        if meta.dtype.kind == "q" and 0 not in self.blocks:
+            raise TypeError(
+                f"{self.name}: making {meta.dtype.name} blocks is not supported; "
+                "dequantize() a tensor of blocks first"
+            )
+        memo = Memo(where, meta.dtype, meta.layout)
+        keep(self.memos, memo, inputs, attrs)
+        return memo
 
     def inplace(self, target: Tensor, *others: Tensor | None, **attrs: Any) -> Tensor:
         """Write the result over `target`, the first input, and return `target`.

@@ -24,6 +24,7 @@ from rushlight.core.backends.cpu.reference import (
 )
 from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.passes.reusing import SharedBuffers
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import CompletedReadback, Readback
@@ -120,14 +121,13 @@ class CpuBackend:
         return name in KERNELS or name in ELEMENTWISE or name == "cast"
 
     def run(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
-    ) -> None:
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        memo: Memo | None = None,
+    ) -> None:  # fmt: skip
         """Run the op `name` into `out`, which may be the first input."""
         if simd.library is not None:
             try:
-                words = prepared.message(name, inputs, out, attrs)
-                if words is not None:
-                    simd.library.run(words, (name,))
+                if memo is not None and prepared.run(memo, name, inputs, out, attrs):
                     return
                 record = lowering.record(name, inputs, out, attrs)
                 if record is not None:

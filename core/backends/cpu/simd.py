@@ -71,7 +71,7 @@ class Library:
 
     variant: the instruction set in use. numbers: the kernels' numbers by name. kinds: the dtypes of
     each elementwise kernel: "f" for floats, "i" for integers, "fi" for both. encode: `rl_encode`,
-    natively. prepared: messages of single ops, which lowering/prepared.py keeps.
+    natively.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,6 @@ class Library:
             self.encode.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_int64]
             self.encode.restype = None
         self.variant = self.limit(-1)
-        self.prepared: dict[Any, Any] = {}
         self.observer: Callable[..., None] | None = None  # a profile's replacement of `run`
         self.numbers: dict[str, int] = _Numbers()
         while name := lib.rl_kernel_name(len(self.numbers)):

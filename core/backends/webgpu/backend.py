@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.passes.reusing import SharedBuffers
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import Readback
@@ -232,8 +233,9 @@ class WebGpuBackend:
         return lowering_of(name) is not None
 
     def run(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
-    ) -> None:
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        memo: Memo | None = None,
+    ) -> None:  # fmt: skip
         """Record the op `name` into `out`, which may be the first input."""
         lowering = lowering_of(name)
         if lowering is None:

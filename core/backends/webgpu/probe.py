@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.profiling import Event, Label, Steps, cost, credit, now
 from rushlight.core.backends.protocol import Bytes, Operand
 from rushlight.core.backends.readback import Readback
@@ -105,8 +106,9 @@ class Probe:
                 self.events.append(Event(name, "", start, now() - began, track=track))
 
     def _op(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
-    ) -> None:
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        memo: Memo | None = None,
+    ) -> None:  # fmt: skip
         """Record one op; its cost is added to its largest dispatch."""
         if not self.live:
             self._run(name, inputs, out, attrs)
