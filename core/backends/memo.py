@@ -1,0 +1,80 @@
+"""What equal calls of an op share: checks, the result's dtype and layout, a backend's message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.layout import Layout
+
+if TYPE_CHECKING:
+    from rushlight.core.backends.registry import Device
+
+MEMOS = 1024  # the most that an op keeps
+# Values of attributes that mean the same where they are equal. Floats are left out, as 0.0 and -0.0
+# are equal.
+_PLAIN = frozenset({int, bool, str, tuple, type(None), DType})
+
+
+class Memo:
+    """The device and the result of an op on inputs of known dtypes and layouts.
+
+    kept: what the device's backend keeps for such calls; None at first.
+    """
+
+    __slots__ = ("device", "dtype", "kept", "layout", "nbytes")
+
+    def __init__(self, device: Device, dtype: DType, layout: Layout) -> None:
+        self.device, self.dtype, self.layout = device, dtype, layout
+        self.nbytes = dtype.nbytes(layout.numel)
+        self.kept: Any = None
+
+
+def recall(
+    memos: dict[Any, Memo] | None, inputs: Sequence[Any], device: Device | None,
+    attrs: Mapping[str, Any],
+) -> Memo | None:  # fmt: skip
+    """The memo of such a call, if there is one."""
+    if memos is None:
+        return None
+    try:
+        return memos.get(_key(inputs, device, attrs))
+    except TypeError:  # an attribute holds something that is not hashable
+        return None
+
+
+def keep(
+    memos: dict[Any, Memo] | None, memo: Memo, inputs: Sequence[Any], attrs: Mapping[str, Any]
+) -> None:
+    """Keep the memo of such a call, if equal calls are known by their attributes."""
+    if memos is None or (key := _key(inputs, memo.device, attrs)) is None:
+        return
+    if len(memos) >= MEMOS:
+        memos.clear()
+    with suppress(TypeError):
+        memos[key] = memo
+
+
+def _key(
+    inputs: Sequence[Any], device: Device | None, attrs: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """Dtypes, layouts, attributes and device; None for attributes that may differ though equal."""
+    parts: list[Any] = []
+    for x in inputs:
+        if x is None:
+            parts.append(None)
+            continue
+        place = x.storage.device
+        if place is not device:
+            if device is not None:
+                return None  # on two devices, which is an error
+            device = place
+        parts += (x.dtype, x.layout)
+    for item in attrs.items():
+        if type(item[1]) not in _PLAIN:
+            return None
+        parts.append(item)
+    parts.append(device)
+    return tuple(parts)
