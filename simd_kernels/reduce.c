@@ -160,26 +160,31 @@ static RL_ONCE void reduce_item(void *ctx, int64_t item, int thread) {
 #if RL_ROOM
 typedef struct {
     const float *x;
-    double *totals; // of blocks
+    double *sums; // of items
+    float *best;
     int64_t n;
+    int kind;
 } total_job;
 
 static void total_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const total_job *job = ctx;
-    int64_t stop = rl_min(job->n, (item + 1) * ITEM);
-    for (int64_t s = item * ITEM; s < stop; s += BLOCK)
-        job->totals[s / BLOCK] = row_total(job->x + s, rl_min(BLOCK, stop - s));
+    const float *x = job->x + item * ITEM;
+    int64_t n = rl_min(ITEM, job->n - item * ITEM);
+    if (job->kind == SUM) job->sums[item] = row_total(x, n);
+    else job->best[item] = extreme_of(x, n, job->kind, fload(x));
 }
 
-// row_total() by all threads, with the same sums in the same order; 0 if there is no memory for it.
-static int total_of(const float *x, int64_t n, float *to) {
+// All elements as one by all threads; 0 if there is no memory for it. The sum is row_total()'s.
+static int total_of(const float *x, int64_t n, int kind, float *to) {
+    int64_t items = (n + ITEM - 1) / ITEM;
+    total_job job = {x, rl_shared(items * 8), NULL, n, kind};
+    if (!job.sums) return 0;
+    job.best = (float *)job.sums;
+    rl_parallel(items, total_item, &job);
     double sum = 0;
-    total_job job = {x, rl_shared((n + BLOCK - 1) / BLOCK * 8), n};
-    if (!job.totals) return 0;
-    rl_parallel((n + ITEM - 1) / ITEM, total_item, &job);
-    for (int64_t s = 0; s < n; s += BLOCK) sum += job.totals[s / BLOCK];
-    *to = (float)sum;
+    for (int64_t i = 0; i < items && kind == SUM; i++) sum += job.sums[i];
+    *to = kind == SUM ? (float)sum : extreme_of(job.best, items, kind, *job.best);
     return 1;
 }
 #endif
@@ -209,10 +214,11 @@ static RL_ONCE int reduce(const rl_call *c, int kind, int truth) {
                       .kept = walk_over(x, 2, -1), .reduced = walk_over(&y, 1, -1)};
     int64_t items, size = job.reduced.outer * job.reduced.inner;
 #if RL_ROOM
-    float sum;
-    if (kind == SUM && size >= 1 << 15 && size == rl_numel(in) && plain_rows(&job) &&
-        rl_threads() > 1 && total_of((float *)in->data, size, &sum)) {
-        store_result(out, 0, 1, 1, &sum, 1);
+    float one;
+    if (size >= 1 << 15 && size == rl_numel(in) && plain_rows(&job) &&
+        (kind != SUM || rl_threads() > 1) &&
+        total_of((float *)in->data, size, kind, &one)) {
+        store_result(out, 0, 1, 1, &one, 1);
         return RL_OK;
     }
 #endif

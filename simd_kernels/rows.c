@@ -39,9 +39,9 @@ static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best
     return best != best ? best : kind == MAX ? top : -top;
 }
 
-// The sum of n floats: blocks in float, their sums in double.
+// The sum of n floats: blocks in float, those of each ITEM in double, and these in double.
 static RL_APART double row_total(const float *x, int64_t n) {
-    double total = 0;
+    double total = 0, sums = 0;
     for (int64_t s = 0; s < n; s += BLOCK) {
         vf sum[4] = {{0}};
         int64_t stop = rl_min(n, s + BLOCK), i = s;
@@ -49,8 +49,9 @@ static RL_APART double row_total(const float *x, int64_t n) {
             for (int k = 0; k < 4; k++) sum[k] += vload(x + i + k * VF);
         for (; i < stop; i += VF) sum[0] += row_load(x + i, stop - i);
         total += vsum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        if (stop % ITEM == 0) sums += total, total = 0;
     }
-    return total;
+    return sums + total;
 }
 
 // best[j] = best[j] combined with x[j]; best has room for whole vectors.

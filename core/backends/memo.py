@@ -72,9 +72,10 @@ def _key(
                 return None  # on two devices, which is an error
             device = place
         parts += (x.dtype, x.layout)
-    for item in attrs.items():
-        if type(item[1]) not in _PLAIN:
-            return None
-        parts.append(item)
+    if attrs:
+        for item in attrs.items():
+            if type(item[1]) not in _PLAIN:
+                return None
+            parts.append(item)
     parts.append(device)
     return tuple(parts)

@@ -258,6 +258,8 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, shape: Shape) -> tu
     """Sorted dims counted from the front; None means all of them. Repeats are refused."""
     if dim is None:
         return tuple(range(len(shape)))
+    if type(dim) is int and -len(shape) <= dim < len(shape):
+        return (dim % len(shape),)
     dims = list(dim) if isinstance(dim, Sequence) else [dim]
     found = sorted(normalize_dim(op, d, shape) for d in dims)
     if len(set(found)) != len(found):

@@ -126,8 +126,9 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
-        if tensors:
-            check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
+        for x in args[:tensors]:
+            if not is_tensor(x):
+                check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
         if not options:
             try:
                 return fn(*args)

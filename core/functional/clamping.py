@@ -21,9 +21,10 @@ def _call(x: Tensor, min: Any, max: Any) -> tuple[Op, list[Tensor]]:
         raise ValueError("clamp: give min, max or both")
     # A bound that is not given lets everything through.
     ends = (-math.inf if min is None else min, math.inf if max is None else max)
-    if x.dtype.kind == "f" and all(type(v) in (int, float) for v in ends):  # most calls
-        low, high = (repeated(v, x.dtype, x.storage.device, x.layout.shape) for v in ends)
-        return CLAMP, [x, low, high]
+    a, b = map(type, ends)
+    if x.dtype.kind == "f" and (a is float or a is int) and (b is float or b is int):  # most calls
+        like = x.dtype, x.storage.device, x.layout.shape
+        return CLAMP, [x, repeated(ends[0], *like), repeated(ends[1], *like)]
     values = numbers("clamp", tuple(v for v in (x, min, max) if v is not None))
     whole = operands("clamp", *values)
     if len(whole) == 3:

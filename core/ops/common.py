@@ -60,25 +60,39 @@ _CONSTANTS = 4096  # the most constants of a device
 
 def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
     """A read-only 0-d tensor of `value`; equal arguments return the same tensor."""
-    # The key distinguishes 1, 1.0 and True, and 0.0 and -0.0, which compare equal.
-    kept, key = device.constants, (repr(value), dtype)
-    found: Tensor | None = kept.get(key)
+    key = _key(value, dtype)
+    found: Tensor | None = device.constants.get(key)
     if found is None:
         # The tensor outlives the captured call, and inference mode.
         with capture.tracing(None), no_inference():
             found = FULL(device=device, shape=(), value=value, dtype=dtype)
-        if len(kept) >= _CONSTANTS:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = found
+        _keep(device, key, found)
     return found
+
+
+def _key(value: Scalar, *more: Any) -> tuple[Any, ...]:
+    """It tells apart 1, 1.0 and True, and 0.0 and -0.0, which compare equal."""
+    return (value if value and value == value else repr(value), value.__class__, *more)
+
+
+def _keep(device: Device, key: tuple[Any, ...], found: Tensor) -> None:
+    kept = device.constants
+    if len(kept) >= _CONSTANTS:
+        kept.pop(next(iter(kept)), None)
+    kept[key] = found
 
 
 def repeated(value: Scalar, dtype: DType, device: Device, shape: Shape) -> Tensor:
     """`constant` with one value for all of `shape`; it is not written to."""
-    one = constant(value, dtype, device)
     if capture.active or not shape:
+        one = constant(value, dtype, device)
         return one.expand(*shape) if shape else one
-    return one.alias(Layout(shape, (0,) * len(shape)))  # what `expand` gives, in half the time
+    key = _key(value, dtype, shape)
+    found: Tensor | None = device.constants.get(key)
+    if found is None:  # what `expand` gives, without its view's history
+        found = constant(value, dtype, device).alias(Layout(shape, (0,) * len(shape)))
+        _keep(device, key, found)
+    return found
 
 
 def modular(value: Scalar, dtype: DType) -> Scalar:
@@ -129,6 +143,12 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
     wrap: a Python integer out of the dtype's range wraps around; otherwise it raises RangeError.
     """
     first = values[0]
+    if len(values) == 2:
+        second, cls = values[1], _op.tensor_class[0]
+        if isinstance(first, cls) and isinstance(second, cls) and first.dtype is second.dtype:
+            alike = first.layout.shape == second.layout.shape and first.dtype.kind != "q"
+            if alike and first.storage.device is second.storage.device:
+                return [first, second]
     if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
         dtype, shape, place = first.dtype, first.layout.shape, first.storage.device  # type: ignore[union-attr]
         if len(values) == 2 and type(values[1]) in _PLAIN and dtype.kind == "f":

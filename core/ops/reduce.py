@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,7 +70,9 @@ ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
 def dims_of(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
     """`dim` as dims of `x`, counted from the front; all dims if it is None or empty."""
     # An empty tuple means every dim, as in torch (except for torch's any and all).
-    return normalize_dims(name, None if isinstance(dim, tuple | list) and not dim else dim, x.shape)
+    if isinstance(dim, (tuple, list)) and not dim:
+        dim = None
+    return normalize_dims(name, dim, x.layout.shape)
 
 
 def widened(x: Tensor) -> Tensor:
@@ -92,10 +95,8 @@ def sum(
 
 def count_of(x: Tensor, dims: tuple[int, ...]) -> int:
     """The product of the sizes of `dims`."""
-    count = 1
-    for d in dims:
-        count *= x.shape[d]
-    return count
+    shape = x.layout.shape
+    return math.prod([shape[d] for d in dims])
 
 
 def _extreme(op: Op, name: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:

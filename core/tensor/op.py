@@ -148,14 +148,16 @@ class Op:
         else:
             memo = recall(self.memos, inputs, device, attrs) or self._memo(inputs, device, attrs)
             where = memo.device
+            backend = where.backend
             try:
-                storage = Storage.allocate(where, memo.nbytes, memo.dtype)
+                buffer = backend.allocate(memo.nbytes, memo.dtype)
             except DeviceMemoryError as error:
                 raise error.during(self.name) from None
+            storage = Storage(where, buffer, memo.nbytes, lent=False)
             out = tensor_class[0](storage, memo.dtype, memo.layout)
             if capture.active:
                 capture.op_runs(self.name, inputs, out, attrs)
-            where.backend.run(self.name, inputs, out, attrs, memo)
+            backend.run(self.name, inputs, out, attrs, memo)
         if autograd.is_grad_enabled():
             self.record(out, inputs, attrs)
         return out

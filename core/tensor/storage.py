@@ -45,14 +45,14 @@ class Storage:
         "__weakref__",
     )
 
-    def __init__(self, device: Device, buffer: Any, nbytes: int) -> None:
+    def __init__(self, device: Device, buffer: Any, nbytes: int, lent: bool = True) -> None:
         self.device = device
         self.buffer = buffer
         self.nbytes = nbytes
         self.version = 0
         self.history = 0
         self.moves = 0
-        self.lent = True
+        self.lent = lent
         self.inference = inference.on
         self._address: int | None = None
         if capture.active:
@@ -76,9 +76,7 @@ class Storage:
     @staticmethod
     def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:
         """A storage of `nbytes` bytes, not initialised."""
-        made = Storage(device, device.backend.allocate(nbytes, dtype), nbytes)
-        made.lent = False
-        return made
+        return Storage(device, device.backend.allocate(nbytes, dtype), nbytes, lent=False)
 
 
 def check_requiring(storage: Storage, requires_grad: bool) -> None:

@@ -92,7 +92,7 @@ class CpuBackend:
     def allocate(self, nbytes: int, dtype: DType) -> Bytes:
         """Memory for `nbytes` bytes, not initialised."""
         try:
-            return memory.allocate(nbytes)
+            return np.empty(nbytes, np.uint8) if nbytes < memory.LEAST else memory.allocate(nbytes)
         except (MemoryError, ValueError, OverflowError):
             raise DeviceMemoryError(f"cpu: no memory for a tensor of {nbytes} bytes") from None
 
