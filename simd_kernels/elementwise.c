@@ -3,6 +3,8 @@
 #define PIECE 512
 #define ITEM 16384 // elements of one item of work
 #define SHORT 96   // shorter runs are gathered into a piece
+// Functions of floats take a multiple of so many. Small code is fast with four vectors at a time.
+#define STEP (RL_ROOM ? VF : 4 * VF)
 
 typedef void (*map_fn)(void *out, const void *a, const void *b, int64_t n);
 enum { FLOATS, INTS, BOOLS };
@@ -43,29 +45,53 @@ static int map_direct(int kind, const rl_operand *x, int64_t step) {
     return step == 1 && x->dtype == (kind == FLOATS ? RL_F32 : kind == INTS ? RL_I64 : RL_BOOL);
 }
 
-// fn over n floats at any address: what is no whole vector goes through memory of its own.
+// fn over n floats at any address: what is no whole step goes through memory of its own.
 static RL_APART void map_floats(map_fn fn, uint8_t *out, int size, const uint8_t *a,
                                 const uint8_t *b, int64_t n) {
-    int64_t rest = n % VF, whole = n - rest;
-    float x[VF] = {0}, y[VF] = {0}, z[VF];
+    int64_t rest = n % STEP, whole = n - rest;
+    float x[STEP] = {0}, y[STEP] = {0}, z[STEP];
     if (whole) fn(out, a, b, whole);
     if (!rest) return;
     if (whole && out != a && out != b) { // the last ones are computed twice
-        fn(out + (n - VF) * size, a + (n - VF) * 4, b ? b + (n - VF) * 4 : NULL, VF);
+        fn(out + (n - STEP) * size, a + (n - STEP) * 4, b ? b + (n - STEP) * 4 : NULL, STEP);
         return;
     }
     rl_copy(x, a + whole * 4, (size_t)rest * 4);
     if (b) rl_copy(y, b + whole * 4, (size_t)rest * 4);
-    fn(z, x, b ? y : NULL, VF);
+    fn(z, x, b ? y : NULL, STEP);
     rl_copy(out + whole * size, z, (size_t)(rest * size));
 }
+
+#if RL_ROOM
+#define map_truth(fn, out, a, b, n) map_floats(fn, out, 1, a, b, n)
+#else
+// out[i] = fn(a[i], b[i]) as 0 or 1, where fn gives a mask of 32 bits for each.
+static RL_APART void map_truth(map_fn fn, uint8_t *out, const uint8_t *a, const uint8_t *b,
+                               int64_t n) {
+    int32_t mask[PIECE];
+    for (int64_t s = 0; s < n; s += PIECE) {
+        int64_t some = rl_min(PIECE, n - s), i = 0;
+        map_floats(fn, (uint8_t *)mask, 4, a + s * 4, b ? b + s * 4 : NULL, some);
+        for (; i + 16 <= some; i += 16) {
+            const int32_t *m = mask + i;
+            __auto_type low = __builtin_wasm_narrow_s_i16x8_i32x4(viload(m), viload(m + VF));
+            __auto_type high =
+                __builtin_wasm_narrow_s_i16x8_i32x4(viload(m + 2 * VF), viload(m + 3 * VF));
+            __auto_type one = __builtin_wasm_narrow_s_i8x16_i16x8(low, high) & 1;
+            rl_copy(out + s + i, &one, 16);
+        }
+        RL_SMALL_LOOP for (; i < some; i++) out[s + i] = (uint8_t)(mask[i] & 1);
+    }
+}
+#endif
 
 // in: the inputs from 1 on, NULL where there is none.
 static RL_APART void map_piece(const map_job *job, void *out, const void *const *in, int64_t n) {
     const void *a = in[1];
     map_fn fn = job->fn;
     for (int i = 2; fn; i++, a = out, fn = i == 3 ? job->then : NULL) {
-        if (job->in == FLOATS) map_floats(fn, out, job->out == FLOATS ? 4 : 1, a, in[i], n);
+        if (job->in == FLOATS && job->out == FLOATS) map_floats(fn, out, 4, a, in[i], n);
+        else if (job->in == FLOATS) map_truth(fn, out, a, in[i], n);
         else fn(out, a, in[i], n);
     }
 }
@@ -80,6 +106,12 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
 // n floats between two numbers that are not NaN, in one pass; NaN stays.
 static RL_APART void clamp_run(float *o, const float *x, float low, float high, int64_t n) {
     vf lo = vsplat(low), hi = vsplat(high);
+    for (; n >= 4 * VF; n -= 4 * VF, o += 4 * VF, x += 4 * VF) {
+        vstore(o, vmin(hi, vmax(lo, vload(x))));
+        vstore(o + VF, vmin(hi, vmax(lo, vload(x + VF))));
+        vstore(o + 2 * VF, vmin(hi, vmax(lo, vload(x + 2 * VF))));
+        vstore(o + 3 * VF, vmin(hi, vmax(lo, vload(x + 3 * VF))));
+    }
     for (; n >= VF; n -= VF, o += VF, x += VF) vstore(o, vmin(hi, vmax(lo, vload(x))));
     if (n) store_rest(o, vmin(hi, vmax(lo, load_rest(x, n))), n);
 }
@@ -210,23 +242,37 @@ static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, 
 
 RARE_END
 
-#if defined(__clang__)
-#define RL_UNROLL _Pragma("clang loop unroll_count(2)")
-#else
-#define RL_UNROLL
-#endif
-
 // Functions of floats run over whole vectors; `map_floats` does the rest of a piece.
-#define VECTORS(name, expr, loop)                                                                  \
-    static void f_##name(void *out, const void *pa, const void *pb, int64_t n) {                   \
+#if RL_ROOM
+#define QUICK VECTORS
+#else
+// Four vectors at a time, as offsets of one address.
+#define PART(k, expr)                                                                              \
+    {                                                                                              \
+        vf a = vload(pu + (k) * VF), b = vload(pv + (k) * VF);                                     \
+        (void)b;                                                                                   \
+        vstore(o + (k) * VF, (vf)(expr));                                                          \
+    }
+#define QUICK(fn, expr)                                                                            \
+    static void fn(void *out, const void *pa, const void *pb, int64_t n) {                         \
         float *o = out;                                                                            \
         const float *pu = pa, *pv = pb ? pb : pa;                                                  \
-        loop for (int64_t i = 0; i < n; i += VF) {                                                 \
+        RL_SMALL_LOOP for (; n > 0; n -= 4 * VF, o += 4 * VF, pu += 4 * VF, pv += 4 * VF) {        \
+            PART(0, expr) PART(1, expr) PART(2, expr) PART(3, expr)                                \
+        }                                                                                          \
+    }
+#endif
+#define VECTORS(fn, expr)                                                                          \
+    static void fn(void *out, const void *pa, const void *pb, int64_t n) {                   \
+        float *o = out;                                                                            \
+        const float *pu = pa, *pv = pb ? pb : pa;                                                  \
+        for (int64_t i = 0; i < n; i += VF) {                                                      \
             vf a = vload(pu + i), b = vload(pv + i);                                               \
             (void)b;                                                                               \
             vstore(o + i, expr);                                                                   \
         }                                                                                          \
     }
+#if RL_ROOM
 #define MASKS(name, expr)                                                                          \
     static void t_##name(void *out, const void *pa, const void *pb, int64_t n) {                   \
         uint8_t *o = out;                                                                          \
@@ -237,6 +283,9 @@ RARE_END
             vbstore(o + i, __builtin_convertvector((vi)(expr) & 1, vbytes));                       \
         }                                                                                          \
     }
+#else
+#define MASKS(name, expr) QUICK(t_##name, expr)
+#endif
 #define EACH(prefix, name, in, out_type, expr)                                                     \
     static void prefix##_##name(void *out, const void *pa, const void *pb, int64_t n) {            \
         out_type *o = out, y;                                                                      \
@@ -256,10 +305,10 @@ static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); 
 
 // The kernel of each row of the table.
 #define FLOAT(name, arity, expr)                                                                   \
-    VECTORS(name, expr, )                                                                          \
+    VECTORS(f_##name, expr)                                                                        \
     static int k_##name(const rl_call *c) { return map(c, arity, f_##name, NULL, 0); }
 #define BOTH(name, arity, expr, type, whole)                                                       \
-    VECTORS(name, expr, )                                                                          \
+    QUICK(f_##name, expr)                                                                          \
     EACH(i, name, type, int64_t, whole)                                                            \
     static int k_##name(const rl_call *c) { return map(c, arity, f_##name, i_##name, 0); }
 #define BOUNDED(name)                                                                              \

@@ -120,7 +120,7 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                 for (int64_t j = 0; j < n; j++)
                     sum[j] += (double)best.f[j], best.f[j] = fload(f + j);
             } else
-                combine_row(best.f, f, n, adds ? SUM : kind);
+                combine_rows(best.f, f, best.f, n, adds ? SUM : kind);
         }
     if (adds)
         for (int64_t j = 0; j < n; j++) best.f[j] = (float)(sum[j] + (double)best.f[j]);

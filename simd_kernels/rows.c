@@ -54,14 +54,19 @@ static RL_APART double row_total(const float *x, int64_t n) {
     return sums + total;
 }
 
-// best[j] = best[j] combined with x[j]; best has room for whole vectors.
-static RL_APART void combine_row(float *best, const float *x, int64_t n, int kind) {
+// to[j] = x[j] combined with y[j]; `to` has room for whole vectors, and may be y.
+static RL_APART void combine_rows(float *to, const float *x, const float *y, int64_t n, int kind) {
     int64_t j = 0;
     if (kind == SUM)
-        for (; j + VF <= n; j += VF) vstore(best + j, vload(best + j) + vload(x + j));
+        for (; j + VF <= n; j += VF) vstore(to + j, vload(y + j) + vload(x + j));
+    if (kind == MAX)
+        for (; j + VF <= n; j += VF) {
+            vf a = vload(x + j), b = vload(y + j);
+            vstore(to + j, vselect((vi)(a > b) | (vi)(a != a), a, b));
+        }
     for (; j < n; j += VF) {
-        vf a = row_load(x + j, n - j), b = vload(best + j);
-        vstore(best + j, kind == SUM ? a + b : vextreme(a, b, kind));
+        vf a = row_load(x + j, n - j), b = row_load(y + j, n - j);
+        vstore(to + j, kind == SUM ? a + b : vextreme(a, b, kind));
     }
 }
 

@@ -190,18 +190,88 @@ static RL_ONCE void window_item(void *ctx, int64_t item, int thread) {
     }
 }
 
+// So many rows of windows of a plane `z`, or fewer, and of each row a part: the largest of the rows
+// of x first, element by element, then of those that lie side by side.
+#define POOLED 16
+static RL_ONCE void max_item(void *ctx, int64_t item, int thread) {
+    const window_job *job = ctx;
+    const rl_operand *in = job->x, *out = job->out;
+    const int64_t *shape = out->shape, *strides = in->strides;
+    float *best = rl_scratch(thread, 0), *row = best + job->length, *top = row + job->length;
+    int64_t blocks = (shape[2] + POOLED - 1) / POOLED, part = item % job->parts, y1, z1;
+    int64_t block = item / job->parts % blocks, plane = item / job->parts / blocks;
+    int64_t x = part * SPAN, n = rl_min(SPAN, shape[3] - x), z = plane % shape[1];
+    int64_t step = job->step[2], apart = job->apart[2], size = RL_SIZE[in->dtype];
+    int64_t wide = (n - 1) * step + (job->taps[2] - 1) * apart + 1;
+    row_cut cut = cut_row(in->dtype, strides[3], in->shape[3], x * step - job->pad[2], 1, wide);
+    row_cut side = {RL_F32, 1, 0, step, n, 0, n};
+    int whole = in->dtype == RL_F32 && strides[3] == 1 && cut.last - cut.first == wide;
+    int plain = in->dtype == RL_F32 && !((uintptr_t)out->data & 3);
+    int64_t z0 = first_tap(job, 0, z, &z1), down = z * job->step[0] - job->pad[0];
+    const uint8_t *from = in->data + plane / shape[1] * strides[0] * size;
+    for (int64_t y = block * POOLED; y < rl_min(shape[2], (block + 1) * POOLED); y++) {
+        int64_t y0 = first_tap(job, 1, y, &y1), across = y * job->step[1] - job->pad[1];
+        const float *seen = NULL;
+        for (int64_t a = z0; a < z1; a++)
+            for (int64_t b = y0; b < y1; b++) {
+                const uint8_t *line = from + ((down + a * job->apart[0]) * strides[1] +
+                                              (across + b * job->apart[1]) * strides[2]) * size;
+                const float *x = (const float *)(const void *)line + cut.from;
+                if (!whole) load_row(&cut, seen ? row : best, line, -__builtin_inff());
+                if (!whole) x = seen ? row : best;
+                if (seen) combine_rows(best, x, seen, wide, MAX);
+                seen = seen ? best : x;
+            }
+        for (int64_t i = 0; i < wide && !seen; i++) best[i] = -__builtin_inff();
+        if (!seen) seen = best;
+        for (int64_t c = 1, all = wide - (job->taps[2] - 1) * apart; c < job->taps[2]; c++)
+            combine_rows(row, seen + c * apart, c > 1 ? row : seen, all, MAX);
+        uint8_t *to = out->data + ((plane * shape[2] + y) * shape[3] + x) * size;
+        load_row(&side, plain ? (float *)(void *)to : top,
+                 (const uint8_t *)(job->taps[2] > 1 ? row : seen), 0);
+        if (!plain) STORE_F[out->dtype](to, top, 1, n);
+    }
+}
+
+// The checks of both kernels of windows. attrs: taps, strides, paddings and dilations of the three
+// dims.
+static RL_ONCE int are_windows(const rl_call *c) {
+    const rl_operand *out = &c->op[0], *x = &c->op[1];
+    if (c->n != 2 || c->n_attrs != 12 || out->ndim != 4 || x->ndim != 4 || !IS_FLOAT(x->dtype) ||
+        !packed(out, 0) || out->shape[0] != x->shape[0])
+        return 0;
+    for (int i = 0; i < 12; i++)
+        if (c->attrs[i] < (i / 3 != 2) || c->attrs[i] > 1 << 30) return 0;
+    for (int d = 1; d < 4; d++)
+        if (out->shape[d] > 1 << 30 || x->shape[d] > 1 << 30) return 0;
+    return 1;
+}
+
+// out (n, od, oh, ow): the largest element of each window of x (n, d, h, w), NaN if one is NaN,
+// minus infinity of none.
+static RL_ONCE int k_window_max(const rl_call *c) {
+    const rl_operand *out = &c->op[0];
+    if (!are_windows(c) || out->dtype != c->op[1].dtype) return RL_REFUSED;
+    if (!rl_numel(out)) return RL_OK;
+    window_job job = {.out = out, .x = &c->op[1], .taps = c->attrs, .step = c->attrs + 3,
+                      .pad = c->attrs + 6, .apart = c->attrs + 9};
+    job.parts = (out->shape[3] + SPAN - 1) / SPAN;
+    job.length = rl_min(SPAN, out->shape[3]) * job.step[2] + job.taps[2] * job.apart[2] + VF;
+    if (rl_times(job.taps[2], job.apart[2]) > SPAN_BYTES || job.length * 4 > SPAN_BYTES)
+        return RL_REFUSED;
+    if (!reserve(job.length * 8 + (SPAN + VF) * 4)) return RL_MEMORY;
+    int64_t items = out->shape[0] * out->shape[1] * ((out->shape[2] + POOLED - 1) / POOLED);
+    share_out(2.0 * (double)items * POOLED * (double)job.parts * (double)job.length *
+                  (double)(job.taps[0] * job.taps[1] + job.taps[2]),
+              items * job.parts, max_item, &job);
+    return RL_OK;
+}
+
 // out (n, od, oh, ow), i64: the place in (d, h, w) of the largest element of each window of x
-// (n, d, h, w): the first of equal ones, the last NaN. attrs: taps, strides, paddings and dilations
-// of the three dims.
+// (n, d, h, w): the first of equal ones, the last NaN.
 static RL_ONCE int k_window_argmax(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1];
-    if (c->n != 2 || c->n_attrs != 12 || out->ndim != 4 || x->ndim != 4 || out->dtype != RL_I64 ||
-        !IS_FLOAT(x->dtype) || !packed(out, 0) || out->shape[0] != x->shape[0])
-        return RL_REFUSED;
-    for (int i = 0; i < 12; i++)
-        if (c->attrs[i] < (i / 3 != 2) || c->attrs[i] > 1 << 30) return RL_REFUSED;
-    for (int d = 1; d < 4; d++)
-        if (out->shape[d] > 1 << 30 || x->shape[d] > 1 << 30) return RL_REFUSED;
+    if (!are_windows(c) || out->dtype != RL_I64) return RL_REFUSED;
     if (rl_times(x->shape[1], x->shape[2] * x->shape[3]) > INT32_MAX) return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
     window_job job = {.out = out, .x = x, .taps = c->attrs, .step = c->attrs + 3,

@@ -1,7 +1,9 @@
-// window_argmax: the place in (d, h, w) of the first largest element of window i; -1 for none.
+// window_argmax: the place in (d, h, w) of the first largest element of window i, -1 for none; or
+// the element itself.
 //
 // Defines `element` for map.wgsl. Put in front: `key(v)` is an integer of the order of elements,
-// and HAS_NAN whether the largest key is that of nan, of which the last one counts.
+// HAS_NAN whether the largest key is that of nan, of which the last one counts, and `result(place,
+// base)`, of the place in an image that begins at `base`.
 // Parameters: 2 offset of x; of three dims each: 8 windows, 11 sizes, 14 taps, 17 strides, 20
 // paddings, 23 dilations.
 
@@ -39,5 +41,5 @@ fn element(i: u32) -> out_value {
       }
     }
   }
-  return found;
+  return result(found, base);
 }

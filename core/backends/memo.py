@@ -13,15 +13,14 @@ if TYPE_CHECKING:
     from rushlight.core.backends.registry import Device
 
 MEMOS = 1024  # the most that an op keeps
-# Values of attributes that mean the same where they are equal. Floats are left out, as 0.0 and -0.0
-# are equal.
+# Types of attributes whose values mean the same where they are equal.
 _PLAIN = frozenset({int, bool, str, tuple, type(None), DType})
 
 
 class Memo:
     """The device and the result of an op on inputs of known dtypes and layouts.
 
-    kept: what the device's backend keeps for such calls; None at first.
+    kept: what the device's backend keeps for such calls; None at first, False for nothing.
     """
 
     __slots__ = ("device", "dtype", "kept", "layout", "nbytes")
@@ -50,6 +49,7 @@ def keep(
 ) -> None:
     """Keep the memo of such a call, if equal calls are known by their attributes."""
     if memos is None or (key := _key(inputs, memo.device, attrs)) is None:
+        memo.kept = False
         return
     if len(memos) >= MEMOS:
         memos.clear()
@@ -74,8 +74,12 @@ def _key(
         parts += (x.dtype, x.layout)
     if attrs:
         for item in attrs.items():
-            if type(item[1]) not in _PLAIN:
+            kind = type(item[1])
+            if kind in _PLAIN:
+                parts.append(item)
+            elif kind is float and item[1]:  # 0.0 and -0.0 are equal
+                parts.append((*item, float))
+            else:
                 return None
-            parts.append(item)
     parts.append(device)
     return tuple(parts)

@@ -10,7 +10,8 @@ from rushlight.core.ops.attention import ATTENTION
 from rushlight.core.ops.conv import CONV2D, CONV2D_INPUT, CONV2D_WEIGHT
 from rushlight.core.ops.matmul import LINEAR, LINEAR_T, MATMUL, matmul
 from rushlight.core.ops.movement import EXPAND
-from rushlight.core.ops.windows import RESAMPLE, WINDOW_ARGMAX
+from rushlight.core.ops.windows import RESAMPLE, WINDOW_ARGMAX, WINDOW_MAX
+from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import Tensor
 
 Values = Sequence[Any]
@@ -115,8 +116,11 @@ def _conv_weight(size: int, values: Values, whole: Flags, /, **attrs: Any) -> Te
     return _parted(CONV2D_WEIGHT(x, g, **attrs), size)
 
 
-def _window_argmax(size: int, values: Values, whole: Flags, **attrs: Any) -> Tensor:
-    return _parted(WINDOW_ARGMAX(_joined(values[0]), **attrs), size)
+def _windows(op: Op) -> Callable[..., Tensor]:
+    def rule(size: int, values: Values, whole: Flags, **attrs: Any) -> Tensor:
+        return _parted(op(_joined(values[0]), **attrs), size)
+
+    return rule
 
 
 def _resample(size: int, values: Values, whole: Flags, *, dim: int) -> Tensor:
@@ -149,7 +153,8 @@ REWRITTEN: dict[str, Callable[..., Tensor]] = {
     "conv2d": _conv(CONV2D),
     "conv2d_input": _conv(CONV2D_INPUT),
     "conv2d_weight": _conv_weight,
-    "window_argmax": _window_argmax,
+    "window_argmax": _windows(WINDOW_ARGMAX),
+    "window_max": _windows(WINDOW_MAX),
     "resample": _resample,
     "attention": _attention,
 }

@@ -14,6 +14,7 @@ from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import (
     TensorLike,
+    alike,
     converted,
     floating,
     is_tensor,
@@ -350,6 +351,8 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
     if condition.dtype is not bool_:
         raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
+    if is_tensor(a) and is_tensor(b) and alike(condition, a, b):  # type: ignore[arg-type]
+        return WHERE(condition, a, b)  # type: ignore[arg-type]
     values = numbers("where", (a, b))
     return _select(condition, *converted("where", values, promoted(*values), condition.device))
 

@@ -137,6 +137,15 @@ def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
 _PLAIN = frozenset((float, int))  # which take the dtype of a floating tensor
 
 
+def alike(condition: Tensor, a: Tensor, b: Tensor) -> bool:
+    """Whether the operands of `where` need no conversion: one shape, device and plain dtype."""
+    place, shape = condition.storage.device, condition.layout.shape
+    return (
+        a.dtype is b.dtype and a.dtype.kind != "q" and a.layout.shape == b.layout.shape == shape
+        and a.storage.device is place and b.storage.device is place
+    )  # fmt: skip
+
+
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
     """The operands of an elementwise op with torch's promotion, expanded to one shape.
 

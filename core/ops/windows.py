@@ -1,4 +1,4 @@
-"""Places of the largest elements of windows, and sums of a few weighted elements along a dim."""
+"""Largest elements of windows, their places, and sums of a few weighted elements along a dim."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ def _infer_places(
 # lies in the padding is no element; -1 for a window without any. As in torch a NaN is larger than
 # what comes before it. Integers hold no larger number than their dtype's.
 WINDOW_ARGMAX = Op("window_argmax", infer=_infer_places, differentiable=False)
+
+
+def _infer_largest(
+    x: Meta, *, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, count: Triple
+) -> Meta:
+    return x.fresh((x.shape[0], *count))
+
+
+def _to_largest(c: Context, g: Tensor, x: Tensor) -> Tensor:
+    at = WINDOW_ARGMAX(x.detach(), **c.attrs).flatten(1)
+    return g.new_zeros(x.flatten(1).shape).scatter_add(1, at, g.flatten(1)).reshape(x.shape)
+
+
+# The largest element itself, NaN if one is NaN; every window has an element.
+WINDOW_MAX = Op("window_max", infer=_infer_largest, grads=(rule(_to_largest, 0),))
 
 
 def _infer_resample(x: Meta, at: Meta, weight: Meta, *back: Meta | None, dim: int) -> Meta:

@@ -1488,6 +1488,18 @@ SAMPLES["window_argmax"] = Samples(_loop_window_argmax, "exact", (
 ), without={"0-d": "windows lie in three dims"})  # fmt: skip
 
 
+def _loop_window_max(x: Array, **windows: Any) -> Array:
+    at = _loop_window_argmax(x, **windows)
+    found = [one.reshape(-1)[places] for one, places in zip(x, at, strict=True)]
+    return np.stack(found) if found else np.zeros(at.shape)
+
+
+SAMPLES["window_max"] = Samples(_loop_window_max, "exact", tuple(
+    replace(s, grad=(0,) if s.label == "odd" else ())
+    for s in SAMPLES["window_argmax"].samples if s.label != "padding alone"
+), without={"0-d": "windows lie in three dims"})  # fmt: skip
+
+
 def _loop_resample(x: Array, at: Array, weight: Array, *_: Array, dim: int) -> Array:
     moved = np.moveaxis(x, dim, 0)
     out = np.zeros((len(at), *moved.shape[1:]))

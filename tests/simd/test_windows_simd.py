@@ -11,7 +11,7 @@ import rushlight as rl
 from rushlight.core.backends.cpu import backend, simd
 from rushlight.core.backends.cpu.reference.window_kernels import KERNELS as WINDOWS
 from rushlight.core.functional.network.tables import turned
-from rushlight.core.ops.windows import RESAMPLE, WINDOW_ARGMAX
+from rushlight.core.ops.windows import RESAMPLE, WINDOW_ARGMAX, WINDOW_MAX
 from rushlight.core.tools.testing import assert_close, draws
 
 pytestmark = pytest.mark.usefixtures("variant")
@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("of", CASES, ids=str)
-def test_places_of_the_largest(of: tuple[Any, ...]) -> None:
+def test_the_largest_and_their_places(of: tuple[Any, ...]) -> None:
     sizes, kernel, stride, padding, dilation = of
     count = tuple(
         (n + 2 * p - d * (k - 1) - 1) // s + 1
@@ -57,6 +57,12 @@ def test_places_of_the_largest(of: tuple[Any, ...]) -> None:
         assert np.array_equal(found.numpy(), wanted), dtype
         last = t.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2)
         assert np.array_equal(WINDOW_ARGMAX(last, **named).numpy(), wanted), dtype
+        flat = t.float().numpy().reshape(3, -1)
+        largest = np.take_along_axis(flat, wanted.reshape(3, -1).clip(0), 1).reshape(wanted.shape)
+        largest[wanted < 0] = -np.inf
+        for one in (t, last):
+            values = WINDOW_MAX(one, **named).float().numpy()
+            assert np.array_equal(values, largest, equal_nan=True), dtype
 
 
 def table(n: int, m: int, terms: int) -> tuple[Any, Any]:

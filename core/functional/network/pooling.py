@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.backends import HOST
 from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.layout import Shape
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.tables import MOST_TERMS, resample
-from rushlight.core.ops.binary import maximum, where
+from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.movement import pad as _pad
-from rushlight.core.ops.windows import WINDOW_ARGMAX
+from rushlight.core.ops.windows import WINDOW_ARGMAX, WINDOW_MAX
 from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:
@@ -41,15 +41,23 @@ def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
     return out - 1 if ceil_mode and (out - 1) * s >= n + p else out
 
 
-def _rows(
-    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    rank: int,
-) -> list[tuple[int, ...]]:  # fmt: skip
+def _rows(name: str, x: Tensor, *given: Any) -> list[tuple[int, ...]]:
     """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
-    if x.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(f"{name}: x is {x.shape}; it must have {rank + 1} or {rank + 2} dims")
-    if not all(x.shape[-rank - 1 :]):
-        raise ShapeError(f"{name}: x is {x.shape}; only its batch may be empty")
+    try:
+        return _rows_of(name, x.layout.shape, *given)
+    except TypeError:  # a list, which is not hashable
+        return _rows_of.__wrapped__(name, x.layout.shape, *given)
+
+
+@lru_cache(1024, typed=True)
+def _rows_of(
+    name: str, shape: Shape, kernel: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool, rank: int,
+) -> list[tuple[int, ...]]:  # fmt: skip
+    if len(shape) not in (rank + 1, rank + 2):
+        raise ShapeError(f"{name}: x is {shape}; it must have {rank + 1} or {rank + 2} dims")
+    if not all(shape[-rank - 1 :]):
+        raise ShapeError(f"{name}: x is {shape}; only its batch may be empty")
     k = each(name, kernel, rank)
     s = k if stride is None or stride == () or stride == [] else each(name, stride, rank)
     p, d = each(name, padding, rank), each(name, dilation, rank)
@@ -58,12 +66,12 @@ def _rows(
         raise ValueError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
                          f"padding {p} not negative")  # fmt: skip
     for i in range(rank):
-        n = x.shape[i - rank]
+        n = shape[i - rank]
         if 2 * p[i] > k[i]:
             raise ShapeError(f"{name}: padding {p[i]} is more than half of the window {k[i]}")
         out = _length(n, k[i], s[i], p[i], d[i], ceil_mode)
         if out < 1:
-            raise ShapeError(f"{name}: the window {k} is larger than x {x.shape}")
+            raise ShapeError(f"{name}: the window {k} is larger than x {shape}")
         rows.append((k[i], s[i], p[i], d[i], out, n))
     return rows
 
@@ -71,14 +79,11 @@ def _rows(
 def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
     """The largest of each window, and their flat indices; rows: see `_rows`."""
     rank = len(rows)
-    lead, *sizes = math.prod(x.shape[:-rank]), *[1] * (3 - rank), *x.shape[-rank:]
-    rows = [(1, 1, 0, 1, 1, 1)] * (3 - rank) + rows
-    k, s, p, d, out, _ = zip(*rows, strict=True)
-    x_ = x.reshape(lead, *sizes)
-    at = WINDOW_ARGMAX(x_.detach(), kernel=k, stride=s, padding=p, dilation=d, count=out)
-    shape = (*x.shape[:-rank], *out[3 - rank :])
-    flat, places = x_.reshape(lead, math.prod(sizes)), at.reshape(lead, math.prod(out))
-    if any(n < apart for _, _, _, apart, _, n in rows):  # a window may lie in the padding alone
+    x_, windows = _windows(x, rows)
+    at = WINDOW_ARGMAX(x_.detach(), **windows)
+    shape = (*x.shape[:-rank], *windows["count"][3 - rank :])
+    flat, places = x_.flatten(1), at.flatten(1)
+    if _may_be_empty(rows):
         low = float("-inf") if x.dtype.is_floating_point else -(2 ** (8 * x.dtype.itemsize - 1))
         values = where(places >= 0, flat.gather(1, places.clamp(min=0)), low)
     else:
@@ -86,23 +91,17 @@ def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
     return values.reshape(*shape), at.reshape(*shape)
 
 
-def _is_plain(x: Tensor, rows: list[tuple[int, ...]]) -> bool:
-    """Whether `_maxima` serves, and is faster: small windows within x on cpu, without gradient."""
-    kernel = [row[0] for row in rows]
-    # A window of one element would be a view of x itself.
-    small = max(kernel) > 1 and sum(kernel) <= 8
-    return small and x.device is HOST and not needs_gradient(x) and all(
-        p == 0 and (out - 1) * s + (k - 1) * d < n for k, s, p, d, out, n in rows
-    )  # fmt: skip
+def _windows(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, dict[str, Any]]:
+    """`x` as (n, d, h, w), and the attributes of an op of windows."""
+    rank = len(rows)
+    lead, *sizes = math.prod(x.shape[:-rank]), *[1] * (3 - rank), *x.shape[-rank:]
+    k, s, p, d, out, _ = zip(*[(1, 1, 0, 1, 1, 1)] * (3 - rank), *rows, strict=True)
+    return x.reshape(lead, *sizes), dict(kernel=k, stride=s, padding=p, dilation=d, count=out)
 
 
-def _maxima(x: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
-    """The largest of each window, dim by dim, over views of x; the last dim last, by strides."""
-    for dim, (k, s, _, d, out, _) in enumerate(rows, x.ndim - len(rows)):
-        lead = (slice(None),) * dim
-        parts = [x[(*lead, slice(t * d, t * d + (out - 1) * s + 1, s))] for t in range(k)]
-        x = reduce(maximum, parts)
-    return x.clone() if x.is_view else x
+def _may_be_empty(rows: list[tuple[int, ...]]) -> bool:
+    """Whether a window may lie in the padding alone."""
+    return any(n < apart for _, _, _, apart, _, n in rows)
 
 
 def _max_pool(rank: int, indices: bool = False) -> Any:
@@ -113,8 +112,10 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
         dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
         rows = _rows(name, input, kernel_size, stride, padding, dilation, ceil_mode, rank)
-        if not (return_indices or indices) and _is_plain(input, rows):
-            return _maxima(input, rows)
+        if not (return_indices or indices or needs_gradient(input) or _may_be_empty(rows)):
+            x, windows = _windows(input, rows)
+            shape = (*input.layout.shape[:-rank], *windows["count"][3 - rank :])
+            return WINDOW_MAX(x, **windows).reshape(shape)
         values, at = largest(input, rows)
         return (values, at) if return_indices or indices else values
 

@@ -71,11 +71,14 @@ def _recurrence(name: str, nth: int) -> Any:
     return lower
 
 
-def _window_argmax(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
-    if inputs[0].dtype not in FLOATS or not apart(inputs, out):
-        return None
-    names = ("kernel", "stride", "padding", "dilation")
-    return Record("window_argmax", (out, *inputs), tuple(n for k in names for n in attrs[k]))
+def _windows(name: str) -> Any:
+    def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+        if inputs[0].dtype not in FLOATS or not apart(inputs, out):
+            return None
+        names = ("kernel", "stride", "padding", "dilation")
+        return Record(name, (out, *inputs), tuple(n for k in names for n in attrs[k]))
+
+    return lower
 
 
 def _resample(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
@@ -107,7 +110,8 @@ LOWERINGS: dict[str, Any] = {
     "pack_rows": _pack_rows,
     "selective_scan": _recurrence("selective_scan", 5),
     "delta_scan": _recurrence("delta_scan", 6),
-    "window_argmax": _window_argmax,
+    "window_argmax": _windows("window_argmax"),
+    "window_max": _windows("window_max"),
     "resample": _resample,
     "rope": _floats("rope", lambda attrs: int(attrs["interleaved"])),
 }

@@ -22,7 +22,11 @@ class Prepared(NamedTuple):
 
 
 # Their lowerings read dtypes, layouts and attributes, no storage.
-_NAMES = frozenset(elementwise.LOWERINGS) | frozenset(movement.LOWERINGS)
+_NAMES = (
+    frozenset(elementwise.LOWERINGS)
+    | frozenset(movement.LOWERINGS)
+    | frozenset("softmax log_softmax layer_norm rms_norm rope window_argmax window_max".split())
+)
 
 
 def run(memo: Memo, name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> bool:
@@ -52,11 +56,11 @@ def _prepare(
     library = simd.library
     if library is None or name not in _NAMES:
         return None
-    if any(x is None or x.dtype.kind == "q" for x in inputs):
+    if any(x is not None and x.dtype.kind == "q" for x in inputs):
         return None
     # Each operand has a buffer of its own, as if no two shared their memory.
     places = [object() for _ in range(len(inputs) + 1)]
-    first, *rest = (TensorView(p, x.layout, x.dtype)
+    first, *rest = (None if x is None else TensorView(p, x.layout, x.dtype)
                     for p, x in zip(places, (out, *inputs), strict=True))  # fmt: skip
     found = record(name, rest, first, attrs)
     if found is None:

@@ -23,8 +23,18 @@ def _part(tap: int, stride: int, padding: int, n: int, out: int) -> tuple[slice,
     return slice(first, last), slice(begin, max(stop, begin), stride)
 
 
-def _window_argmax(
+def _window_argmax(out: Array, x: Array, **windows: Any) -> None:
+    _best(out, np.zeros(out.shape, x.dtype), x, **windows)
+
+
+def _window_max(out: Array, x: Array, **windows: Any) -> None:
+    out[...] = -np.inf if out.dtype.kind == "f" else np.iinfo(out.dtype).min
+    _best(np.empty(out.shape, np.int64), out, x, **windows)
+
+
+def _best(
     out: Array,
+    best: Array,
     x: Array,
     *,
     kernel: Triple,
@@ -35,7 +45,6 @@ def _window_argmax(
 ) -> None:
     sizes = x.shape[1:]
     out[...] = -1
-    best = np.zeros(out.shape, x.dtype)
     flat = np.arange(sizes[0] * sizes[1] * sizes[2]).reshape(1, *sizes)
     for tap in product(*map(range, kernel)):
         parts = [
@@ -61,4 +70,6 @@ def _resample(out: Array, x: Array, at: Array, weight: Array, *_: Array, dim: in
         to[used] += source[places[used]] * by[used].reshape(-1, *[1] * (x.ndim - 1))
 
 
-KERNELS: dict[str, Callable[..., None]] = {"window_argmax": _window_argmax, "resample": _resample}
+KERNELS: dict[str, Callable[..., None]] = {
+    "window_argmax": _window_argmax, "window_max": _window_max, "resample": _resample
+}  # fmt: skip

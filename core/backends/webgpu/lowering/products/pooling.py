@@ -45,12 +45,22 @@ def _each(
 
 def window_argmax(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """The place of the first largest element of each window; a NaN is larger than those before."""
+    _largest(e, inputs, out, attrs, "place")
+
+
+def window_max(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """The largest element of each window, or a NaN."""
+    _largest(e, inputs, out, attrs, "load_x(base + u32(place))")
+
+
+def _largest(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, result: str) -> None:
     (x,) = given(*inputs)
     kind = access.value_type(x.dtype)
     names = ("kernel", "stride", "padding", "dilation")
     more = [*out.layout.shape[1:], *x.layout.shape[1:], *(n for name in names for n in attrs[name])]
     lines = (f"fn key(v: {kind}) -> u32 {{ return key_{kind[0]}(v); }}",
-             f"const HAS_NAN = {'true' if kind == 'f32' else 'false'};")  # fmt: skip
+             f"const HAS_NAN = {'true' if kind == 'f32' else 'false'};",
+             f"fn result(place: i32, base: u32) -> out_value {{ return {result}; }}")  # fmt: skip
     _each(e, "window_argmax", x, (), out, 1, more, *lines)
 
 
@@ -63,4 +73,6 @@ def resample(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     _each(e, "resample", x, (at, weight), out, dim, more)
 
 
-LOWERINGS = {"window_argmax": window_argmax, "resample": resample}
+LOWERINGS = {
+    "window_argmax": window_argmax, "window_max": window_max, "resample": resample
+}  # fmt: skip
