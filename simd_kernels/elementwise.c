@@ -107,10 +107,11 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
 static RL_APART void clamp_run(float *o, const float *x, float low, float high, int64_t n) {
     vf lo = vsplat(low), hi = vsplat(high);
     for (; n >= 4 * VF; n -= 4 * VF, o += 4 * VF, x += 4 * VF) {
-        vstore(o, vmin(hi, vmax(lo, vload(x))));
-        vstore(o + VF, vmin(hi, vmax(lo, vload(x + VF))));
-        vstore(o + 2 * VF, vmin(hi, vmax(lo, vload(x + 2 * VF))));
-        vstore(o + 3 * VF, vmin(hi, vmax(lo, vload(x + 3 * VF))));
+        vf a = vload(x), b = vload(x + VF), c = vload(x + 2 * VF), d = vload(x + 3 * VF);
+        vstore(o, vmin(hi, vmax(lo, a)));
+        vstore(o + VF, vmin(hi, vmax(lo, b)));
+        vstore(o + 2 * VF, vmin(hi, vmax(lo, c)));
+        vstore(o + 3 * VF, vmin(hi, vmax(lo, d)));
     }
     for (; n >= VF; n -= VF, o += VF, x += VF) vstore(o, vmin(hi, vmax(lo, vload(x))));
     if (n) store_rest(o, vmin(hi, vmax(lo, load_rest(x, n))), n);
