@@ -264,10 +264,10 @@ RARE_END
     }
 #endif
 #define VECTORS(fn, expr)                                                                          \
-    static void fn(void *out, const void *pa, const void *pb, int64_t n) {                   \
+    static void fn(void *out, const void *pa, const void *pb, int64_t n) {                         \
         float *o = out;                                                                            \
         const float *pu = pa, *pv = pb ? pb : pa;                                                  \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i += VF) {                                        \
             vf a = vload(pu + i), b = vload(pv + i);                                               \
             (void)b;                                                                               \
             vstore(o + i, expr);                                                                   \

@@ -23,7 +23,11 @@ static const uint8_t KINDS[] = {
 #define RL_BYTES(name, bytes, block) {bytes, block},
 static const int32_t DTYPE[][2] = {RL_DTYPES(RL_BYTES)};
 
+#if defined(__wasm__)
+int rl_run_kernel(int64_t number, const rl_call *call);
+#else
 extern const rl_kernel rl_table_base[];
+#endif
 #if defined(__x86_64__)
 extern const rl_kernel rl_table_avx2[], rl_table_avx512[];
 #include <cpuid.h>
@@ -70,6 +74,7 @@ RL_API const char *rl_variant(int32_t highest) {
     return VARIANTS[chosen];
 }
 
+#if !defined(__wasm__)
 static const rl_kernel *table(void) {
     if (chosen < 0) rl_variant(-1);
 #if defined(__x86_64__)
@@ -80,6 +85,7 @@ static const rl_kernel *table(void) {
     return rl_table_base;
 #endif
 }
+#endif
 
 RL_API int32_t rl_version(void) { return RL_VERSION; }
 
@@ -187,7 +193,9 @@ RL_API int32_t rl_run(const int64_t *words, int32_t n) {
     if (n_buffers < 0 || n_buffers > n / 2 || records < 0 || records > n) return RL_MALFORMED;
     const int64_t *buffers = words + 4, *at = buffers + 2 * n_buffers, *end = words + n;
     if (at > end) return RL_MALFORMED;
+#if !defined(__wasm__)
     const rl_kernel *kernels = table();
+#endif
     rl_call call;
     int32_t result = RL_OK;
     // All of it is checked before any of it runs.
@@ -201,7 +209,11 @@ RL_API int32_t rl_run(const int64_t *words, int32_t n) {
     rl_lock();
     for (int64_t i = 0; i < records && result == RL_OK; i++) {
         int64_t length = read(at, end - at, buffers, n_buffers, &call);
+#if defined(__wasm__)
+        int code = rl_run_kernel(at[0], &call);
+#else
         int code = kernels[at[0]](&call);
+#endif
         if (code != RL_OK) result = (int32_t)(i + 1) * 256 + code;
         at += length;
     }

@@ -207,7 +207,7 @@ static RL_ONCE int norm(const rl_call *c, row_fn fn) {
 static int k_layer_norm(const rl_call *c) { return norm(c, row_layer_norm); }
 static int k_rms_norm(const rl_call *c) { return norm(c, row_rms_norm); }
 
-static void row_rope(const row_job *job, float *const *x, int64_t n) {
+static RL_ONCE void row_rope(const row_job *job, float *const *x, int64_t n) {
     float *out = x[0];
     const float *in = x[1], *cosine = x[2], *sine = x[3];
     int64_t half = job->widths[2], i = 0;

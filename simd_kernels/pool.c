@@ -105,8 +105,8 @@ static struct {
     void (*fn)(void *, int64_t, int);
     void *ctx;
     int threads;
-    // Each thread begins with items of its own, the same for the same sizes, so that its core's cache
-    // has what it wrote before; then it helps the others. A line of the cache each.
+    // Each thread begins with items of its own, the same for the same sizes, so that its core's
+    // cache has what it wrote before; then it helps the others. A line of the cache each.
     struct {
         _Alignas(64) _Atomic int64_t next;
         int64_t end;

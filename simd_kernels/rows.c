@@ -58,13 +58,13 @@ static RL_APART double row_total(const float *x, int64_t n) {
 static RL_APART void combine_rows(float *to, const float *x, const float *y, int64_t n, int kind) {
     int64_t j = 0;
     if (kind == SUM)
-        for (; j + VF <= n; j += VF) vstore(to + j, vload(y + j) + vload(x + j));
+        RL_SMALL_LOOP for (; j + VF <= n; j += VF) vstore(to + j, vload(y + j) + vload(x + j));
     if (kind == MAX)
         for (; j + VF <= n; j += VF) {
             vf a = vload(x + j), b = vload(y + j);
             vstore(to + j, vselect((vi)(a > b) | (vi)(a != a), a, b));
         }
-    for (; j < n; j += VF) {
+    RL_SMALL_LOOP for (; j < n; j += VF) {
         vf a = row_load(x + j, n - j), b = row_load(y + j, n - j);
         vstore(to + j, kind == SUM ? a + b : vextreme(a, b, kind));
     }
@@ -78,7 +78,7 @@ static RL_APART void add_four_rows(float *best, const float *r, int64_t step, in
         vf b = vload(r + 2 * step + j) + vload(r + 3 * step + j);
         vstore(best + j, vload(best + j) + (a + b));
     }
-    for (; j < n; j++)
+    RL_SMALL_LOOP for (; j < n; j++)
         best[j] += (fload(r + j) + fload(r + step + j)) +
                    (fload(r + 2 * step + j) + fload(r + 3 * step + j));
 }

@@ -14,6 +14,13 @@
 #define RARE_END
 #endif
 
+#if defined(__wasm__)
+// So that each stays a function.
+#define K(name, kinds) static int k_##name(const rl_call *call) __attribute__((noinline));
+#include "kernels.def"
+#undef K
+#endif
+
 RARE_BEGIN
 #include "convert.c"
 RARE_END
@@ -52,6 +59,7 @@ RARE_BEGIN
 #include "recurrence.c"
 RARE_END
 #include "windows.c"
+#include "pooling.c"
 RARE_BEGIN
 #include "linear.c"
 #include "image.c"
@@ -71,7 +79,24 @@ RARE_END
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base
 #endif
+#if defined(__wasm__)
+// Without addresses, each of which takes twenty bytes of a module that lies anywhere in memory.
+#define K(name, kinds) CASE_##name,
+enum {
+#include "kernels.def"
+};
+#undef K
+#define K(name, kinds)                                                                             \
+    case CASE_##name: return k_##name(call);
+RL_SMALL int rl_run_kernel(int64_t number, const rl_call *call) {
+    switch (number) {
+#include "kernels.def"
+    }
+    return RL_NO_KERNEL;
+}
+#else
 #define K(name, kinds) k_##name,
 const rl_kernel RL_TABLE[] = {
 #include "kernels.def"
 };
+#endif

@@ -151,28 +151,18 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
 
     wrap: a Python integer out of the dtype's range wraps around; otherwise it raises RangeError.
     """
-    first = values[0]
-    if len(values) == 2:
-        second, cls = values[1], _op.tensor_class[0]
-        if isinstance(first, cls) and isinstance(second, cls) and first.dtype is second.dtype:
-            alike = first.layout.shape == second.layout.shape and first.dtype.kind != "q"
-            if alike and first.storage.device is second.storage.device:
-                return [first, second]
-    if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
-        dtype, shape, place = first.dtype, first.layout.shape, first.storage.device  # type: ignore[union-attr]
-        if len(values) == 2 and type(values[1]) in _PLAIN and dtype.kind == "f":
-            return [first, repeated(values[1], dtype, place, shape)]  # type: ignore[arg-type,list-item]
-        for v in values:
-            if not is_tensor(v) or v.dtype is not dtype or v.layout.shape != shape:  # type: ignore[union-attr]
-                break
-            if v.storage.device is not place:  # type: ignore[union-attr]
-                break
-        else:
-            return list(values)  # type: ignore[arg-type]
-    elif type(first) in _PLAIN and len(values) == 2 and is_tensor(other := values[1]):
-        if other.dtype.kind == "f":  # type: ignore[union-attr]
-            place, shape = other.storage.device, other.layout.shape  # type: ignore[union-attr]
-            return [repeated(first, other.dtype, place, shape), other]  # type: ignore[arg-type,list-item,union-attr]
+    if len(values) == 2:  # most calls need no conversion
+        a: Any = values[0]
+        b: Any = values[1]
+        if not is_tensor(a):
+            if type(a) in _PLAIN and is_tensor(b) and b.dtype.kind == "f":
+                return [repeated(a, b.dtype, b.storage.device, b.layout.shape), b]
+        elif is_tensor(b):
+            same = a.dtype is b.dtype and a.layout.shape == b.layout.shape
+            if same and a.storage.device is b.storage.device and a.dtype.kind != "q":
+                return [a, b]
+        elif type(b) in _PLAIN and a.dtype.kind == "f":
+            return [a, repeated(b, a.dtype, a.storage.device, a.layout.shape)]
     values = numbers(name, values)
     tensors = [v for v in values if is_tensor(v)]
     if not tensors:

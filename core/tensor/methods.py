@@ -45,7 +45,7 @@ def _dequantized(x: Tensor) -> Tensor:
 
 def _as(dtype: _d.DType) -> Callable[[Tensor], Tensor]:
     def call(x: Tensor, memory_format: Any = None) -> Tensor:
-        return x if x.dtype is dtype else x._cast(dtype)
+        return x if x.dtype is dtype else ops.cast(x, dtype)
 
     call.__doc__ = f"The elements as {dtype.name}; the tensor itself if that is its dtype."
     return call

@@ -60,8 +60,7 @@ class Tensor(History):
             given = tuple(v for v in (storage, dtype, layout, *more) if v is not None)
             like = of_sizes_or_values(get_default_dtype(), given)
             storage, dtype, layout = like.storage, like.dtype, like.layout
-        self.dtype, self.layout = dtype, layout
-        self.storage = storage
+        self.dtype, self.layout, self.storage = dtype, layout, storage
         self.needs_grad = False
         self._grad: Tensor | None = None
         self.node: autograd.Node | None = None
@@ -241,7 +240,8 @@ class Tensor(History):
         and for NaN and infinity.
         """
         if len(args) == 1 and args[0].__class__ is DType and dtype is device is None and not copy:
-            return self if args[0] is self.dtype else self._cast(args[0])
+            if args[0] is self.dtype or args[0].kind != "q":
+                return self if args[0] is self.dtype else ops.cast(self, args[0])
         flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
         if copy or any(flags[1:]):
             found = self.to(
@@ -265,11 +265,8 @@ class Tensor(History):
             out = _transfer(out, there)
         wanted = out.dtype if dtype is None else as_dtype(dtype)
         if wanted is not out.dtype:
-            out = out._cast(wanted)
+            out = quantized(out, wanted) if wanted.kind == "q" else ops.cast(out, wanted)
         return out if there is out.device else _transfer(out, there)
-
-    def _cast(self, dtype: DType) -> Tensor:
-        return quantized(self, dtype) if dtype.kind == "q" else ops.cast(self, dtype)
 
     async def cpu_async(self) -> Tensor:
         """`detach().cpu()` without blocking: before saving, in every browser."""
