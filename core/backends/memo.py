@@ -12,7 +12,7 @@ from rushlight.core.basis.layout import Layout
 if TYPE_CHECKING:
     from rushlight.core.backends.registry import Device
 
-MEMOS = 1024  # the most that an op keeps
+MEMOS = 256  # the most that an op keeps
 # Types of attributes whose values mean the same where they are equal.
 _PLAIN = frozenset({int, bool, str, tuple, type(None), DType})
 
