@@ -284,8 +284,10 @@ RARE_END
             vbstore(o + i, __builtin_convertvector((vi)(expr) & 1, vbytes));                       \
         }                                                                                          \
     }
+#define RARE_MASKS MASKS
 #else
 #define MASKS(name, expr) QUICK(t_##name, expr)
+#define RARE_MASKS(name, expr) VECTORS(t_##name, (vf)(expr))
 #endif
 #define EACH(prefix, name, in, out_type, expr)                                                     \
     static void prefix##_##name(void *out, const void *pa, const void *pb, int64_t n) {            \
@@ -319,7 +321,7 @@ static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); 
     EACH(u, name, int64_t, uint8_t, expr)                                                          \
     static int k_##name(const rl_call *c) { return map(c, arity, t_##name, u_##name, 1); }
 #define KIND(name, arity, expr)                                                                    \
-    MASKS(name, expr)                                                                              \
+    RARE_MASKS(name, expr)                                                                         \
     static int k_##name(const rl_call *c) { return map(c, arity, t_##name, NULL, 1); }
 #define WHOLE(name, arity, whole)                                                                  \
     EACH(i, name, int64_t, int64_t, whole)                                                         \

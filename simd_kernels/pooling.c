@@ -105,6 +105,18 @@ static RL_ONCE void window_item(void *ctx, int64_t item, int thread) {
     }
 }
 
+RL_INLINE vf larger(vf a, vf b) { return vselect((vi)(a > b) | (vi)(a != a), a, b); }
+
+// The largest of n squares of two by two elements of two rows; n is at least a vector's.
+static RL_APART void squares(float *to, const float *p, const float *q, int64_t n) {
+    for (int64_t i = 0; i < n; i += VF) {
+        int64_t at = rl_min(i, n - VF), x = 2 * at;
+        vf a = larger(vload(p + x), vload(q + x));
+        vf b = larger(vload(p + x + VF), vload(q + x + VF));
+        vstore(to + at, larger(EVEN(a, b), ODD(a, b)));
+    }
+}
+
 // So many rows of windows of a plane `z`, or fewer, and of each row a part: the largest of the rows
 // of x first, element by element, then of those that lie side by side.
 #define POOLED 16
@@ -122,11 +134,14 @@ static RL_ONCE void max_item(void *ctx, int64_t item, int thread) {
     row_cut side = {RL_F32, 1, 0, step, n, 0, n};
     int whole = in->dtype == RL_F32 && strides[3] == 1 && cut.last - cut.first == wide;
     int plain = in->dtype == RL_F32 && !((uintptr_t)out->data & 3);
+    int square = plain && n >= VF && step == 2 && job->taps[2] == 2 && apart == 1;
     int64_t z0 = first_tap(job, 0, z, &z1), down = z * job->step[0] - job->pad[0];
     const uint8_t *from = in->data + plane / shape[1] * strides[0] * size;
     for (int64_t y = block * POOLED; y < rl_min(shape[2], (block + 1) * POOLED); y++) {
         int64_t y0 = first_tap(job, 1, y, &y1), across = y * job->step[1] - job->pad[1];
-        const float *seen = NULL;
+        int64_t left = (z1 - z0) * (y1 - y0);
+        const float *seen = NULL, *last = NULL;
+        uint8_t *to = out->data + ((plane * shape[2] + y) * shape[3] + x) * size;
         for (int64_t a = z0; a < z1; a++)
             for (int64_t b = y0; b < y1; b++) {
                 const uint8_t *line = from + ((down + a * job->apart[0]) * strides[1] +
@@ -134,14 +149,18 @@ static RL_ONCE void max_item(void *ctx, int64_t item, int thread) {
                 const float *x = (const float *)(const void *)line + cut.from;
                 if (!whole) load_row(&cut, seen ? row : best, line, -__builtin_inff());
                 if (!whole) x = seen ? row : best;
-                if (seen) combine_rows(best, x, seen, wide, MAX);
-                seen = seen ? best : x;
+                if (square && !--left) last = x;
+                else if (seen) combine_rows(best, x, seen, wide, MAX);
+                seen = !seen ? x : last ? seen : best;
             }
+        if (last) {
+            squares((float *)(void *)to, seen, last, n);
+            continue;
+        }
         for (int64_t i = 0; i < wide && !seen; i++) best[i] = -__builtin_inff();
         if (!seen) seen = best;
         for (int64_t c = 1, all = wide - (job->taps[2] - 1) * apart; c < job->taps[2]; c++)
             combine_rows(row, seen + c * apart, c > 1 ? row : seen, all, MAX);
-        uint8_t *to = out->data + ((plane * shape[2] + y) * shape[3] + x) * size;
         load_row(&side, plain ? (float *)(void *)to : top,
                  (const uint8_t *)(job->taps[2] > 1 ? row : seen), 0);
         if (!plain) STORE_F[out->dtype](to, top, 1, n);

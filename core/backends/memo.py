@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.layout import Layout
-
-if TYPE_CHECKING:
-    from rushlight.core.backends.registry import Device
 
 MEMOS = 256  # the most that an op keeps
 # Types of attributes whose values mean the same where they are equal.
@@ -25,14 +22,14 @@ class Memo:
 
     __slots__ = ("device", "dtype", "kept", "layout", "nbytes")
 
-    def __init__(self, device: Device, dtype: DType, layout: Layout) -> None:
+    def __init__(self, device: Any, dtype: DType, layout: Layout) -> None:
         self.device, self.dtype, self.layout = device, dtype, layout
         self.nbytes = dtype.nbytes(layout.numel)
         self.kept: Any = None
 
 
 def recall(
-    memos: dict[Any, Memo] | None, inputs: Sequence[Any], device: Device | None,
+    memos: dict[Any, Memo] | None, inputs: Sequence[Any], device: Any,
     attrs: Mapping[str, Any],
 ) -> Memo | None:  # fmt: skip
     """The memo of such a call, if there is one."""
@@ -40,14 +37,14 @@ def recall(
         return None
     try:
         return memos.get(_key(inputs, device, attrs))
-    except TypeError:  # an attribute holds something that is not hashable
+    except TypeError:  # an attribute is not hashable
         return None
 
 
 def keep(
     memos: dict[Any, Memo] | None, memo: Memo, inputs: Sequence[Any], attrs: Mapping[str, Any]
 ) -> None:
-    """Keep the memo of such a call, if equal calls are known by their attributes."""
+    """Keep the memo of such a call, if its key tells which calls are equal."""
     if memos is None or (key := _key(inputs, memo.device, attrs)) is None:
         memo.kept = False
         return
@@ -57,10 +54,8 @@ def keep(
         memos[key] = memo
 
 
-def _key(
-    inputs: Sequence[Any], device: Device | None, attrs: Mapping[str, Any]
-) -> tuple[Any, ...] | None:
-    """Dtypes, layouts, attributes and device; None for attributes that may differ though equal."""
+def _key(inputs: Sequence[Any], device: Any, attrs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Dtypes, layouts, attributes, device; None for attributes that differ though equal."""
     parts: list[Any] = []
     for x in inputs:
         if x is None:
@@ -69,7 +64,7 @@ def _key(
         place = x.storage.device
         if place is not device:
             if device is not None:
-                return None  # on two devices, which is an error
+                return None  # an error
             device = place
         parts += (x.dtype, x.layout)
     if attrs:

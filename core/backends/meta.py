@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
@@ -55,7 +54,7 @@ class MetaBackend:
 
     def run(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
-        memo: Memo | None = None,
+        memo: Any = None,
     ) -> None:  # fmt: skip
         """Nothing is computed."""
 

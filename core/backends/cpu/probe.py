@@ -13,7 +13,6 @@ import numpy as np
 
 from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import simd
-from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.profiling import Event, Steps, cost, now
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.readback import Readback
@@ -86,7 +85,7 @@ class Probe:
 
     def _eager(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
-        memo: Memo | None = None,
+        memo: Any = None,
     ) -> None:  # fmt: skip
         """Run one op; time outside its kernel is the host's."""
         self._call((name, inputs, out, attrs), lambda: self._run(name, inputs, out, attrs))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.passes.reusing import SharedBuffers
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import Readback
@@ -234,7 +233,7 @@ class WebGpuBackend:
 
     def run(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
-        memo: Memo | None = None,
+        memo: Any = None,
     ) -> None:  # fmt: skip
         """Record the op `name` into `out`, which may be the first input."""
         lowering = lowering_of(name)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends.memo import Memo
 from rushlight.core.backends.profiling import Event, Label, Steps, cost, credit, now
 from rushlight.core.backends.protocol import Bytes, Operand
 from rushlight.core.backends.readback import Readback
@@ -107,7 +106,7 @@ class Probe:
 
     def _op(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
-        memo: Memo | None = None,
+        memo: Any = None,
     ) -> None:  # fmt: skip
         """Record one op; its cost is added to its largest dispatch."""
         if not self.live:

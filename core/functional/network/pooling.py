@@ -92,7 +92,7 @@ def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
 
 
 def _windows(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, dict[str, Any]]:
-    """`x` as (n, d, h, w), and the attributes of an op of windows."""
+    """`x` as (n, d, h, w), and an op's attributes."""
     rank = len(rows)
     lead, *sizes = math.prod(x.shape[:-rank]), *[1] * (3 - rank), *x.shape[-rank:]
     k, s, p, d, out, _ = zip(*[(1, 1, 0, 1, 1, 1)] * (3 - rank), *rows, strict=True)

@@ -9,7 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.memo import MEMOS
-from rushlight.core.ops.creation import FULL
+from rushlight.core.ops.common import FULL
 from rushlight.core.tensor.op import REGISTRY
 
 ADD = REGISTRY["add"]
@@ -48,10 +48,10 @@ def test_attributes_that_are_equal_but_differ(device: str) -> None:
         assert found.cpu().numpy().tolist() == [1, 1, 1]
     x = rl.tensor([[1.0, 2.0, 4.0]], device=device)
     for eps in (1e-5, 10.0, 1e-5):
-        found = rl.nn.functional.layer_norm(x, (3,), eps=eps).cpu().numpy()
+        normed = rl.nn.functional.layer_norm(x, (3,), eps=eps).cpu().numpy()
         data = np.array([1.0, 2.0, 4.0])
         wanted = (data - data.mean()) / np.sqrt(data.var() + eps)
-        np.testing.assert_allclose(found[0], wanted, rtol=1e-5)
+        np.testing.assert_allclose(normed[0], wanted, rtol=1e-5)
 
 
 def test_memos_are_bounded(device: str) -> None:

@@ -32,7 +32,7 @@ _NAMES = (
 def run(memo: Memo, name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> bool:
     """Run the op by the message that `memo` keeps; False where `record` has to decide.
 
-    `out` is new memory. Raises what `record` and the message's run raise.
+    `out` is new memory. Raises what `record` and the run raise.
     """
     found: Prepared | bool | None = memo.kept
     if found is None:
