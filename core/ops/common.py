@@ -72,7 +72,8 @@ def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
 
 def _key(value: Scalar, *more: Any) -> tuple[Any, ...]:
     """It tells apart 1, 1.0 and True, and 0.0 and -0.0, which compare equal."""
-    return (value if value and value == value else repr(value), value.__class__, *more)
+    kind = value.__class__
+    return (repr(value) if kind is complex or not value or value != value else value, kind, *more)
 
 
 def _keep(device: Device, key: tuple[Any, ...], found: Tensor) -> None:

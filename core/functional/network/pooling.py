@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ Size = int | Sequence[int]
 
 def each(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """One number per dim; ValueError for another count."""
-    found = (value,) * rank if isinstance(value, int) else tuple(value)
+    found = (value,) * rank if isinstance(value, (int, np.integer)) else tuple(value)
     found = found * rank if len(found) == 1 else found
     if len(found) != rank:
         raise ShapeError(f"{name}: {tuple(value)} must be one number or {rank}")
@@ -41,26 +42,30 @@ def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
     return out - 1 if ceil_mode and (out - 1) * s >= n + p else out
 
 
-def _rows(name: str, x: Tensor, *given: Any) -> list[tuple[int, ...]]:
-    """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
-    try:
-        return _rows_of(name, x.layout.shape, *given)
-    except TypeError:  # a list, which is not hashable
-        return _rows_of.__wrapped__(name, x.layout.shape, *given)
-
-
-@lru_cache(1024, typed=True)
-def _rows_of(
-    name: str, shape: Shape, kernel: Any, stride: Any, padding: Any, dilation: Any,
-    ceil_mode: bool, rank: int,
+def _rows(
+    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    rank: int,
 ) -> list[tuple[int, ...]]:  # fmt: skip
+    """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
+    if stride is None or (isinstance(stride, (tuple, list)) and not stride):
+        stride = kernel
+    given = kernel, stride, padding, dilation
+    try:
+        k, s, p, d = [tuple(map(operator.index, each(name, v, rank))) for v in given]
+    except TypeError:
+        raise TypeError(f"{name}: kernel, stride, padding and dilation are {given}; they must be "
+                        f"ints, or {rank} ints each") from None  # fmt: skip
+    return _rows_of(name, x.layout.shape, k, s, p, d, bool(ceil_mode), rank)
+
+
+@lru_cache(1024)
+def _rows_of(
+    name: str, shape: Shape, k: Shape, s: Shape, p: Shape, d: Shape, ceil_mode: bool, rank: int
+) -> list[tuple[int, ...]]:
     if len(shape) not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: x is {shape}; it must have {rank + 1} or {rank + 2} dims")
     if not all(shape[-rank - 1 :]):
         raise ShapeError(f"{name}: x is {shape}; only its batch may be empty")
-    k = each(name, kernel, rank)
-    s = k if stride is None or stride == () or stride == [] else each(name, stride, rank)
-    p, d = each(name, padding, rank), each(name, dilation, rank)
     rows: list[tuple[int, ...]] = []
     if min(k) < 1 or min(s) < 1 or min(d) < 1 or min(p) < 0:
         raise ValueError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "

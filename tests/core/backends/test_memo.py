@@ -86,3 +86,12 @@ def test_kernels_are_switched_off_after_a_memo_is_kept(monkeypatch: pytest.Monke
     x + x
     monkeypatch.setattr(simd, "library", None)
     np.testing.assert_array_equal((x + x).numpy(), [0, 2, 4, 6, 8])
+
+
+def test_constants_whose_zeros_differ_in_sign() -> None:
+    x, mask = rl.tensor([-2 + 0j]), rl.tensor([True])
+    for value in (complex(-1.0, 0.0), complex(-1.0, -0.0)):
+        found = rl.where(mask, value, x).numpy()[0]
+        assert math.copysign(1, found.imag) == math.copysign(1, value.imag)
+    for value in (0.0, -0.0):
+        assert (rl.ones(2) / value).tolist() == [math.copysign(math.inf, value)] * 2

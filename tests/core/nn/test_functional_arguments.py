@@ -40,3 +40,26 @@ def test_losses_with_a_weight(widest: str, device: str) -> None:
         assert fn(a, b, weight=w).item() == pytest.approx(sum(each) / 4.5)
         with pytest.raises(ValueError, match=r"input is \(3,\), weight \(2,\)"):
             fn(a, b, weight=w[:2])
+
+
+@pytest.mark.parametrize("wrong", [2.0, (2.0, 2.0), "ab", None])
+def test_a_window_of_no_ints_is_refused_and_spoils_no_later_call(wrong: Any, device: str) -> None:
+    x = rl.arange(72.0, device=device).reshape(1, 2, 6, 6)
+    for pool in (F.max_pool2d, F.avg_pool2d):
+        with pytest.raises(TypeError, match="pool2d: kernel"):
+            pool(x, wrong)
+        for right in ((2, 2), [2, 2], 2, np.int64(2)):
+            assert pool(x, right).shape == (1, 2, 3, 3)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16"])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_the_largest_of_windows_of_each_kind(dtype: str, padding: int, device: str) -> None:
+    x = (rl.arange(72).reshape(1, 2, 6, 6) % 5 % 2).to(dtype).to(device)
+    found = F.max_pool2d(x, 3, 2, padding)
+    beside, at = F.max_pool2d(x, 3, 2, padding, return_indices=True)
+    assert found.dtype is x.dtype
+    assert found.tolist() == beside.tolist()
+    assert x.cpu().reshape(1, 2, 36).gather(2, at.cpu().reshape(1, 2, -1)).flatten().tolist() == (
+        found.flatten().tolist()
+    )

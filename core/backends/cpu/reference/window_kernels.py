@@ -28,7 +28,8 @@ def _window_argmax(out: Array, x: Array, **windows: Any) -> None:
 
 
 def _window_max(out: Array, x: Array, **windows: Any) -> None:
-    out[...] = -np.inf if out.dtype.kind == "f" else np.iinfo(out.dtype).min
+    kind = out.dtype.kind
+    out[...] = False if kind == "b" else -np.inf if kind == "f" else np.iinfo(out.dtype).min
     _best(np.empty(out.shape, np.int64), out, x, **windows)
 
 
