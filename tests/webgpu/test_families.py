@@ -25,6 +25,7 @@ FAMILIES = {
     **dict.fromkeys(("matmul", "linear", "linear_t"), PRODUCT),
     **dict.fromkeys(("linear_experts", "linear_experts_t"), PRODUCT),
     **dict.fromkeys(("conv2d", "conv2d_input", "conv2d_weight"), PRODUCT),
+    "window_max": "window_argmax",
     "index_select": "gather",
     "cumsum": "scan",
 }
