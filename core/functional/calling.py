@@ -11,6 +11,7 @@ from rushlight.core.basis.errors import ArgumentError, PlaceError, TypeMismatch
 from rushlight.core.ops.common import check_tensors, is_tensor
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor import autograd
+from rushlight.core.tensor.grad_mode import mode
 
 # An argument's other names: of the first one, of the second one, of the one that is named so here.
 _FIRST, _SECOND = ("input", "self", "x"), ("other", "exponent", "tensor2", "vec2", "b")
@@ -123,6 +124,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             known[other] = name
     known = {other: name for other, name in known.items() if other not in names}
     tensors = _TENSORS.get(fn.__name__, 0)
+    plain = getattr(fn, "listed", fn)  # what it is outside of autocast
 
     @wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
@@ -131,7 +133,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
                 check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
         if not options:
             try:
-                return fn(*args)
+                return (fn if mode.dtypes else plain)(*args)
             except (AttributeError, TypeError) as error:
                 check_arguments(fn.__name__, fn, args, {})
                 raise _twin(error) from None

@@ -71,12 +71,13 @@ class Library:
 
     variant: the instruction set in use. numbers: the kernels' numbers by name. kinds: the dtypes of
     each elementwise kernel: "f" for floats, "i" for integers, "fi" for both. encode: `rl_encode`,
-    natively.
+    natively. send(address, words) runs a message, and returns 0 or an error's code.
     """
 
     def __init__(self, path: Path) -> None:
         self._lib = lib = ctypes.CDLL(str(path))
         lib.rl_run.argtypes = [ctypes.c_size_t, ctypes.c_int32]
+        self.send: Callable[[int, int], int] = lib.rl_run
         lib.rl_kernel_name.restype = lib.rl_variant.restype = ctypes.c_char_p
         found: int = lib.rl_version()
         if found != VERSION:
@@ -149,9 +150,14 @@ class Library:
         if self.observer is not None:
             self.observer(words, names, explain)
             return
-        code = self._lib.rl_run(words.buffer_info()[0], len(words))
-        if not code:
-            return
+        code = self.send(words.buffer_info()[0], len(words))
+        if code:
+            self.refuse(code, names, explain)
+
+    def refuse(
+        self, code: int, names: Sequence[str], explain: Callable[[int], None] | None = None
+    ) -> None:
+        """Raise the error of a message's `code`; see `run`."""
         place, reason = divmod(code, 256)
         name = names[place - 1] if 0 < place <= len(names) else "simd"
         if reason == _INDEX:

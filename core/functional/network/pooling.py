@@ -28,7 +28,9 @@ Size = int | Sequence[int]
 
 def each(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """One number per dim; ValueError for another count."""
-    found = (value,) * rank if isinstance(value, (int, np.integer)) else tuple(value)
+    found: tuple[Any, ...] = (
+        (value,) * rank if isinstance(value, (int, np.integer)) else tuple(value)
+    )
     found = found * rank if len(found) == 1 else found
     if len(found) != rank:
         raise ShapeError(f"{name}: {tuple(value)} must be one number or {rank}")

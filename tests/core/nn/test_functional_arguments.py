@@ -48,7 +48,8 @@ def test_a_window_of_no_ints_is_refused_and_spoils_no_later_call(wrong: Any, dev
     for pool in (F.max_pool2d, F.avg_pool2d):
         with pytest.raises(TypeError, match="pool2d: kernel"):
             pool(x, wrong)
-        for right in ((2, 2), [2, 2], 2, np.int64(2)):
+        rights: list[Any] = [(2, 2), [2, 2], 2, np.int64(2)]
+        for right in rights:
             assert pool(x, right).shape == (1, 2, 3, 3)
 
 

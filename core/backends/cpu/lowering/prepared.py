@@ -46,7 +46,10 @@ def run(memo: Memo, name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[s
         words[i] = storage.address
         words[i + 1] = storage.buffer.nbytes
         i += 2
-    library.run(words, names)
+    if library.observer is not None:
+        library.run(words, names)
+    elif code := library.send(words.buffer_info()[0], len(words)):
+        library.refuse(code, names)
     return True
 
 
