@@ -124,7 +124,11 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             known[other] = name
     known = {other: name for other, name in known.items() if other not in names}
     tensors = _TENSORS.get(fn.__name__, 0)
-    plain = getattr(fn, "listed", fn)  # what it is outside of autocast
+    # What it is outside of autocast. What wraps a listed function has its attributes, too.
+    inner = getattr(fn, "listed", None)
+    plain: Callable[..., Any] = (
+        inner if inner is not None and getattr(fn, "__wrapped__", None) is inner else fn
+    )
 
     @wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
