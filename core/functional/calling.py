@@ -125,10 +125,9 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     known = {other: name for other, name in known.items() if other not in names}
     tensors = _TENSORS.get(fn.__name__, 0)
     # What it is outside of autocast. What wraps a listed function has its attributes, too.
-    inner = getattr(fn, "listed", None)
-    plain: Callable[..., Any] = (
-        inner if inner is not None and getattr(fn, "__wrapped__", None) is inner else fn
-    )
+    plain: Callable[..., Any] = fn
+    if getattr(fn, "__wrapped__", fn) is getattr(fn, "listed", None):
+        plain = fn.listed  # type: ignore[attr-defined]
 
     @wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
