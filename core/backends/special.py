@@ -157,6 +157,11 @@ def relu(x: Array, out: Array) -> Array:
     return out
 
 
+def add_scaled(a: Array, b: Array, c: Array, out: Array) -> None:
+    """a + b * c; `out` may be `a`."""
+    np.add(a, b * c, out=out)
+
+
 def clamp(x: Array, low: Array, high: Array, out: Array) -> Array:
     """x in [low, high]; nan where one is nan."""
     np.minimum(np.maximum(x, low, out=out), high, out=out)

@@ -100,7 +100,7 @@ _ELEMENTWISE = (
     *(n for n, op in REGISTRY.items() if op.infer.__module__.endswith((".unary", ".binary"))),
     "rope", "ravel_index", "solve", "solve_triangular", "cholesky", "lu", "qr", "svd", "eigh",
     "eig", "geqrf", "ldl", "ldl_solve", "det", "cofactor", "view_as_real", "view_as_complex",
-    "derived", "clamp",
+    "derived", "clamp", "add_scaled",
 )  # fmt: skip
 _BY_DIM = (
     "cat", "sum", "amax", "amin", "any", "all", "argmax", "argmin", "cumsum", "argsort", "topk",

@@ -124,6 +124,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             known[other] = name
     known = {other: name for other, name in known.items() if other not in names}
     tensors = _TENSORS.get(fn.__name__, 0)
+    own = frozenset(() if more else names)
     # What it is outside of autocast. What wraps a listed function has its attributes, too.
     plain: Callable[..., Any] = fn
     if getattr(fn, "__wrapped__", fn) is getattr(fn, "listed", None):
@@ -134,11 +135,11 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
         for x in args[:tensors]:
             if not is_tensor(x):
                 check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
-        if not options:
+        if not options or own.issuperset(options):  # most calls
             try:
-                return (fn if mode.dtypes else plain)(*args)
+                return (fn if mode.dtypes else plain)(*args, **options)
             except (AttributeError, TypeError) as error:
-                check_arguments(fn.__name__, fn, args, {})
+                check_arguments(fn.__name__, fn, args, options)
                 raise _twin(error) from None
             except (ValueError, IndexError) as error:
                 raise _twin(error) from None

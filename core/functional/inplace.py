@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.ops.common import TensorLike
 from rushlight.core.ops.declare import METHODS, PUBLIC, method
-from rushlight.core.ops.inplace import copy_
-from rushlight.core.tensor.grad_mode import needs_gradient
+from rushlight.core.ops.inplace import add_scaled_, copy_, ready
+from rushlight.core.tensor.grad_mode import mode, needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -43,9 +45,15 @@ import_module("rushlight.core.ops")
 
 def _inplace(name: str) -> Callable[..., Any]:
     fn = METHODS[name]
+    row = getattr(fn, "row", None)
+    count = 0 if row is None else ELEMENTWISE[row.name].arity - 1
 
     @wraps(fn)
     def write(x: Tensor, *args: Any, **options: Any) -> Tensor:
+        if row is not None and not options and len(args) == count and x.dtype.kind == "f":
+            others = [value for other in args if (value := ready(x, other)) is not None]
+            if len(others) == count and not (mode.dtypes or needs_gradient(x, *others)):
+                return row.inplace(x, *others)  # type: ignore[no-any-return]
         # A gradient rule may need x as it was.
         out: Tensor = fn(x.clone() if needs_gradient(x) else x, *args, **options)
         if out.shape != x.shape:
@@ -65,6 +73,37 @@ def _inplace(name: str) -> Callable[..., Any]:
     return write
 
 
+@method()
+def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
+    """`lerp` in place: x + weight (end - x) written over `x`, which is returned."""
+    if ready(x, end) is end and not needs_gradient(x, end):
+        written = add_scaled_(x, end - x, weight)
+        if written is not None:
+            return written
+    return _LERP(x, end, weight)
+
+
+@method()
+def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned."""
+    if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
+        written = add_scaled_(x, tensor1 * tensor2, value)
+        if written is not None:
+            return written
+    return _ADDCMUL(x, tensor1, tensor2, value=value)
+
+
+@method()
+def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned."""
+    if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
+        written = add_scaled_(x, tensor1 / tensor2, value)
+        if written is not None:
+            return written
+    return _ADDCDIV(x, tensor1, tensor2, value=value)
+
+
+_LERP, _ADDCMUL, _ADDCDIV = map(_inplace, ("lerp", "addcmul", "addcdiv"))
 for _name in NAMES.split():
     if f"{_name}_" not in METHODS:
         globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))

@@ -81,6 +81,7 @@ def _binary(
             raise TypeError(f"{name}: two bool operands are not supported; {bools}")
         return op(x, y)
 
+    call.row = op  # type: ignore[attr-defined]  # what it does to floats of one shape
     return call
 
 

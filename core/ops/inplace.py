@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rushlight.core.backends import special
+from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.jit import capture
 from rushlight.core.ops.binary import DIV, div
 from rushlight.core.ops.common import (
     TensorLike,
@@ -15,10 +18,12 @@ from rushlight.core.ops.common import (
     is_tensor,
     modular,
     numbers,
+    repeated,
 )
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.subscript import ASSIGN, whole
-from rushlight.core.tensor.op import REGISTRY, Op
+from rushlight.core.tensor.grad_mode import needs_gradient
+from rushlight.core.tensor.op import REGISTRY, Op, rule
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -41,6 +46,19 @@ def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
         raise ShapeError(f"{name}: {value.shape} does not expand to {x.shape}") from None
 
 
+def ready(x: Tensor, other: Any) -> Tensor | None:
+    """`other` as most writes over `x` have it: a tensor of its kind, or a number for floats."""
+    kind = x.dtype.kind
+    if other.__class__ is float or other.__class__ is int:
+        if kind != "f":
+            return None
+        return repeated(other, x.dtype, x.storage.device, x.layout.shape)
+    if not is_tensor(other) or other.dtype is not x.dtype or kind == "q":
+        return None
+    same = other.layout.shape == x.layout.shape and other.storage.device is x.storage.device
+    return other if same else None  # type: ignore[no-any-return]
+
+
 @public
 @method()
 def copy_(x: Tensor, source: Tensor) -> Tensor:
@@ -53,8 +71,14 @@ def copy_(x: Tensor, source: Tensor) -> Tensor:
             f"copy_: the tensor of shape {x.shape} is on the meta device and has no memory; call "
             "init_() on its module, or load weights into it, first"
         )
-    value = source.to(dtype=x.dtype, device=x.device)
-    return ASSIGN.inplace(x, value.expand(*x.shape), **whole(x.shape))
+    shape = x.layout.shape
+    if source.dtype is x.dtype and source.storage.device is x.storage.device:
+        value = source
+    else:
+        value = source.to(dtype=x.dtype, device=x.device)
+    if value.layout.shape != shape:
+        value = value.expand(*shape)
+    return ASSIGN.inplace(x, value, **whole(shape))
 
 
 @public
@@ -66,8 +90,9 @@ def fill_(x: Tensor, value: TensorLike) -> Tensor:
             raise ShapeError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
         return copy_(x, value)  # type: ignore[arg-type]
     (plain,) = numbers("fill_", (value,))
-    filled = constant(fitted("fill_", plain, x.dtype), x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
-    return ASSIGN.inplace(x, filled, **whole(x.shape))
+    fitting = fitted("fill_", plain, x.dtype)  # type: ignore[arg-type]
+    shape = x.layout.shape
+    return ASSIGN.inplace(x, repeated(fitting, x.dtype, x.device, shape), **whole(shape))
 
 
 @public
@@ -77,8 +102,36 @@ def zero_(x: Tensor) -> Tensor:
     return fill_(x, 0)
 
 
+elementwise("add_scaled", 3, special.add_scaled, "a + b * c")
+ADD_SCALED = Op("add_scaled", infer=lambda x, y, scale: x.fresh(), grads=(
+    rule(lambda c, g: g),
+    rule(lambda c, g, scale: g * scale, 2),
+    rule(lambda c, g, y: g * y, 1),
+))  # fmt: skip
+ADD = REGISTRY["add"]
+
+
+def add_scaled_(x: Tensor, y: Tensor, scale: Any) -> Tensor | None:
+    """x += scale * y for floats of one shape, in one pass; None where other code has to decide.
+
+    That is for a gradient, for what `jit` captures, which joins ops by itself, and for a scale that
+    is no plain number.
+    """
+    plain = scale.__class__ is float or scale.__class__ is int
+    if not plain or x.dtype.kind != "f" or capture.active or needs_gradient(x, y):
+        return None
+    factor = repeated(scale, x.dtype, x.storage.device, x.layout.shape)
+    return ADD_SCALED.inplace(x, y, factor)
+
+
 def _write(op: Op, x: Tensor, other: TensorLike, alpha: float = 1) -> Tensor:
     """`op` of x and alpha * other, over x."""
+    if alpha == 1 and (value := ready(x, other)) is not None:
+        return op.inplace(x, value)
+    if alpha != 1 and (value := ready(x, other)) is not None and op is not DIV:
+        scale = alpha if op is ADD else -alpha
+        if (written := add_scaled_(x, value, scale)) is not None:
+            return written
     name = f"{op.name}_"
     value = _value(name, x, other)
     if isinstance(alpha, float) and not x.dtype.is_floating_point:

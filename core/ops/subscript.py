@@ -7,6 +7,7 @@ Negative indices count from the end. An index out of range raises IndexError.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rushlight.core.basis.dtype import bool_, int64
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
-from rushlight.core.ops.common import is_tensor
+from rushlight.core.ops.common import fitted, is_tensor, repeated
 from rushlight.core.ops.creation import arange, full
 from rushlight.core.ops.declare import method
 from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero, true_positions
@@ -236,8 +237,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     If a key selects an element several times, the last value wins, and the gradients of the other
     values are not zeroed (as in torch).
     """
+    plain = None if is_tensor(key) else _plain(x.layout.shape, key)
     if is_tensor(value):
-        source: Tensor = value.to(x.dtype)
+        source: Tensor = value if value.dtype is x.dtype else value.to(x.dtype)
+    elif plain is not None and x.dtype.kind == "f" and type(value) in (int, float):
+        region = tuple([k[1] - k[0] for k in plain if not isinstance(k, int)])
+        source = repeated(fitted("full", value, x.dtype), x.dtype, x.storage.device, region)
     elif isinstance(value, (bool, int, float, np.generic)) or (
         isinstance(value, complex) and x.dtype.kind == "c"
     ):
@@ -248,7 +253,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         # `where` needs no positions of the mask, so nothing is read back.
         ASSIGN.inplace(x, masked_fill(x, key, source), **whole(x.shape))
         return
-    ranges, shape, tensors = _basic(x, _items(x, key))
+    tensors: Placed = []
+    if plain is None:
+        ranges, shape, tensors = _basic(x, _items(x, key))
+    else:
+        ranges = tuple([(k, k + 1, 1) if isinstance(k, int) else k for k in plain])
+        shape = [k[1] - k[0] for k in plain if not isinstance(k, int)]
     if source.storage is x.storage and not tensors and _is_part(source, x, ranges, tuple(shape)):
         return  # `x[key] *= 2` has written to that part already
     if tensors:
@@ -268,12 +278,15 @@ def _is_part(source: Tensor, x: Tensor, ranges: Ranges, shape: Shape) -> bool:
         return source.layout == slices(x, ranges).reshape(*shape).layout
 
 
+@lru_cache(256)
 def whole(shape: Shape) -> dict[str, Any]:
     """The attributes of an assignment to a whole tensor."""
     return {"ranges": tuple((0, n, 1) for n in shape), "shape": shape}
 
 
 def _expanded(source: Tensor, shape: Shape) -> Tensor:
+    if source.layout.shape == shape:
+        return source
     lead = source.ndim - len(shape)
     if lead > 0 and all(n == 1 for n in source.shape[:lead]):
         source = source.reshape(*source.shape[lead:])

@@ -92,6 +92,7 @@ def unary(
             return op(x.to(uint8 if boolean is bool_ else boolean)).to(boolean)
         return op(floating(name, x) if cast else x)
 
+    call.row = op  # type: ignore[attr-defined]  # what it does to floats
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{doc} Elementwise; same shape" + (
         "; integers take the default dtype." if cast else " and dtype."

@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends.memo import Memo, keep, recall
 from rushlight.core.basis import levels
-from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
-from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, saving
+from rushlight.core.tensor.meta import Context, Meta, Rule, Uses, rule
 from rushlight.core.tensor.storage import Storage, inference
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
+__all__ = ["COMPLEX", "REGISTRY", "Context", "Meta", "Op", "Rule", "bind_tensor_class", "rule",
+           "tensor_class"]  # fmt: skip
+
 REGISTRY: dict[str, Op] = {}
 tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
-
-
-class Meta:
-    """Shape and dtype of a value without the value: arguments and result of `infer`."""
-
-    __slots__ = ("dtype", "layout")
-
-    def __init__(self, dtype: DType, layout: Layout) -> None:
-        self.dtype = dtype
-        self.layout = layout
-
-    @property
-    def shape(self) -> Shape:
-        """Sizes of the dims."""
-        return self.layout.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of dims."""
-        return len(self.layout.shape)
-
-    def numel(self) -> int:
-        """Number of elements."""
-        return self.layout.numel
-
-    def fresh(self, shape: Sequence[int] | None = None, dtype: DType | None = None) -> Meta:
-        """A new contiguous Meta; shape and dtype default to this one's."""
-        layout = Layout.contiguous(self.shape if shape is None else shape)
-        return Meta(dtype or self.dtype, layout)
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """A gradient rule's first argument: the op's attributes, shapes and dtypes."""
-
-    attrs: Mapping[str, Any]
-    inputs: tuple[Meta | None, ...]
-    out: Meta
-    needs: tuple[bool, ...]
 
 
 # The ops that take complex numbers, which only cpu has; the gradients of others are not theirs.
@@ -72,25 +34,26 @@ COMPLEX = frozenset(
     "logical_xor solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det "
     "cofactor".split()
 )
-Uses = int | str  # the index of an input, or "out"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A gradient rule: `fn(context, grad, *saved)`, and the values to save for it."""
-
-    fn: Callable[..., Any]
-    uses: tuple[Uses, ...] = ()
-
-
-def rule(fn: Callable[..., Any], *uses: Uses) -> Rule:
-    """A gradient rule that uses the inputs with these indices, or "out", the op's result."""
-    return Rule(fn, uses)
-
-
 def bind_tensor_class(found: type[Tensor]) -> None:
     """Register Tensor; called once, by the module that defines it."""
     tensor_class[:] = [found]
+
+
+def _unrecorded(target: Tensor, others: Sequence[Tensor | None]) -> bool:
+    """Whether a write over `target` touches no gradient, no inference tensor and no other input."""
+    storage = target.storage
+    if storage.inference:
+        return False
+    if autograd.is_grad_enabled():
+        if target.needs_grad or target.frozen_view or target._stamp != storage.history:
+            return False
+        for x in others:
+            if x is not None and (x.needs_grad or x._stamp != x.storage.history):
+                return False
+    for x in others:
+        if x is not None and (x.storage is storage or (storage.lent and x.storage.lent)):
+            return False
+    return True
 
 
 class Op:
@@ -127,6 +90,7 @@ class Op:
         self.differentiable = differentiable
         self.blocks = frozenset(blocks)
         self.memos: dict[Any, Memo] | None = None if view or varies else {}
+        self.inplace_memos: dict[Any, Memo] | None = None if view or varies else {}
         if register:
             REGISTRY[name] = self
 
@@ -191,6 +155,16 @@ class Op:
         in inference_mode, outside of it.
         """
         inputs = (target, *others)
+        storage = target.storage
+        if not levels.active and _unrecorded(target, others):
+            memo = recall(self.inplace_memos, inputs, None, attrs)
+            if memo is None:
+                memo = self._inplace_memo(inputs, attrs)
+            if capture.active:
+                capture.op_runs(self.name, inputs, target, attrs, True, False)
+            memo.device.backend.run(self.name, inputs, target, attrs, memo)
+            storage.version += 1
+            return target
         where = self._device(inputs, None)
         meta = self.infer(*inputs, **attrs)
         self._check_writable(target, meta)
@@ -216,15 +190,25 @@ class Op:
             if capture.active:
                 capture.op_runs(self.name, inputs, target, attrs, True, record)
             where.backend.run(self.name, inputs, target, attrs)
-            target.storage.version += 1
+            storage.version += 1
         if record:
-            target.storage.history += 1
+            storage.history += 1
             node = autograd.Node(self, self._context(target, inputs, attrs, needs), edges, saved)
             node.versions.update(before)
             target.rebase(node)
             if self._uses_out(needs):
                 node.save("out", target.alias(target.layout))
         return target
+
+    def _inplace_memo(self, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> Memo:
+        """The checks of a write over the first input, and what equal ones share."""
+        where = self._device(inputs, None)
+        target = inputs[0]
+        assert target is not None
+        self._check_writable(target, self.infer(*inputs, **attrs))
+        memo = Memo(where, target.dtype, target.layout)
+        keep(self.inplace_memos, memo, inputs, attrs)
+        return memo
 
     def gradients(
         self, node: autograd.Node, grad: Tensor, needs: tuple[bool, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.backends.cpu.simd import CODES, Record, library
-from rushlight.core.basis.dtype import DTYPES
+from rushlight.core.basis.dtype import DTYPES, float32
 
 # These are computed in float32 or in 64-bit integers, for any stored dtype.
 PLAIN = frozenset(d for d in CODES if d.kind != "q")
@@ -56,6 +56,16 @@ def _chain(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record 
     return Record("chain", (out, *inputs), tuple(told)) if apart(inputs, out) else None
 
 
+def _add_scaled(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    assert library is not None
+    numbers = library.numbers
+    floats = all(x.dtype is float32 for x in (out, *inputs))
+    if "chain" not in numbers or not floats or not out.layout.is_contiguous:
+        return None
+    steps = (numbers["mul"], 2, 3, numbers["add"], 1, ~0)
+    return Record("chain", (out, *inputs), steps) if apart(inputs, out) else None
+
+
 # The library lists its elementwise kernels.
 _KINDS = {} if library is None else library.kinds
 _DTYPES = {"f": FLOATS, "i": WHOLE}
@@ -64,4 +74,5 @@ LOWERINGS: dict[str, Any] = {
     "cast": _each("cast", PLAIN),
     "where": _where,
     "chain": _chain,
+    "add_scaled": _add_scaled,
 }

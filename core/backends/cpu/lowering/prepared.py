@@ -21,6 +21,12 @@ class Prepared(NamedTuple):
     names: tuple[str]
 
 
+class _Place:
+    """The memory of an operand that no other operand shares."""
+
+    address = nbytes = 0
+
+
 # Their lowerings read dtypes, layouts and attributes, no storage.
 _NAMES = (
     frozenset(elementwise.LOWERINGS)
@@ -32,8 +38,10 @@ _NAMES = (
 def run(memo: Memo, name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> bool:
     """Run the op by the message that `memo` keeps; False where `record` has to decide.
 
-    `out` is new memory. Raises what `record` and the run raise.
+    `out` is new memory, or the first input. Raises what `record` and the run raise.
     """
+    if inputs and inputs[0] is out and not out.storage.buffer.flags.writeable:
+        return False
     found: Prepared | bool | None = memo.kept
     if found is None:
         found = memo.kept = _prepare(name, inputs, out, attrs) or False
@@ -61,8 +69,11 @@ def _prepare(
         return None
     if any(x is not None and x.dtype.kind == "q" for x in inputs):
         return None
-    # Each operand has a buffer of its own, as if no two shared their memory.
-    places = [object() for _ in range(len(inputs) + 1)]
+    # Each operand has a buffer of its own, as if no two shared their memory, but for a result that
+    # is written over the first input.
+    places = [_Place() for _ in range(len(inputs) + 1)]
+    if inputs and inputs[0] is out:
+        places[1] = places[0]
     first, *rest = (None if x is None else TensorView(p, x.layout, x.dtype)
                     for p, x in zip(places, (out, *inputs), strict=True))  # fmt: skip
     found = record(name, rest, first, attrs)
