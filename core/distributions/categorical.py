@@ -76,10 +76,13 @@ class Categorical(ByProbs):
         for n in shape[: len(shape) - len(self.batch_shape)]:
             count *= n
         with no_grad():
-            rows = self.probs.reshape(-1, self.num_events)
+            rows = self.probs
+            if rows.ndim != 1:
+                rows = rows.reshape(-1, self.num_events)
             if count == 0 or rows.shape[0] == 0:
                 return f.zeros(shape, dtype="int64", device=rows.device)
-            return f.multinomial(rows, count, True).t().reshape(*shape)
+            drawn = f.multinomial(rows, count, True)
+            return (drawn.t() if drawn.ndim == 2 and count > 1 else drawn).reshape(*shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log probability."""

@@ -51,8 +51,11 @@ def half_open_interval(lower: Any, upper: Any) -> Constraint:
 
 def integer_interval(lower: Any, upper: Any) -> Constraint:
     """Integers from `lower` to `upper`, both included."""
-    return Constraint(f"an integer from {lower} to {upper}",
-                      lambda x: _whole(x) & (x >= lower) & (x <= upper), is_discrete=True,
+    def check(x: Tensor) -> Tensor:
+        inside = (x >= lower) & (x <= upper)
+        return inside & _whole(x) if x.dtype.is_floating_point else inside
+
+    return Constraint(f"an integer from {lower} to {upper}", check, is_discrete=True,
                       lower_bound=lower, upper_bound=upper)  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from rushlight.core.basis.limits import finfo
@@ -12,6 +13,7 @@ from rushlight.core.distributions.distribution import Distribution, Number, Shap
 from rushlight.core.distributions.gamma import log_gamma_draw
 from rushlight.core.functional import declared as f
 from rushlight.core.functional.drawing import bernoulli, poisson, successes
+from rushlight.core.jit import capture
 from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import floor, sigmoid
 from rushlight.core.tensor.grad_mode import no_grad
@@ -48,10 +50,21 @@ class ByProbs(Distribution):
     def __getattr__(self, name: str) -> Any:
         own = vars(self)
         if name == "probs" and "logits" in own:
-            return self._to_probs(own["logits"])
+            return self._computed(self._to_probs, own["logits"])
         if name == "logits" and "probs" in own:
-            return self._to_logits(own["probs"])
+            return self._computed(self._to_logits, own["probs"])
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _computed(self, convert: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+        """The other parameter; of one without gradient it is kept until that is written to."""
+        if capture.active or given.level or given.requires_grad:
+            return convert(given)
+        storage, version = given.storage, given.storage.version
+        known = vars(self).get("_converted")
+        if known is None or known[0] is not storage or known[1] != version:
+            known = self._converted = storage, version, convert(given)
+        found: Tensor = known[2]
+        return found
 
     def _to_probs(self, logits: Tensor) -> Tensor:
         return sigmoid(logits)

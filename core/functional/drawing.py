@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import HOST, Generator
-from rushlight.core.basis.dtype import PARTS, DType, as_dtype, float32, float64
+from rushlight.core.basis.dtype import PARTS, DType, as_dtype, float32, float64, int64
 from rushlight.core.basis.errors import RangeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.functional.math.statistics import searchsorted
@@ -168,6 +168,23 @@ def _check_weights(weights: Any, least: int) -> None:
         raise RangeError(f"multinomial: a row of x has less than {least} positive weights")
 
 
+def _drawn_on_host(x: Tensor, weights: Any, count: int, generator: Generator | None) -> Tensor:
+    """`count` draws with repetition of each row of `weights`, the values of `x`."""
+    ends = weights.cumsum(-1)
+    totals = ends[..., -1:]
+    least, most = (totals.item(),) * 2 if totals.size == 1 else (totals.min(), totals.max())
+    if not (0 < least and most < math.inf and weights.min() >= 0):
+        _check_weights(weights, 1)  # large weights may have an infinite sum
+    drawn = rand((*x.shape[:-1], count), dtype=x.dtype, generator=generator).host_values() * totals
+    if x.ndim == 1:
+        places = ends.searchsorted(drawn, "right")
+    else:
+        rows = zip(ends, drawn, strict=True)
+        places = np.array([row.searchsorted(numbers, "right") for row, numbers in rows])
+    np.minimum(places, weights.shape[-1] - 1, out=places)
+    return x.from_host(places, int64)
+
+
 @public
 @method()
 def multinomial(
@@ -179,21 +196,21 @@ def multinomial(
     `vmap` they are not read. Without repetition: the largest of log(weight) plus Gumbel noise
     (Gumbel, 1954).
     """
-    _check(
-        "multinomial",
-        x.ndim in (1, 2) and num_samples > 0,
-        f"x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a positive number",
-    )
+    if x.ndim not in (1, 2) or num_samples <= 0:
+        raise ValueError(f"multinomial: x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a "
+                         "positive number")  # fmt: skip
     if not x.dtype.is_floating_point:
         raise TypeMismatch(f"multinomial: {x.dtype.name} is not a floating dtype")
-    _check(
-        "multinomial",
-        replacement or num_samples <= x.shape[-1],
-        f"num_samples {num_samples} of {x.shape[-1]} without replacement",
-    )
+    if not replacement and num_samples > x.shape[-1]:
+        raise ValueError(
+            f"multinomial: num_samples {num_samples} of {x.shape[-1]} without replacement"
+        )
     x = x.detach()
     if x.device is HOST and not x.level and not capture.capturing():
-        _check_weights(x.host_values(), 1 if replacement else num_samples)
+        weights = x.host_values()
+        if replacement and weights.size and x.dtype.name in ("float32", "float64"):
+            return _drawn_on_host(x, weights, num_samples, generator)
+        _check_weights(weights, 1 if replacement else num_samples)
     if replacement:
         ends = x.cumsum(-1)
         shape = (*x.shape[:-1], num_samples)
