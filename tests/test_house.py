@@ -59,7 +59,7 @@ LAYERS: list[tuple[str, str]] = [
     ("basis", r"rushlight\.core(\.basis(\..+)?)?"),
     ("backends", r"rushlight\.core\.backends(\..+)?"),
     ("storage", r"rushlight\.core\.(tensor|tensor\.storage|jit|jit\.capture)"),
-    ("op", r"rushlight\.core\.tensor\.(op|autograd|grad_mode|hooks|saving|sweep)"),
+    ("op", r"rushlight\.core\.tensor\.(op|autograd|grad_mode|hooks|meta|saving|sweep)"),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
     ("functional", r"rushlight\.core\.functional(\..+)?"),
     ("tensor", r"rushlight\.core\.tensor\..+"),
@@ -399,9 +399,9 @@ CODE = (".py", ".js", ".mjs", ".c", ".h", ".wgsl", ".sh")
 
 
 def size_rules(path: str, source: str) -> list[str]:
-    """At most 400 lines, 300 in models/, tests free; at most 100 columns everywhere."""
+    """At most 600 lines, tests free; at most 100 columns everywhere."""
     lines, wrong = source.splitlines(), []
-    limit = 300 if path.startswith("models/") else 400
+    limit = 600
     if len(lines) > limit and not path.startswith("tests/"):
         wrong.append(f"{path}: {len(lines)} lines, {limit} are allowed; split it by idea")
     for number, line in enumerate(lines, 1):
@@ -417,11 +417,11 @@ def test_files_are_short_and_narrow() -> None:
 
 @pytest.mark.parametrize(
     ("path", "lines", "width"),
-    [("core/a.py", 401, 1), ("models/a.py", 301, 1), ("web/a.js", 401, 1), ("tests/a.py", 1, 101)],
+    [("core/a.py", 601, 1), ("models/a.py", 601, 1), ("web/a.js", 601, 1), ("tests/a.py", 1, 101)],
 )
 def test_a_long_or_wide_file_is_refused(path: str, lines: int, width: int) -> None:
     assert size_rules(path, "x" * width + "\n" + "x\n" * (lines - 1))
-    assert size_rules(path, "x" * min(width, 100) + "\n" + "x\n" * (min(lines, 300) - 1)) == []
+    assert size_rules(path, "x" * min(width, 100) + "\n" + "x\n" * (min(lines, 600) - 1)) == []
     assert size_rules("tests/a.py", "x\n" * 5000) == []
 
 
@@ -440,15 +440,15 @@ LISTS = {
 
 
 def folder_rules(paths: list[str]) -> list[str]:
-    """A folder of the package holds one idea in at most fifteen files, unless it is a list."""
+    """A folder of the package holds one idea in at most twenty files, unless it is a list."""
     found: dict[str, int] = {}
     for path in paths:
         folder = Path(path).parent.as_posix()
         found[folder] = found.get(folder, 0) + 1
     return [
-        f"{folder}: {count} files, 15 are allowed; part it by idea"
+        f"{folder}: {count} files, 20 are allowed; part it by idea"
         for folder, count in sorted(found.items())
-        if count > 15 and folder not in LISTS
+        if count > 20 and folder not in LISTS
     ]
 
 
@@ -457,8 +457,8 @@ def test_folders_are_small() -> None:
 
 
 def test_a_full_folder_is_refused() -> None:
-    full = [f"core/tools/{i}.py" for i in range(16)]
-    assert folder_rules(full) and folder_rules(full[:15]) == []
+    full = [f"core/tools/{i}.py" for i in range(21)]
+    assert folder_rules(full) and folder_rules(full[:20]) == []
     assert folder_rules([p.replace("core/tools", "core/ops") for p in full]) == []
 
 

@@ -51,8 +51,9 @@ def half_open_interval(lower: Any, upper: Any) -> Constraint:
 
 def integer_interval(lower: Any, upper: Any) -> Constraint:
     """Integers from `lower` to `upper`, both included."""
+
     def check(x: Tensor) -> Tensor:
-        inside = (x >= lower) & (x <= upper)
+        inside: Tensor = (x >= lower) & (x <= upper)
         return inside & _whole(x) if x.dtype.is_floating_point else inside
 
     return Constraint(f"an integer from {lower} to {upper}", check, is_discrete=True,

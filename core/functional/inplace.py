@@ -77,30 +77,30 @@ def _inplace(name: str) -> Callable[..., Any]:
 def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
     """`lerp` in place: x + weight (end - x) written over `x`, which is returned."""
     if ready(x, end) is end and not needs_gradient(x, end):
-        written = add_scaled_(x, end - x, weight)
+        written: Tensor | None = add_scaled_(x, end - x, weight)
         if written is not None:
             return written
-    return _LERP(x, end, weight)
+    return _LERP(x, end, weight)  # type: ignore[no-any-return]
 
 
 @method()
 def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned."""
     if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written = add_scaled_(x, tensor1 * tensor2, value)
+        written: Tensor | None = add_scaled_(x, tensor1 * tensor2, value)
         if written is not None:
             return written
-    return _ADDCMUL(x, tensor1, tensor2, value=value)
+    return _ADDCMUL(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
 
 @method()
 def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned."""
     if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written = add_scaled_(x, tensor1 / tensor2, value)
+        written: Tensor | None = add_scaled_(x, tensor1 / tensor2, value)
         if written is not None:
             return written
-    return _ADDCDIV(x, tensor1, tensor2, value=value)
+    return _ADDCDIV(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
 
 _LERP, _ADDCMUL, _ADDCDIV = map(_inplace, ("lerp", "addcmul", "addcdiv"))

@@ -1,11 +1,24 @@
-"""Recurrences along a sequence, one token after another in one kernel; they have no gradients.
+"""Recurrences along a sequence, one token after another in one kernel.
 
-`selective_scan`, `wkv` and `gated_delta_rule` run these where no gradient is needed.
+`selective_scan`, `wkv` and `gated_delta_rule` run the first two where no gradient is needed, layers
+of LSTMs and their kin the last one.
 """
 
 from __future__ import annotations
 
-from rushlight.core.tensor.op import Meta, Op
+import math
+from typing import TYPE_CHECKING
+
+from rushlight.core.backends.cells import BACKWARD, SAVED
+from rushlight.core.basis.layout import Layout
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.matmul import matmul
+from rushlight.core.ops.unary import tanh
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.op import Context, Meta, Op, rule
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer_scan(x: Meta, dt: Meta, a: Meta, b: Meta, c: Meta, state: Meta | None = None) -> Meta:
@@ -30,3 +43,83 @@ SELECTIVE_SCAN = Op("selective_scan", infer=_infer_scan, differentiable=False)
 # state: (batch, heads, keys, values) or None. The result is the outputs, and after them the last
 # S: (batch, heads, length + keys, values).
 DELTA_SCAN = Op("delta_scan", infer=_infer_delta, differentiable=False)
+
+
+def _infer_cells(
+    x: Meta, w_ih: Meta, w_hh: Meta, b_ih: Meta | None, b_hh: Meta | None, *states: Meta | None,
+    mode: str, back: bool,
+) -> Meta:  # fmt: skip
+    return x.fresh((SAVED[mode], *x.shape[:-1], w_hh.shape[1]))
+
+
+def _shapes(x: Meta, w_ih: Meta, w_hh: Meta, mode: str) -> list[tuple[int, ...]]:
+    """The shapes of the gradients of a scan's inputs, in their order."""
+    gates, size = w_hh.shape
+    state = (x.shape[-2], size)
+    states = [state, state] if mode == "LSTM" else [state]
+    return [x.shape, w_ih.shape, w_hh.shape, (gates,), (gates,), *states]
+
+
+def _infer_backward(
+    grad: Meta, saved: Meta, x: Meta, w_ih: Meta, w_hh: Meta, *first: Meta, mode: str, back: bool,
+    wants: tuple[bool, ...],
+) -> Meta:  # fmt: skip
+    return grad.fresh((sum(map(math.prod, _shapes(x, w_ih, w_hh, mode))),))
+
+
+def _before(saved: Tensor, first: Tensor, k: int, back: bool) -> Tensor:
+    """State k as it was before each step: (length, n, size)."""
+    length = saved.shape[1]
+    start, state = first.reshape(1, *first.shape), saved[k]
+    return cat([state[1:], start]) if back else cat([start, state[: length - 1]])
+
+
+def _backward_in_ops(
+    grad: Tensor, saved: Tensor, x: Tensor, w_ih: Tensor, w_hh: Tensor, first: tuple[Tensor, ...],
+    mode: str, back: bool,
+) -> list[Tensor]:  # fmt: skip
+    """What `CELL_SCAN_BACKWARD` computes in ops, through which gradients flow again."""
+    if x.ndim == 2:
+        grad, saved = grad.unsqueeze(1), saved.unsqueeze(1)
+    length = saved.shape[1]
+    before = [_before(saved, state, k, back) for k, state in enumerate(first)]
+    order = range(length) if back else range(length - 1, -1, -1)
+    steps, last = BACKWARD[mode](grad, saved, before, w_hh, order, tanh, lambda x: cat(x, -1))
+    rows = cat([steps[t] for t in range(length)])  # (length * n, PARTS * size)
+    into, onward = rows, rows
+    if mode == "GRU":
+        size = saved.shape[-1]
+        into = rows[:, : 3 * size]
+        onward = cat([rows[:, : 2 * size], rows[:, 3 * size :]], -1)
+    flat, hidden = x.reshape(rows.shape[0], x.shape[-1]), before[0].reshape(rows.shape[0], -1)
+    return [matmul(into, w_ih).reshape(*x.shape), matmul(into.t(), flat),
+            matmul(onward.t(), hidden), into.sum(0), onward.sum(0), *last]  # fmt: skip
+
+
+def _cell_grads(
+    c: Context, g: Tensor, x: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, cell: Tensor | None,
+    saved: Tensor,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    mode, back = c.attrs["mode"], c.attrs["back"]
+    first = (h,) if cell is None else (h, cell)
+    if autograd.is_grad_enabled():
+        found = _backward_in_ops(g, saved, x, w_ih, w_hh, first, mode, back)
+    else:
+        flat = CELL_SCAN_BACKWARD(g, saved, x, w_ih, w_hh, *first, mode=mode, back=back,
+                                  wants=c.needs)  # fmt: skip
+        found, start = [], 0
+        for shape in _shapes(x, w_ih, w_hh, mode):
+            plain = Layout.contiguous(shape)
+            found.append(flat.alias(Layout(shape, plain.strides, start)))
+            start += plain.numel
+    found += [None] * (7 - len(found))  # type: ignore[list-item]
+    return tuple(grad if need else None for grad, need in zip(found, c.needs, strict=True))
+
+
+# Cells of a kind (functional/network/recurrent.py) over a sequence. x: (length, n, width), or
+# (n, width) of one step; w_ih and w_hh: (gates, width or size); biases: (gates,) or None; states:
+# h, and c of an LSTM or None, each (n, size). back: from the last step to the first. The result
+# holds what gradients need of each step, states first: (SAVED, length, n, size), or without length.
+CELL_SCAN = Op("cell_scan", infer=_infer_cells, joint=rule(_cell_grads, 0, 1, 2, 5, 6, "out"))
+# The gradients of a scan's inputs, flat, one after another; those not in `wants` are not computed.
+CELL_SCAN_BACKWARD = Op("cell_scan_backward", infer=_infer_backward, differentiable=False)

@@ -17,8 +17,10 @@ from rushlight.core.tensor.storage import Storage, inference
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["COMPLEX", "REGISTRY", "Context", "Meta", "Op", "Rule", "bind_tensor_class", "rule",
-           "tensor_class"]  # fmt: skip
+__all__ = [
+    "COMPLEX", "REGISTRY", "Context", "Meta", "Op", "Rule", "Uses", "bind_tensor_class", "rule",
+    "tensor_class",
+]  # fmt: skip
 
 REGISTRY: dict[str, Op] = {}
 tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
@@ -34,6 +36,8 @@ COMPLEX = frozenset(
     "logical_xor solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det "
     "cofactor".split()
 )
+
+
 def bind_tensor_class(found: type[Tensor]) -> None:
     """Register Tensor; called once, by the module that defines it."""
     tensor_class[:] = [found]

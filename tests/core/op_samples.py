@@ -392,6 +392,18 @@ SAMPLES["clamp"] = Samples(
     whole=lambda v, low, high: min(max(v, low), high),
 )  # fmt: skip
 
+SAMPLES["add_scaled"] = Samples(
+    lambda x, y, scale: x + y * scale,
+    "several",
+    (
+        Sample("odd", (draws(1, (7, 13)), *_BOUNDS), {}, (0, 1, 2)),
+        Sample("empty", (draws(1, (0, 13)), draws(2, (0, 13)), draws(3, (0, 13)))),
+        Sample("0-d", (np.array(0.3), np.array(0.5), np.array(0.7))),
+        Sample("nan", (np.array([1.0, NAN, 1.0, 5.0]), np.array([NAN, 0.0, 2.0, INF]),
+                       np.array([2.0, 1.0, NAN, 2.0]))),
+    ),
+)  # fmt: skip
+
 _cond = draws(9, (7, 13)) > 0
 SAMPLES["where"] = Samples(
     lambda c, a, b: np.array([y if p else z for p, y, z in zip(
@@ -1234,6 +1246,118 @@ def _loop_delta(
             s = now
         out[at][length:] = s
     return out
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _loop_cells(
+    x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, h: Array,
+    c: Array | None = None, *, mode: str, back: bool,
+) -> Array:  # fmt: skip
+    """A step after another, by the definition of the cells."""
+    steps = x if x.ndim == 3 else x[None]
+    found: list[Any] = [None] * len(steps)
+    for t in range(len(steps))[:: -1 if back else 1]:
+        a = np.einsum("ni,gi->ng", steps[t], w_ih) + (0 if b_ih is None else b_ih)
+        b = np.einsum("ni,gi->ng", h, w_hh) + (0 if b_hh is None else b_hh)
+        if mode == "LSTM":
+            i, f, g, o = np.split(a + b, 4, -1)
+            i, f, g, o = _logistic(i), _logistic(f), np.tanh(g), _logistic(o)
+            c = f * c + i * g
+            h = o * np.tanh(c)
+            found[t] = [h, c, i, f, g, o]
+        elif mode == "GRU":
+            (r, z, n), (hr, hz, hn) = np.split(a, 3, -1), np.split(b, 3, -1)
+            r, z = _logistic(r + hr), _logistic(z + hz)
+            n = np.tanh(n + r * hn)
+            h = (1 - z) * n + z * h
+            found[t] = [h, r, z, n, hn]
+        else:
+            h = np.tanh(a + b) if mode == "RNN_TANH" else np.maximum(a + b, 0)
+            found[t] = [h]
+    out = np.array(found).swapaxes(0, 1)
+    return out if x.ndim == 3 else out[:, 0]
+
+
+def _cells(mode: str, gates: int, length: int = 3, n: int = 2) -> tuple[Array | None, ...]:
+    seed = itertools.count(gates)
+    w = [draws(next(seed), s) for s in ((gates * 5, 4), (gates * 5, 5), (gates * 5,), (gates * 5,))]
+    state = draws(next(seed), (n, 5)), draws(next(seed), (n, 5)) if mode == "LSTM" else None
+    return draws(next(seed), (length, n, 4)), *w, *state
+
+
+def _kinds(**more: Any) -> Iterator[tuple[str, tuple[Array | None, ...]]]:
+    for mode, gates in (("LSTM", 4), ("GRU", 3), ("RNN_TANH", 1), ("RNN_RELU", 1)):
+        yield mode, _cells(mode, gates, **more)
+
+
+def _cell_samples() -> Iterator[Sample]:
+    for back, label in ((False, "odd"), (True, "back")):
+        for mode, given in _kinds():
+            checked = (0, 1, 2, 3, 4, 5, 6)[: 7 if mode == "LSTM" else 6]
+            yield Sample(label, given, {"mode": mode, "back": back}, checked)
+    for mode, (x, *rest) in _kinds():
+        assert x is not None
+        yield Sample("one step", (x[0], *rest), {"mode": mode, "back": False}, (0, 2))
+        plain = (x, *rest[:2], None, None, *rest[4:])
+        yield Sample("no biases", plain, {"mode": mode, "back": False})
+        lost = (np.where(x > 0.9, NAN, x), *rest)
+        yield Sample("nan", lost, {"mode": mode, "back": False})
+    for mode, given in _kinds(n=0):
+        yield Sample("empty", given, {"mode": mode, "back": False})
+
+
+SAMPLES["cell_scan"] = Samples(_loop_cells, "several", tuple(_cell_samples()),
+                               floats=("float32", "float64"), without=_NO_0D)  # fmt: skip
+
+
+def _cell_slopes(
+    grad: Array, saved: Array, x: Array, w_ih: Array, w_hh: Array, h: Array, c: Array | None = None,
+    *, mode: str, back: bool, wants: tuple[bool, ...],
+) -> Array:  # fmt: skip
+    """The slopes of (grad * result).sum() by central differences of the definition."""
+    gates = len(w_hh)
+    inputs = [x, w_ih, w_hh, np.zeros(gates), _HIDDEN_BIAS[:gates], h, *([] if c is None else [c])]
+    slopes = []
+    for given in inputs:
+        slope = np.zeros(given.shape)
+        for at in np.ndindex(given.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [v.copy() if v is given else v for v in inputs]
+                moved[[v is given for v in inputs].index(True)][at] += step
+                ends.append((grad * _loop_cells(*moved, mode=mode, back=back)).sum())
+            slope[at] = (ends[0] - ends[1]) / 2e-6
+        slopes.append(slope.reshape(-1))
+    return np.concatenate(slopes)
+
+
+_HIDDEN_BIAS = draws(77, (20,))
+
+
+def _slope_samples() -> Iterator[Sample]:
+    for back, label in ((False, "odd"), (True, "back")):
+        for mode, (x, w_ih, w_hh, _, _, h, c) in _kinds():
+            assert x is not None and w_hh is not None and w_ih is not None and h is not None
+            gates = len(w_hh)
+            saved = _loop_cells(x, w_ih, w_hh, np.zeros(gates), _HIDDEN_BIAS[:gates], h, c,
+                                mode=mode, back=back)  # fmt: skip
+            first = (h,) if c is None else (h, c)
+            attrs = {"mode": mode, "back": back, "wants": (True,) * 7}
+            given = (draws(5, saved.shape), saved, x, w_ih, w_hh, *first)
+            yield Sample(label, given, attrs)
+            if not back and mode == "GRU":
+                yield Sample("empty", (given[0][:, :, :0], saved[:, :, :0], x[:, :0], w_ih, w_hh,
+                                       h[:0]), attrs)  # fmt: skip
+
+
+SAMPLES["cell_scan_backward"] = Samples(
+    _cell_slopes, "difference", tuple(_slope_samples()), floats=("float64",),
+    layouts=("plain", "permuted", "sliced"),
+    without={**_NO_0D, "nan": "the slopes of the definition are taken by differences"},
+)  # fmt: skip
 
 
 _HEADS = tuple(draws(i, (2, 3, 4, n)) for i, n in enumerate((5, 5, 5, 7, 5, 5)))

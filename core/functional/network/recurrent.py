@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.core.basis import levels
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.pieces import stack
 from rushlight.core.functional.random import dropout
+from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.movement import pad
+from rushlight.core.ops.recurrence import CELL_SCAN
 from rushlight.core.ops.unary import relu, sigmoid, tanh
 
 if TYPE_CHECKING:
@@ -51,13 +54,15 @@ def _gru(gates: Tensor, hidden: Tensor, state: State) -> State:
 class Kind(NamedTuple):
     """A kind of cell: its step, how many gates there are, how many tensors a state has."""
 
+    name: str
     step: Callable[[Tensor, Tensor, State], State]
     gates: int
     states: int
 
 
-KINDS = {"RNN_TANH": Kind(_tanh, 1, 1), "RNN_RELU": Kind(_relu, 1, 1),
-         "LSTM": Kind(lstm_step, 4, 2), "GRU": Kind(_gru, 3, 1)}  # fmt: skip
+_ALL = (Kind("RNN_TANH", _tanh, 1, 1), Kind("RNN_RELU", _relu, 1, 1),
+        Kind("LSTM", lstm_step, 4, 2), Kind("GRU", _gru, 3, 1))  # fmt: skip
+KINDS = {kind.name: kind for kind in _ALL}
 
 
 class Weights(NamedTuple):
@@ -70,11 +75,48 @@ class Weights(NamedTuple):
     project: Tensor | None = None
 
 
+_SMALL = 1 << 17  # the multiplications of a step above which its product outweighs the calls
+
+
+def _scans(x: Tensor, state: State, weights: Weights) -> bool:
+    """Whether one op runs all steps: small ones, of which each would take longer to call."""
+    dtype = x.dtype
+    gates, size = weights.hidden.shape
+    return (
+        dtype.name in ("float32", "float64") and weights.project is None
+        and all(y is None or y.dtype is dtype for y in (*state, *weights))
+        and x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL
+        and not (capture.active or levels.active)
+        and x.storage.device.backend.supports("cell_scan")
+    )  # fmt: skip
+
+
+def _scan(kind: Kind, x: Tensor, weights: Weights, state: State, back: bool) -> Tensor:
+    """What CELL_SCAN gives for one direction: the states of all steps first."""
+    h, c = state if kind.states == 2 else (state[0], None)
+    return CELL_SCAN(x, weights.input, weights.hidden, weights.input_bias, weights.hidden_bias, h,
+                     c, mode=kind.name, back=back)  # fmt: skip
+
+
+def cell_step(kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
+    """The state after one step of a cell: x (n, width), states (n, size), or without n."""
+    if x.ndim == 2 and _scans(x, state, weights):
+        found = _scan(kind, x, weights, state, False)
+        if found.shape[0] == 1:
+            return (found.reshape(*found.shape[1:]),)
+        return (found[0], found[1]) if kind.states == 2 else (found[0],)
+    gates = linear(x, weights.input, weights.input_bias)
+    return kind.step(gates, linear(state[0], weights.hidden, weights.hidden_bias), state)
+
+
 def _direction(
     kind: Kind, x: Tensor, weights: Weights, state: State, seen: Tensor | None, back: bool
 ) -> tuple[Tensor, State]:
     """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
     steps = range(x.shape[0])
+    if seen is None and len(steps) and _scans(x, state, weights):
+        scanned, last = _scan(kind, x, weights, state, back), 0 if back else len(steps) - 1
+        return scanned[0], tuple(scanned[k, last] for k in range(kind.states))
     # One product for the inputs of all steps; only the state's products wait for each other.
     gates = linear(x, weights.input, weights.input_bias).unbind(0)
     found: list[Tensor | None] = [None] * len(steps)
@@ -170,8 +212,7 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
 
 
 def _cell(mode: str, x: Tensor, state: State, weights: Weights) -> State:
-    gates = linear(x, weights.input, weights.input_bias)
-    return KINDS[mode].step(gates, linear(state[0], weights.hidden, weights.hidden_bias), state)
+    return cell_step(KINDS[mode], x, state, weights)
 
 
 @public

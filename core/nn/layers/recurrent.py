@@ -6,7 +6,7 @@ import contextlib
 import math
 from typing import Any
 
-from rushlight.core.functional.network.recurrent import KINDS, State, Weights, run_layers
+from rushlight.core.functional.network.recurrent import KINDS, State, Weights, cell_step, run_layers
 from rushlight.core.functional.pieces import stack
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
@@ -14,8 +14,7 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from rushlight.core.ops.autocast import narrowed, recurrent_dtype
 from rushlight.core.ops.creation import arange
-from rushlight.core.ops.matmul import linear
-from rushlight.core.tensor.grad_mode import without_autocast
+from rushlight.core.tensor.grad_mode import mode, without_autocast
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -56,19 +55,23 @@ class RNNCellBase(_Uniform):
         self._fill(device, dtype)
 
     def _step(self, input: Tensor, state: State | None) -> State:
-        step, _, count = KINDS[self._mode]
+        kind = KINDS[self._mode]
         if input.shape[-1] != self.input_size:
             raise ValueError(
                 f"{type(self).__name__}: input is {input.shape}; its last dim must be "
                 f"{self.input_size}"
             )
         if state is None:
-            state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * count
+            state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * kind.states
+        if not mode.dtypes:  # outside of autocast
+            weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+            return cell_step(kind, input, state, weights)
         dtype = recurrent_dtype("cell", input)
         given = ((input, *state), (self.weight_ih, self.bias_ih), (self.weight_hh, self.bias_hh))
         (input, *state), into, onward = narrowed(given, dtype)
         with contextlib.nullcontext() if dtype is None else without_autocast():
-            return step(linear(input, *into), linear(state[0], *onward), tuple(state))
+            weights = Weights(into[0], onward[0], into[1], onward[1])
+            return cell_step(kind, input, tuple(state), weights)
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""

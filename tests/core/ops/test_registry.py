@@ -28,9 +28,14 @@ NOT_RUN = {
                     "complex numbers, on cpu only; ops/test_complex.py and core_transforms.json"),
 }  # fmt: skip
 # The only reasons for which webgpu may be without an op, and the ops that it is without.
-REASONS = {"f64": "the device has no float64", "linalg": "dense linear algebra runs on cpu"}
+REASONS = {
+    "f64": "the device has no float64", "linalg": "dense linear algebra runs on cpu",
+    "cells": "layers run the ops of their cells there",
+}  # fmt: skip
 _LINALG = "solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det cofactor"
-REFUSED: dict[str, str] = dict.fromkeys(_LINALG.split(), "linalg")
+REFUSED: dict[str, str] = dict.fromkeys(_LINALG.split(), "linalg") | dict.fromkeys(
+    ("cell_scan", "cell_scan_backward"), "cells"
+)
 LABELS = ("odd", "empty", "0-d", "nan")
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends.cells import BACKWARD
+
 Array = npt.NDArray[Any]
 
 
@@ -41,7 +43,100 @@ def _delta_scan(
     (out[:, :, length:] if last is None else last)[...] = s
 
 
+def _sigmoid(x: Array) -> Array:
+    found = np.exp(-x)
+    found += 1
+    return np.reciprocal(found, out=found)
+
+
+def _lstm(out: Array, gates: Array, products: Array, states: list[Array]) -> list[Array]:
+    raw = (gates + products).reshape(len(gates), 4, out.shape[-1])
+    active = _sigmoid(raw)
+    active[:, 2] = np.tanh(raw[:, 2])
+    out[2:] = active.swapaxes(0, 1)
+    i, f, g, o = out[2:]
+    c = f * states[1]
+    c += i * g
+    out[1] = c
+    return [np.multiply(o, np.tanh(c), out=out[0]), out[1]]
+
+
+def _gru(out: Array, gates: Array, products: Array, states: list[Array]) -> list[Array]:
+    size = out.shape[-1]
+    both = _sigmoid(gates[:, : 2 * size] + products[:, : 2 * size])
+    out[1], out[2], out[4] = both[:, :size], both[:, size:], products[:, 2 * size :]
+    new = np.tanh(gates[:, 2 * size :] + out[1] * out[4], out=out[3])
+    out[0] = new + out[2] * (states[0] - new)
+    return [out[0]]
+
+
+def _tanh(out: Array, gates: Array, products: Array, states: list[Array]) -> list[Array]:
+    return [np.tanh(gates + products, out=out[0])]
+
+
+def _relu(out: Array, gates: Array, products: Array, states: list[Array]) -> list[Array]:
+    return [np.maximum(gates + products, 0, out=out[0])]
+
+
+_STEPS = {"RNN_TANH": _tanh, "RNN_RELU": _relu, "LSTM": _lstm, "GRU": _gru}
+
+
+def _cell_scan(
+    out: Array, x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
+    *first: Array | None, mode: str, back: bool,
+) -> None:  # fmt: skip
+    if x.ndim == 2:
+        x, out = x[None], out[:, None]
+    gates, step, turned = x @ w_ih.T, _STEPS[mode], w_hh.T
+    if b_ih is not None:
+        gates += b_ih
+    states = [state for state in first if state is not None]
+    order = range(x.shape[0])
+    for t in reversed(order) if back else order:
+        products = states[0] @ turned
+        if b_hh is not None:
+            products += b_hh
+        states = step(out[:, t], gates[t], products, states)
+
+
+def _cell_scan_backward(
+    out: Array, grad: Array, saved: Array, x: Array, w_ih: Array, w_hh: Array, *first: Array,
+    mode: str, back: bool, wants: tuple[bool, ...],
+) -> None:  # fmt: skip
+    if x.ndim == 2:
+        grad, saved = grad[:, None], saved[:, None]
+    (_, length, n, size), gates = saved.shape, len(w_hh)
+    before = []
+    for k, state in enumerate(first):
+        steps_before = (saved[k, 1:], state[None]) if back else (state[None], saved[k, :-1])
+        before.append(np.concatenate(steps_before))
+    order = range(length) if back else range(length - 1, -1, -1)
+    steps, last = BACKWARD[mode](grad, saved, before, w_hh, order, np.tanh, _joined)
+    rows = np.concatenate([steps[t] for t in range(length)])
+    into = onward = rows
+    if mode == "GRU":
+        into, onward = rows[:, : 3 * size], np.delete(rows, np.s_[2 * size : 3 * size], 1)
+    flat, hidden = x.reshape(length * n, x.shape[-1]), before[0].reshape(length * n, size)
+    slopes: list[tuple[int, Callable[[], Array]]] = [
+        (x.size, lambda: into @ w_ih), (w_ih.size, lambda: into.T @ flat),
+        (w_hh.size, lambda: onward.T @ hidden), (gates, lambda: into.sum(0)),
+        (gates, lambda: onward.sum(0)),
+    ]  # fmt: skip
+    start = 0
+    for (count, compute), wanted in zip(slopes, wants, strict=False):
+        if wanted:
+            out[start : start + count] = compute().reshape(-1)
+        start += count
+    out[start:] = np.concatenate([np.ravel(end) for end in last])
+
+
+def _joined(parts: list[Array]) -> Array:
+    return np.concatenate(parts, -1)
+
+
 KERNELS: dict[str, Callable[..., None]] = {
     "selective_scan": _selective_scan,
     "delta_scan": _delta_scan,
+    "cell_scan": _cell_scan,
+    "cell_scan_backward": _cell_scan_backward,
 }
