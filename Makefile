@@ -90,7 +90,7 @@ BENCH_WEB = "transfers tab" "replay tab" "eager tab" "ops tab" "minilm tab" "smo
     "minilm_cpu tab" "matmul_web" "minilm_webgpu" "smollm2_webgpu tab"
 BENCH_NATIVE = "transfers native" "replay native" "smollm2 native" "minilm native" "ops native" \
     "gpu" "host_time native" "host_time webgpu_native" "block_kinds --devices cpu,webgpu" \
-    "blocks native" "matmul_native" "matmul_cpu native" "smollm2_cpu native" "eager native" \
+    "blocks native" "matmul_native" "matmul_cpu native" "smollm2_cpu native" "eager native" "small_steps" \
     "speech_accuracy" "reranking native" "silero" "smollm2_webgpu native" "cache_types" \
     "translation" "speech native" "vision" "training" "minilm_cpu native" "quality" "billion native"
 BENCH = failed=""; began=$$(date +%s); for benchmark in $(1); do \

@@ -51,7 +51,8 @@ def uniform_(
     if x.dtype.is_complex:
         uniform_(view_as_real(x), low, high, generator=generator)
         return x
-    return copy_(x, _drawn("uniform_", x, generator) * (high - low) + low)
+    drawn = _drawn("uniform_", x, generator)
+    return copy_(x, drawn if (low, high) == (0, 1) else drawn * (high - low) + low)
 
 
 @method()
@@ -65,9 +66,8 @@ def normal_(
         return copy_(x, view_as_complex(parts) * (std / math.sqrt(2)) + mean)
     if not x.dtype.is_floating_point:
         raise TypeMismatch(f"normal_: {x.dtype.name} is not a floating dtype")
-    return copy_(
-        x, randn(x.shape, dtype=x.dtype, device=x.device, generator=generator) * std + mean
-    )
+    drawn = randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+    return copy_(x, drawn if (mean, std) == (0, 1) else drawn * std + mean)
 
 
 @method()

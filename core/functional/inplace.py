@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.basis.dtype import bool_
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
-from rushlight.core.ops.common import TensorLike
+from rushlight.core.ops.binary import WHERE
+from rushlight.core.ops.common import TensorLike, alike, is_tensor
 from rushlight.core.ops.declare import METHODS, PUBLIC, method
 from rushlight.core.ops.inplace import add_scaled_, copy_, ready
 from rushlight.core.tensor.grad_mode import mode, needs_gradient
@@ -103,7 +105,18 @@ def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -
     return _ADDCDIV(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
 
+@method()
+def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned."""
+    filled = ready(x, value) if x.dtype.kind == "f" and not is_tensor(value) else None
+    if filled is not None and is_tensor(mask) and mask.dtype is bool_ and alike(mask, filled, x):
+        if not needs_gradient(x):
+            return copy_(x, WHERE(mask, filled, x))
+    return _MASKED_FILL(x, mask, value)  # type: ignore[no-any-return]
+
+
 _LERP, _ADDCMUL, _ADDCDIV = map(_inplace, ("lerp", "addcmul", "addcdiv"))
+_MASKED_FILL = _inplace("masked_fill")
 for _name in NAMES.split():
     if f"{_name}_" not in METHODS:
         globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))

@@ -102,6 +102,18 @@ def test_gradients_and_modes_still_refuse(device: str) -> None:
         repeated.add_(x)
 
 
+def test_masked_elements_are_filled(device: str) -> None:
+    x = rl.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)
+    mask = x > 2
+    for value in (0.5, -1):
+        assert x.masked_fill_(mask, value) is x
+        assert x.tolist() == [[1.0, 2.0], [value, value]]
+    assert x.masked_fill_(mask[1], 7).tolist() == [[7.0, 7.0], [7.0, 7.0]]
+    leaf = rl.ones(2, 2, device=device).requires_grad_()
+    (leaf * 1).masked_fill_(mask, 9).sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+
+
 def test_regions_are_written_by_any_number_and_tensor(device: str) -> None:
     x = rl.zeros(3, 4, device=device)
     for value in (1.5, 2, True):
