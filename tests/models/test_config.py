@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.models.config import HARMLESS, NEUTRAL, read_config
+from rushlight.models.config import read_config
 from rushlight.models.families import families, family_of
 from rushlight.models.families.text.llama import Config
 from rushlight.models.gguf.architecture import Architecture
@@ -27,14 +26,28 @@ LLAMA = {
 }  # fmt: skip
 
 
+# What files of the hub carry beside the keys of a model.
+WILD: dict[str, Any] = {
+    "output_past": True, "directionality": "bidi", "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3, "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform", "language": "english", "name": "Bert",
+    "max_sequence_length": 2048, "model_max_length": 4096, "seq_length": 8192,
+    "layers_to_keep": [0, 2, 4], "generator_size": "large", "cache_implementation": "hybrid",
+    "loss_type": "ForCausalLMLoss", "license": "apache-2.0", "_name_or_path": "x",
+    "transformers.js_config": {"dtype": "q4"}, "unsloth_fixed": True, "use_mrope": True,
+    "is_llama_config": True, "rope_interleaved": False, "task_specific_params": {"a": {"b": 1}},
+    "norm_topk_prob": False, "exported": None, "pruned_heads": {},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "given",
     [
         {"transformers_version": "5.0", "torch_dtype": "bfloat16", "id2label": {"0": "A"}},
         {"use_cache": True, "attention_dropout": 0.1, "initializer_range": 0.04},
         {"_name_or_path": "x", "_anything": [1]},
-        {"sliding_window": None, "use_sliding_window": False},  # parts that are switched off
-        {"partial_rotary_factor": 1.0, "position_embedding_type": "rope"},
+        {"sliding_window": 4096, "use_sliding_window": True},  # which LLaMA has not
+        WILD,
     ],
 )
 def test_keys_that_change_no_number(given: dict[str, Any]) -> None:
@@ -44,9 +57,8 @@ def test_keys_that_change_no_number(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("sliding_window", 4096), ("use_sliding_window", True), ("attn_logit_softcapping", 50.0),
-        ("quantization_config", {"bits": 4}), ("partial_rotary_factor", 0.5), ("is_decoder", True),
-        ("num_local_experts", 8), ("layer_types", ["full_attention"]),
+        ("is_causal", False), ("per_layer_config", {"0": {"hidden_size": 8}}),
+        ("quantization_config", {"bits": 4}), ("fusion_config", {"qkv": True}),
     ],
 )  # fmt: skip
 def test_keys_that_may_change_numbers_are_named(name: str, value: Any) -> None:
@@ -55,16 +67,25 @@ def test_keys_that_may_change_numbers_are_named(name: str, value: Any) -> None:
         read_config(Config, {**LLAMA, name: value})
 
 
-def test_no_key_of_a_family_is_on_the_list_of_harmless_ones() -> None:
-    """Unless it is read for something else than numbers."""
-    for module in families().values():
-        fields = set(importlib.import_module(module).Config.__dataclass_fields__)
-        # RoBERTa's positions begin after its pad_token_id. Encoders drop out in training.
-        read = {"dropout", "eos_token_id", "hidden_dropout_prob", "model_type", "pad_token_id"}
-        # Files of image models may not name their classes; wav2vec 2.0 reads its convolutions.
-        read |= {"num_labels", "architectures", "conv_dim"}
-        assert fields & HARMLESS <= read, module
-    assert not HARMLESS & set(NEUTRAL) - {"pruned_heads"}
+def test_published_configs_are_read(published: dict[str, Any]) -> None:
+    kind, names = published["model_type"], {f"tensor{i}": () for i in range(64)}
+    assert family_of(kind, "model_type").build(dict(published), names).config.model_type == kind
+
+
+def test_a_key_under_another_name_is_read() -> None:
+    from rushlight.models.families.text.gpt2 import Config as GPT2
+
+    found = read_config(GPT2, {"model_type": "gpt2", "hidden_size": 48, "num_hidden_layers": 3})
+    assert (found.n_embd, found.n_layer, found.n_head) == (48, 3, 12)
+
+
+def test_absent_keys_have_the_references_defaults() -> None:
+    """Those of the model_type, where a family serves several."""
+    from rushlight.models.families.vision.dinov2 import Config as DINO
+
+    assert read_config(Config, {"model_type": "llama"}).vocab_size == 32000
+    kinds = ("dinov2", "dinov2_with_registers")
+    assert [read_config(DINO, {"model_type": kind}).patch_size for kind in kinds] == [14, 16]
 
 
 def test_architectures_and_types_that_are_not_supported() -> None:

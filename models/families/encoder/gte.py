@@ -33,6 +33,8 @@ SILENT = ("unpad_inputs", "use_memory_efficient_attention", "logn_attention_clip
 class Config(BertConfig):
     """The keys of config.json."""
 
+    own = ("position_embedding_type", "pack_qkv", "layer_norm_type", "logn_attention_scale")
+
     type_vocab_size: int = 1
     max_position_embeddings: int = 8192
     position_embedding_type: str = "rope"

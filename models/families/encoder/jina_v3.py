@@ -33,6 +33,11 @@ SILENT = """lora_dropout_p lora_main_params_trainable load_trained_adapters matr
 class Config(BertConfig):
     """The keys of config.json. task_instructions: a prompt for each adapter."""
 
+    own = (
+        "position_embedding_type", "rotary_emb_base", "lora_adaptations", "lora_rank",
+        "lora_alpha", "task_instructions",
+    )  # fmt: skip
+
     layer_norm_eps: float = 1e-5
     position_embedding_type: str = "rotary"
     max_position_embeddings: int = 8194

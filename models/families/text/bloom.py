@@ -32,6 +32,8 @@ MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("stacked",)
+
     vocab_size: int
     hidden_size: int | None = None
     n_embed: int | None = None
@@ -42,11 +44,6 @@ class Config:
     seq_length: int | None = None
     layer_norm_epsilon: float = 1e-5
     apply_residual_connection_post_layernorm: bool = False
-    masked_softmax_fusion: bool = True
-    offset_alibi: int = 0
-    unk_token_id: int | None = None
-    skip_bias_add: bool = True
-    skip_bias_add_qkv: bool = False
     stacked: bool = False  # rows of q, of k, of v: in GGUF files
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None

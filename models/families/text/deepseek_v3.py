@@ -35,7 +35,6 @@ class Config(deepseek_v2.Config):
     routed_scaling_factor: float = 2.5
     norm_topk_prob: bool | None = True
     scoring_func: str = "sigmoid"
-    num_nextn_predict_layers: int = 0  # of the layers that predict several tokens, none is used
     max_position_embeddings: int = 4096
     model_type: str = "deepseek_v3"
 

@@ -28,12 +28,13 @@ ATTENTION, MLP = AttentionNames(qkv="c_attn", out="c_proj"), MLPNames(up="c_fc",
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("transposed",)
+
     vocab_size: int
     n_embd: int
     n_layer: int
     n_head: int
     n_positions: int = 1024
-    n_ctx: int | None = None
     n_inner: int | None = None
     activation_function: str = "gelu_new"
     layer_norm_epsilon: float = 1e-5

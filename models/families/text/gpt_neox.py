@@ -30,6 +30,8 @@ MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("stacked",)
+
     vocab_size: int
     hidden_size: int
     intermediate_size: int

@@ -24,6 +24,8 @@ ARCHITECTURES = ("Rwkv6ForCausalLM",)
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("time_mix_extra_dim", "time_decay_extra_dim", "halved_every", "tie_word_embeddings")
+
     vocab_size: int
     hidden_size: int
     num_hidden_layers: int
