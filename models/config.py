@@ -40,6 +40,9 @@ HARMLESS = frozenset(
     gradient_checkpointing id2label initializer_range label2id model_type pad_token_id
     pretraining_tp problem_type sep_token_id transformers_version use_cache
     suppress_tokens begin_suppress_tokens tie_word_embeddings
+    partial_rotary_factor slow_but_exact image_token_id emb_pdrop embedding_dropout
+    summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
+    summary_last_dropout router_jitter_noise
     attn_impl emb_init_std emb_init_uniform_lim embedding_fraction fan_mode init_config init_device
     init_div_is_residual init_gain init_nonlinearity init_std low_precision_layernorm param_init_fn
     verbose
@@ -93,7 +96,7 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
         if name in values and (reference.knows(name) or name in own):
             label, value = f"config.json: {name}", values[name]
             known[name] = checked(label, name, str(field.type), value)
-        elif (default := reference.keys.get(name)) is not None and name != "tie_word_embeddings":
+        elif (default := reference.default(name)) is not None and name != "tie_word_embeddings":
             known[name] = default
         elif field.default is field.default_factory is dataclasses.MISSING:
             raise FormatError(f"config.json has no {name!r}")
@@ -101,9 +104,8 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
     for name, value in values.items():
         if name in known or name in HARMLESS or not reference.knows(name):
             continue
-        if same(value, reference.default(name)) or (
-            name in neutral and (neutral[name] == () or any(same(value, n) for n in neutral[name]))
-        ):
+        allowed = neutral.get(name, (derived(name, values, reference),))
+        if not allowed or any(same(value, one) for one in (*allowed, reference.default(name))):
             continue
         raise FormatError(
             f"config.json: {name} is {brief(value)}, which is not supported and may change "
@@ -123,6 +125,14 @@ def keys_for(cls: type, values: Mapping[str, Any]) -> Reference:
         if reference is not None:
             return reference
     return ANY
+
+
+def derived(name: str, values: Mapping[str, Any], reference: Reference) -> Any:
+    """The value that the code gives a key which config.json leaves out: head_dim's."""
+    width, heads = (values.get(n, reference.default(n))
+                    for n in ("hidden_size", "num_attention_heads"))  # fmt: skip
+    whole = isinstance(width, int) and isinstance(heads, int) and heads > 0
+    return width // heads if whole and name == "head_dim" else reference.default(name)
 
 
 def same(value: Any, other: Any) -> bool:

@@ -39,11 +39,11 @@ class Reference:
         return self.keys.get(name, self.asked.get(name))
 
     def renamed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by the keys' own names; one under another name comes first."""
+        """The values by the keys' own names; one under another name comes first, but for null."""
         found = dict(values)
         for name, key in self.alias.items():
-            if name in found:
-                found[key] = found.pop(name)
+            if (value := found.pop(name, None)) is not None:
+                found[key] = value
         return found
 
 

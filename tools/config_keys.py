@@ -36,8 +36,7 @@ FILE = FAMILIES / "keys.txt"
 
 # What every model's base class, its masks and its loading read of any configuration.
 EVERYWHERE: dict[str, Any] = {
-    "fusion_config": None, "per_layer_config": None, "quantization_config": None,
-    "tie_word_embeddings": False,
+    "per_layer_config": None, "quantization_config": None, "tie_word_embeddings": False
 }  # fmt: skip
 # The functions that read is_causal.
 MASKS = re.compile(r"create_\w*causal_mask\(")
@@ -77,7 +76,10 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "vocab_size": 65536, "hidden_size": 768, "num_hidden_layers": 24, "attention_hidden_size":
         None, "num_attention_heads": 64, "head_size": 64, "head_size_divisor": 8,
         "intermediate_size": None, "layer_norm_epsilon": 1e-5, "bos_token_id": 0,
-        "eos_token_id": 0, "rescale_every": 6, "use_cache": True, "model_version": "5_2"}},
+        "eos_token_id": 0, "rescale_every": 6, "use_cache": True, "model_version": "5_2"},
+        # Of our own conversions.
+        "asked": dict.fromkeys(("time_mix_extra_dim", "time_decay_extra_dim", "halved_every",
+                                "gate", "shared_decay"))},
     "rwkv7": {"keys": {
         "attn_mode": "chunk", "hidden_size": 2048, "hidden_ratio": 4, "intermediate_size": None,
         "num_hidden_layers": 24, "head_dim": 64, "num_heads": None, "decay_low_rank_dim": 64,
@@ -86,10 +88,15 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "norm_bias": True, "norm_eps": 1e-5, "attn": None, "use_cache": True,
         "initializer_range": 0.006, "fuse_norm": True, "fuse_cross_entropy": True,
         "fuse_linear_cross_entropy": False, "use_l2warp": True, "vocab_size": 32000,
-        "value_dim": None}},
+        "value_dim": None}, "asked": {"group_norm_eps": None}},
     "new": {"same": "gte"},
 }  # fmt: skip
 BY_HAND["rwkv6"] = BY_HAND["rwkv5"]
+# Names that a class takes out of config.json for another key.
+TAKEN = {
+    "bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"},
+    "lfm2": {"tie_embedding": "tie_word_embeddings", "block_ff_dim": "intermediate_size"},
+}  # fmt: skip
 # The configurations of these are made by their families, or have only what they read.
 OWN = """
     bergamot convmixer densenet efficientvit eva2 fastvit mobile_sam mobileclip mobilenet_v3
@@ -147,9 +154,8 @@ def popped(cls: type) -> dict[str, Any]:
 
 
 def is_config(node: ast.expr) -> bool:
-    """Whether an expression is called like a configuration."""
-    name = getattr(node, "id", getattr(node, "attr", ""))
-    return bool(name.endswith("config"))
+    """Whether an expression is called like a model's own configuration."""
+    return getattr(node, "id", getattr(node, "attr", "")) == "config"
 
 
 def read_by_name(path: Path) -> dict[str, Any]:
@@ -188,8 +194,14 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
         if MASKS.search(path.read_text(encoding="utf-8")):
             asked["is_causal"] = True
     asked |= {n: v for n, v in popped(cls).items() if n not in keys}
+    for one in cls.__mro__:  # a property that sets another key
+        if one.__module__.startswith("transformers.models."):
+            asked |= {n: None for n, v in vars(one).items()
+                      if isinstance(v, property) and v.fset is not None}  # fmt: skip
     if "rope_parameters" in keys:
         asked |= {n: v for n, v in ROTARY.items() if n not in keys}
+        if "rope_theta" not in keys and isinstance(cls.default_theta, int | float):
+            asked["rope_theta"] = cls.default_theta
     if "backbone_config" in keys:
         asked |= {n: v for n, v in BACKBONE.items() if n not in keys}
     asked = {n: v for n, v in asked.items() if not n.startswith("_")}
@@ -197,6 +209,8 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     # A field that is another name of what is no field is that one's name here.
     alias = {a: b for a, b in cls.attribute_map.items() if a not in keys or b in keys}
     alias |= {b: a for a, b in cls.attribute_map.items() if a in keys and b not in keys}
+    alias |= TAKEN.get(cls.model_type, {})
+    asked = {n: v for n, v in asked.items() if n not in alias}
     found = {"keys": keys, "asked": asked, "alias": alias, "parts": parts}
     return {n: v for n, v in found.items() if v}
 
@@ -206,8 +220,10 @@ def table() -> dict[str, dict[str, Any]]:
     from transformers import PreTrainedConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    general = fields(PreTrainedConfig)
+    del general["is_encoder_decoder"]  # counts where a class says true
     found: dict[str, dict[str, Any]] = {
-        "*": {"keys": fields(PreTrainedConfig), "asked": EVERYWHERE}
+        "*": {"keys": general, "asked": EVERYWHERE}
     }  # fmt: skip
     todo = model_types()
     classes = {}

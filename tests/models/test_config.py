@@ -58,7 +58,7 @@ def test_keys_that_change_no_number(given: dict[str, Any]) -> None:
     ("name", "value"),
     [
         ("is_causal", False), ("per_layer_config", {"0": {"hidden_size": 8}}),
-        ("quantization_config", {"bits": 4}), ("fusion_config", {"qkv": True}),
+        ("quantization_config", {"bits": 4}), ("is_causal", None),
     ],
 )  # fmt: skip
 def test_keys_that_may_change_numbers_are_named(name: str, value: Any) -> None:

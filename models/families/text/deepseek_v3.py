@@ -24,6 +24,8 @@ BASE_PREFIX = "model."
 class Config(deepseek_v2.Config):
     """The keys of config.json that the model depends on."""
 
+    neutral = {"num_mtp_layers": ()}  # none that predict further ahead are used
+
     first_k_dense_replace: int = 3
     n_group: int | None = 8
     topk_group: int | None = 4

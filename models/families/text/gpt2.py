@@ -41,10 +41,6 @@ class Config:
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
     reorder_and_upcast_attn: bool = False  # a matter of precision
-    summary_type: str = ""  # the summary is another head's
-    summary_use_proj: bool = True
-    summary_proj_to_labels: bool = True
-    summary_first_dropout: float = 0.1
     transposed: bool = True  # not in GGUF files
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None

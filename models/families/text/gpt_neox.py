@@ -18,10 +18,8 @@ GGUF_TYPES = ("gptneox",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTNeoXForCausalLM",)
 BASE_PREFIX = "gpt_neox."
-NAMES = DecoderNames(
-    base="gpt_neox", embedding="embed_in", attention="attention", norm="final_layer_norm",
-    head="embed_out",
-)  # fmt: skip
+NAMES = DecoderNames(base="gpt_neox", embedding="embed_in", attention="attention",
+                     norm="final_layer_norm", head="embed_out")  # fmt: skip
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 

@@ -26,8 +26,6 @@ class Config(rwkv6.Config):
     gate and shared_decay, of 5.0 and 5.1, are Rushlight's: other files have 5.2.
     """
 
-    own = (*rwkv6.Config.own, "gate", "shared_decay")
-
     gate: bool = True
     shared_decay: bool = False
     model_type: str = "rwkv5"

@@ -25,8 +25,6 @@ ARCHITECTURES = ("RWKV7ForCausalLM",)
 class Config:
     """The keys of config.json that the model depends on."""
 
-    own = ("group_norm_eps",)
-
     vocab_size: int
     hidden_size: int
     num_hidden_layers: int

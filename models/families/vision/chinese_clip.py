@@ -27,6 +27,8 @@ ARCHITECTURES = ("ChineseCLIPModel",)
 class Config(clip.Config):
     """The keys of config.json."""
 
+    neutral = {"embedding_size": ()}
+
     model_type: str = "chinese_clip"
 
 

@@ -37,6 +37,7 @@ class Config:
     added to what they read, where the sizes are the same.
     """
 
+    neutral = {"pooling": ()}
     own = ("timm_blocks", "timm_padding", "timm_stem", "timm_first")
 
     num_channels: int = 3

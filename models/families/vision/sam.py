@@ -112,6 +112,8 @@ class Masks:
 class Config:
     """The keys of config.json."""
 
+    neutral = {"scale": (), "image_embedding_size": ()}
+
     vision_config: dict[str, Any] = field(default_factory=dict)
     prompt_encoder_config: dict[str, Any] = field(default_factory=dict)
     mask_decoder_config: dict[str, Any] = field(default_factory=dict)

@@ -33,7 +33,6 @@ class FairseqConfig:
     scale_embedding: bool = False
     pad_token_id: int | None = None
     tie_word_embeddings: bool = True
-    is_encoder_decoder: bool = True
     model_type: str = "bart"
 
 
