@@ -128,11 +128,15 @@ def keys_for(cls: type, values: Mapping[str, Any]) -> Reference:
 
 
 def derived(name: str, values: Mapping[str, Any], reference: Reference) -> Any:
-    """The value that the code gives a key which config.json leaves out: head_dim's."""
-    width, heads = (values.get(n, reference.default(n))
-                    for n in ("hidden_size", "num_attention_heads"))  # fmt: skip
-    whole = isinstance(width, int) and isinstance(heads, int) and heads > 0
-    return width // heads if whole and name == "head_dim" else reference.default(name)
+    """The value that the reference's code gives a key which config.json leaves out."""
+    of = {"head_dim": ("hidden_size", "num_attention_heads"),
+          "num_feat_extract_layers": ("conv_dim",)}.get(name, ())  # fmt: skip
+    match [values.get(one, reference.default(one)) for one in of]:
+        case [int(width), int(heads)] if heads:
+            return width // heads
+        case [list(sizes)]:
+            return len(sizes)
+    return reference.default(name)
 
 
 def same(value: Any, other: Any) -> bool:

@@ -34,6 +34,10 @@ class Reference:
         """Whether the reference reads a key of this name."""
         return self.free or name in self.keys or name in self.asked
 
+    def reads(self, name: str) -> bool:
+        """Whether a key of this name counts, be it another name of one."""
+        return self.knows(name) or name in self.alias
+
     def default(self, name: str) -> Any:
         """The value of a key that is absent; None where the code derives it."""
         return self.keys.get(name, self.asked.get(name))

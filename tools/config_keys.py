@@ -91,7 +91,9 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "value_dim": None}, "asked": {"group_norm_eps": None}},
     "new": {"same": "gte"},
 }  # fmt: skip
-BY_HAND["rwkv6"] = BY_HAND["rwkv5"]
+BY_HAND["rwkv6"] = {**BY_HAND["rwkv5"], "asked": {
+    n: v for n, v in BY_HAND["rwkv5"]["asked"].items() if n not in ("gate", "shared_decay")
+}}  # fmt: skip
 # Names that a class takes out of config.json for another key.
 TAKEN = {
     "bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"},

@@ -51,6 +51,12 @@ def rows() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def looks() -> ModuleType:
+    """The module of the image families' tests, for what it makes of a row."""
+    return _module(HERE / "test_vision.py")
+
+
+@pytest.fixture(scope="session")
 def seen() -> ModuleType:
     """The module of the image tasks' tests, for its tiny models and their tokenizer."""
     return _module(HERE / "test_image_tasks.py")

@@ -1,6 +1,6 @@
 """Compare transformers and this package under changed keys of config.json, for every family.
 
-    python tests/parity/compare_configs.py [--rows ROW,ROW] [--json FILE] [MODEL_TYPE ...]
+    python tests/parity/compare_configs.py [--rows ROW,ROW] [--json FILE] [--goldens] [KIND ...]
 
 Needs torch, transformers, pytest, safetensors and this package. For a row of each model_type of
 tests/models/families.py and vision.py, each key of config.json that the reference knows
@@ -14,6 +14,11 @@ changed file and its checkpoint; ours loads both. The outcomes:
 - neither: the reference takes the file no more than ours does;
 - more: the reference fails, ours does not;
 - WRONG: the results differ; UNNAMED: ours fails without naming the key. These are printed.
+
+--goldens compares flags, null, and absent and optional keys only, and writes for
+tests/models/test_changed_keys.py what the reference made of them: tests/models/data/changed_keys/
+ROW.json, with the changes that alter nothing, in groups that the reference takes together, those
+that ours refuses, and those that alter the results, with some of them and the changed tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ import logging
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +48,7 @@ from rushlight.models.reference import Reference, reference_keys
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
 LARGEST = 3_000_000  # parameters of a model that is computed
+MOST = 12  # tensors of other shapes that a golden lists
 MISSING = object()
 CLOSE = 2e-4
 # Keys that name what is loaded, not how it computes.
@@ -123,16 +129,17 @@ def changes(config: dict[str, Any], at: tuple[str, ...] = (), kind: str = "") ->
             yield (*at, name), other
 
 
-def changed(config: dict[str, Any], change: Change) -> dict[str, Any]:
-    """The config.json with one change."""
+def changed(config: dict[str, Any], *changes: Change) -> dict[str, Any]:
+    """The config.json with some changes."""
     found = copy.deepcopy(config)
-    told, (path, value) = found, change
-    for key in path[:-1]:
-        told = told[key]
-    if value is MISSING:
-        told.pop(path[-1], None)
-    else:
-        told[path[-1]] = value
+    for path, value in changes:
+        told = found
+        for key in path[:-1]:
+            told = told[key]
+        if value is MISSING:
+            told.pop(path[-1], None)
+        else:
+            told[path[-1]] = value
     return found
 
 
@@ -316,6 +323,94 @@ def compare_image(row: str, change: Change, base: dict[str, Any], kind: Any) -> 
     return "equal"
 
 
+def result_of(row: str, config: dict[str, Any], base: dict[str, Any], kind: Any, table: Any) -> Any:
+    """(results by name, names and shapes) of the reference for a config.json, or None."""
+    way = "sdpa" if config.get("alibi") else "eager"
+    plain = base_of(row, kind, base, table, way)
+    try:
+        made = of_reference(kind, config, table, way, plain)
+        if made is None:
+            return None
+        model, tensors = made
+        if table is TEXT:
+            found = {"out": text_results(model, config, base)}
+        else:
+            channels = base.get("vision_config", base).get("num_channels", 3)
+            pixels = torch.from_numpy(SEEN.pixels_of(SEEN.ROWS[row][3], channels))
+            with torch.no_grad():
+                found = VISION._run("transformers", model, pixels, torch.from_numpy(SEEN.ids_of()))
+            found = {n: t.float().numpy() for n, t in found.items()}
+    except Exception:
+        return None
+    return found, {n: list(t.shape) for n, t in tensors.items()}
+
+
+def alike(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two results are the same."""
+    return a.keys() == b.keys() and all(
+        a[n].shape == b[n].shape and np.allclose(a[n], b[n], 1e-5, 1e-6) for n in a
+    )
+
+
+def together(changes: list[Change], holds: Callable[[list[Change]], bool]) -> list[list[Change]]:
+    """The changes in groups that hold together."""
+    if not changes:
+        return []
+    if len(changes) == 1 or holds(changes):
+        return [changes]
+    half = len(changes) // 2
+    return together(changes[:half], holds) + together(changes[half:], holds)
+
+
+def told_of(change: Change) -> list[Any]:
+    """A change as JSON has it; [path] for an absent key."""
+    return [".".join(change[0])] if change[1] is MISSING else [".".join(change[0]), change[1]]
+
+
+def golden(row: str, folder: str, base: dict[str, Any], kind: Any) -> None:
+    """Write the goldens of one row."""
+    table, compare = (TEXT, compare_text) if folder == "families" else (SEEN, compare_image)
+    plain, names = result_of(row, base, base, kind, table)
+    same: list[list[Change]] = []  # each key once in each list
+    made: dict[str, Any] = {"same": [], "refused": [], "altered": []}
+    for change in changes(base):
+        if not (change[1] in (MISSING, None) or isinstance(change[1], bool)):
+            continue
+        outcome = compare(row, change, base, kind)
+        if outcome in ("refused", "needless"):
+            made["refused"].append(told_of(change))
+        if outcome != "equal":
+            continue
+        found = result_of(row, changed(base, change), base, kind, table)
+        if found is None:
+            continue
+        results, shapes = found
+        if alike(plain, results) and names == shapes:
+            free = [group for group in same if all(c[0] != change[0] for c in group)]
+            (free[0] if free else same.append([]) or same[-1]).append(change)  # type: ignore[func-returns-value]
+        elif "out" in results:
+            values = results["out"].reshape(-1)
+            some = values[np.linspace(0, len(values) - 1, 8).astype(int)]
+            other = {n: s for n, s in shapes.items() if names.get(n) != s}
+            gone = [n for n in names if n not in shapes]
+            if len(other) > MOST:  # of sizes, whose defaults the table has
+                continue
+            made["altered"].append(
+                [told_of(change), [float(f"{v:.6g}") for v in some], other, gone]
+            )
+
+    def holds(some: list[Change]) -> bool:
+        found = result_of(row, changed(base, *some), base, kind, table)
+        return found is not None and alike(plain, found[0]) and found[1] == names
+
+    made["same"] = [[told_of(c) for c in group] for some in same for group in together(some, holds)]
+    place = MODELS / "data" / "changed_keys" / f"{row}.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps(made, separators=(",", ":")), encoding="utf-8")
+    counts = {n: len(v) if n != "same" else sum(map(len, v)) for n, v in made.items()}
+    print(row, place.stat().st_size, "bytes", counts, flush=True)
+
+
 def rows_of(kinds: list[str], rows: list[str]) -> Iterator[tuple[str, str, Any, Any]]:
     """The chosen rows: their folder, name, config.json and class."""
     done = set()
@@ -342,6 +437,7 @@ def main() -> None:
     parser.add_argument("kinds", nargs="*")
     parser.add_argument("--rows", default="")
     parser.add_argument("--json", default="")
+    parser.add_argument("--goldens", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
@@ -351,6 +447,9 @@ def main() -> None:
     told: dict[str, dict[str, list[str]]] = {}
     rows = [r for r in options.rows.split(",") if r]
     for folder, row, config, kind in rows_of(options.kinds, rows):
+        if options.goldens:
+            golden(row, folder, config, kind)
+            continue
         own: collections.Counter[str] = collections.Counter()
         compare = compare_text if folder == "families" else compare_image
         for change in changes(config):

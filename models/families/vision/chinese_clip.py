@@ -36,6 +36,8 @@ class Config(clip.Config):
 class Vision(towers.ClipVision):
     """The keys of vision_config."""
 
+    neutral = {"embedding_size": ()}
+
     model_type: str = "chinese_clip_vision_model"
 
 
