@@ -1,6 +1,7 @@
 """Configurations: dataclasses whose fields are the keys of Hugging Face's config.json.
 
-Every key is a field or is known not to change results. Any other key is an error that names it.
+Every key that the reference knows is a field, is known not to change results, or is an error that
+names it. Other keys are not read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.models.reference import ANY, Reference, reference_keys
 
 C = TypeVar("C")
 
@@ -29,55 +31,34 @@ RANGES = {
     "scalar": (1e-6, _MOST), "ratio": (1e-6, 1e6),
 } | dict.fromkeys(("eps", "dropout", "prob"), (0.0, 1.0))  # fmt: skip
 
-# Keys that never change a model's results. Keys that begin with an underscore do not either. A key
-# that holds None or false is a part that is switched off.
+# Keys of the reference's classes that change no model's results, whatever their values.
 HARMLESS = frozenset(
     """
     apply_query_key_layer_scaling architectures attention_softmax_in_fp32
-    auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout cls_dropout
-    decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
-    forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
-    label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
-    sbert_ce_default_activation_function sentence_transformers
-    sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
-    transformers_version transformers.js_config unsloth_fixed unsloth_version use_bfloat16
-    use_cache use_flash_attn
+    bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout cls_dropout
+    decoder_start_token_id dtype eos_token_id forced_bos_token_id forced_eos_token_id
+    gradient_checkpointing id2label initializer_range label2id model_type pad_token_id
+    pretraining_tp problem_type sep_token_id transformers_version use_cache
+    suppress_tokens begin_suppress_tokens tie_word_embeddings
+    partial_rotary_factor slow_but_exact image_token_id emb_pdrop embedding_dropout
+    summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
+    summary_last_dropout router_jitter_noise
     attn_impl emb_init_std emb_init_uniform_lim embedding_fraction fan_mode init_config init_device
     init_div_is_residual init_gain init_nonlinearity init_std low_precision_layernorm param_init_fn
-    tokenizer_name verbose
+    verbose
     activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
     decoder_layerdrop dropout dropout_rate embd_pdrop encoder_layerdrop fp32_residual_connection
     hidden_dropout hidden_dropout_prob initializer_factor pooler_dropout resid_pdrop
-    output_attentions output_hidden_states output_router_logits output_scores router_aux_loss_coef
-    aux_loss_alpha seq_aux ep_size qk_head_dim
-    return_dict return_dict_in_generate
-    bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
-    encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length
-    max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
-    num_labels num_return_sequences
-    remove_invalid_values repetition_penalty suppress_tokens temperature
-    top_k top_p typical_p
-    block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_xavier_init
-    conv_dim conv_dim_out conv_use_xavier_init
-    fused_add_norm rescale_prenorm_residual residual_in_fp32 time_step_floor
+    output_attentions output_hidden_states output_router_logits router_aux_loss_coef
+    aux_loss_alpha seq_aux qk_head_dim return_dict num_labels
+    conv_dim fused_add_norm rescale_prenorm_residual residual_in_fp32 time_step_floor
     time_step_init_scheme time_step_max time_step_min time_step_scale use_associative_scan
     use_mambapy w_init_variance_scale final_w_init_variance_scale
-    deterministic_flash_attn slow_but_exact sparse_pred_ignore_index sparse_prediction
+    deterministic_flash_attn sparse_pred_ignore_index sparse_prediction
     mamba_chunk_size num_logits_to_keep
     attn_mode fuse_norm fuse_cross_entropy fuse_linear_cross_entropy use_l2warp
 """.split()
 )
-# Values of other families' keys that do not change results.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "partial_rotary_factor": (1,), "position_embedding_type": ("absolute", "rope"),
-    "pruned_heads": ({},), "logit_scale": (1,), "residual_multiplier": (1,),
-    "use_pos_enc": (True,), "mamba_use_mlp": (True,),
-    "block_use_swiglu": (True,), "embeddings_scale_by_sqrt_dim": (True,),
-    "rms_norm": (True,), "ssm_cfg": ({},), "norm_first": (True,), "norm_bias": (True,),
-    "original_rope": (True,), "quantization_bit": (0,), "pre_seq_len": (0,),
-    "embedding_multiplier": (1,), "logits_scaling": (1,),
-    "router_jitter_noise": (0,),
-}  # fmt: skip
 
 
 def parse_object(name: str, data: bytes) -> dict[str, Any]:
@@ -91,9 +72,14 @@ def parse_object(name: str, data: bytes) -> dict[str, Any]:
 def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence[str] = ()) -> C:
     """A `cls` from the keys of config.json.
 
-    architectures: the supported ones; a file that names none has the first. Raises FormatError for
-    a key that is missing, of another type, out of range, or not read although it may change
-    results; LoadError for an architecture that is not supported.
+    A key that the reference knows (`reference_keys`) is a field of `cls`, or changes no number with
+    this value: those of `HARMLESS`, the reference's default, and the values in `cls.neutral`, a
+    dict, () for any. Other keys change nothing in the reference and are not read, but for the
+    fields in `cls.own`, which our own conversions and code of the hub write. A key that is absent
+    has the reference's default for this model_type, else the field's. architectures: the supported
+    ones; a file that names none has the first. Raises FormatError for a key of another type, out
+    of range, or not read although it may change results; LoadError for an architecture that is not
+    supported.
     """
     named = values.get("architectures")
     if architectures and named and named not in [[one] for one in architectures]:
@@ -101,21 +87,61 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
             f"config.json: architecture {brief(named)} is not supported; supported: "
             f"{', '.join(architectures)}"
         )
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    reference = keys_for(cls, values)
+    values = reference.renamed(values)
+    own = fields if reference.own else {*getattr(cls, "own", ()), "model_type"}
     known: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if field.name in values:
-            label, value = f"config.json: {field.name}", values[field.name]
-            known[field.name] = checked(label, field.name, str(field.type), value)
+    for name, field in fields.items():
+        if name in values and (reference.knows(name) or name in own):
+            label, value = f"config.json: {name}", values[name]
+            known[name] = checked(label, name, str(field.type), value)
+        elif (default := reference.default(name)) is not None and name != "tie_word_embeddings":
+            known[name] = default
         elif field.default is field.default_factory is dataclasses.MISSING:
-            raise FormatError(f"config.json has no {field.name!r}")
+            raise FormatError(f"config.json has no {name!r}")
+    neutral = getattr(cls, "neutral", {})
     for name, value in values.items():
-        if name not in known and not harmless(name, value):
-            raise FormatError(
-                f"config.json: {name} is {brief(value)}, which is not supported and may change "
-                f"what the model computes; {values.get('model_type')} reads "
-                f"{', '.join(f.name for f in dataclasses.fields(cls))}"  # type: ignore[arg-type]
-            )
+        if name in known or name in HARMLESS or not reference.knows(name):
+            continue
+        allowed = neutral.get(name, (derived(name, values, reference),))
+        if not allowed or any(same(value, one) for one in (*allowed, reference.default(name))):
+            continue
+        raise FormatError(
+            f"config.json: {name} is {brief(value)}, which is not supported and may change "
+            f"what the model computes; {values.get('model_type')} reads {', '.join(fields)}"
+        )
     return cls(**known)
+
+
+def keys_for(cls: type, values: Mapping[str, Any]) -> Reference:
+    """The reference's keys for values of config.json that a `cls` is made of.
+
+    They are those of the model_type in the values, or of the default of `cls`.
+    """
+    own = getattr(cls, "model_type", "")
+    for kind in (values.get("model_type"), own):
+        reference = reference_keys(kind) if isinstance(kind, str) else None
+        if reference is not None:
+            return reference
+    return ANY
+
+
+def derived(name: str, values: Mapping[str, Any], reference: Reference) -> Any:
+    """The value that the reference's code gives a key which config.json leaves out."""
+    of = {"head_dim": ("hidden_size", "num_attention_heads"),
+          "num_feat_extract_layers": ("conv_dim",)}.get(name, ())  # fmt: skip
+    match [values.get(one, reference.default(one)) for one in of]:
+        case [int(width), int(heads)] if heads:
+            return width // heads
+        case [list(sizes)]:
+            return len(sizes)
+    return reference.default(name)
+
+
+def same(value: Any, other: Any) -> bool:
+    """Whether values of config.json are equal; true and 1 are not."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def choose(name: str, value: Any, supported: Sequence[Any]) -> None:
@@ -143,15 +169,8 @@ def check_keys(
             kind, supported = known[key]
             checked(f"config.json: {name}.{key}", key, kind, value)
             choose(f"{name}.{key}", value, supported or (value,))
-        elif value and not harmless(key, value) and not key.startswith(free):
+        elif value and key not in HARMLESS and not key.startswith(free):
             raise FormatError(f"config.json: {name}.{key} {brief(value)} is not supported")
-
-
-def harmless(name: str, value: Any) -> bool:
-    """Whether a key of config.json with this value changes no model's results."""
-    if name in HARMLESS or name.startswith("_") or value is None or value is False:
-        return True
-    return value in NEUTRAL.get(name, ())
 
 
 def checked(label: str, name: str, kind: str, value: Any) -> Any:

@@ -25,6 +25,7 @@ from rushlight.models.configuration import completed, configuration, require_con
 from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
 from rushlight.models.prequantized import dequantized, named_dtype
+from rushlight.models.reference import ANY, reference_keys
 from rushlight.models.saving import SMALL
 from rushlight.models.sentence_modules import read_list
 
@@ -199,8 +200,9 @@ def assemble(
     tensors = parted(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
+    reference = reference_keys(str(config["model_type"])) or ANY
     for key in LAYERS:
-        layers = config.get(key)
+        layers = config.get(key) if reference.own or reference.reads(key) else None
         if isinstance(layers, int) and layers > len(tensors):  # told before they are built
             raise LoadError(
                 f"config.json: {key} is {layers}, but the checkpoint has only "

@@ -16,6 +16,8 @@ from rushlight.models.layers.norms import NormSpec
 class BertConfig:
     """The keys of config.json that BERT and its kin share."""
 
+    neutral = {"embedding_size": (), "is_causal": ()}  # of a width that is checked, of decoders
+
     vocab_size: int
     hidden_size: int
     num_hidden_layers: int

@@ -28,7 +28,12 @@ def _module(path: Path) -> ModuleType:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `row` runs for every row of the table of families."""
+    """A test that takes `row` runs for every row of the table of families; one that takes
+    `published`, for every published config.json.
+    """
+    if "published" in metafunc.fixturenames:
+        configs = _module(HERE / "published_configs.py").CONFIGS
+        metafunc.parametrize("published", list(configs.values()), ids=list(configs))
     if "row" in metafunc.fixturenames:
         metafunc.parametrize("row", list(_module(HERE / "families.py").ROWS))
 
@@ -43,6 +48,12 @@ def table() -> ModuleType:
 def rows() -> ModuleType:
     """The module of the families' tests, for what it makes of a row."""
     return _module(HERE / "test_families.py")
+
+
+@pytest.fixture(scope="session")
+def looks() -> ModuleType:
+    """The module of the image families' tests, for what it makes of a row."""
+    return _module(HERE / "test_vision.py")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.models.config import HARMLESS, NEUTRAL, read_config
+from rushlight.models.config import HARMLESS, read_config
 from rushlight.models.families import families, family_of
 from rushlight.models.families.text.llama import Config
 from rushlight.models.gguf.architecture import Architecture
@@ -20,10 +21,25 @@ from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.loading import adapt
+from rushlight.models.reference import reference_keys
 
 LLAMA = {
     "model_type": "llama", "vocab_size": 8, "hidden_size": 4, "intermediate_size": 4,
     "num_hidden_layers": 1, "num_attention_heads": 1,
+}  # fmt: skip
+
+
+# What files of the hub carry beside the keys of a model.
+WILD: dict[str, Any] = {
+    "output_past": True, "directionality": "bidi", "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3, "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform", "language": "english", "name": "Bert",
+    "max_sequence_length": 2048, "model_max_length": 4096, "seq_length": 8192,
+    "layers_to_keep": [0, 2, 4], "generator_size": "large", "cache_implementation": "hybrid",
+    "loss_type": "ForCausalLMLoss", "license": "apache-2.0", "_name_or_path": "x",
+    "transformers.js_config": {"dtype": "q4"}, "unsloth_fixed": True, "use_mrope": True,
+    "is_llama_config": True, "rope_interleaved": False, "task_specific_params": {"a": {"b": 1}},
+    "norm_topk_prob": False, "exported": None, "pruned_heads": {},
 }  # fmt: skip
 
 
@@ -33,8 +49,8 @@ LLAMA = {
         {"transformers_version": "5.0", "torch_dtype": "bfloat16", "id2label": {"0": "A"}},
         {"use_cache": True, "attention_dropout": 0.1, "initializer_range": 0.04},
         {"_name_or_path": "x", "_anything": [1]},
-        {"sliding_window": None, "use_sliding_window": False},  # parts that are switched off
-        {"partial_rotary_factor": 1.0, "position_embedding_type": "rope"},
+        {"sliding_window": 4096, "use_sliding_window": True},  # which LLaMA has not
+        WILD,
     ],
 )
 def test_keys_that_change_no_number(given: dict[str, Any]) -> None:
@@ -44,9 +60,8 @@ def test_keys_that_change_no_number(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("sliding_window", 4096), ("use_sliding_window", True), ("attn_logit_softcapping", 50.0),
-        ("quantization_config", {"bits": 4}), ("partial_rotary_factor", 0.5), ("is_decoder", True),
-        ("num_local_experts", 8), ("layer_types", ["full_attention"]),
+        ("is_causal", False), ("per_layer_config", {"0": {"hidden_size": 8}}),
+        ("quantization_config", {"bits": 4}), ("is_causal", None),
     ],
 )  # fmt: skip
 def test_keys_that_may_change_numbers_are_named(name: str, value: Any) -> None:
@@ -55,16 +70,97 @@ def test_keys_that_may_change_numbers_are_named(name: str, value: Any) -> None:
         read_config(Config, {**LLAMA, name: value})
 
 
-def test_no_key_of_a_family_is_on_the_list_of_harmless_ones() -> None:
-    """Unless it is read for something else than numbers."""
-    for module in families().values():
-        fields = set(importlib.import_module(module).Config.__dataclass_fields__)
-        # RoBERTa's positions begin after its pad_token_id. Encoders drop out in training.
-        read = {"dropout", "eos_token_id", "hidden_dropout_prob", "model_type", "pad_token_id"}
-        # Files of image models may not name their classes; wav2vec 2.0 reads its convolutions.
-        read |= {"num_labels", "architectures", "conv_dim"}
-        assert fields & HARMLESS <= read, module
-    assert not HARMLESS & set(NEUTRAL) - {"pruned_heads"}
+def test_published_configs_are_read(published: dict[str, Any]) -> None:
+    kind, names = published["model_type"], {f"tensor{i}": () for i in range(64)}
+    assert family_of(kind, "model_type").build(dict(published), names).config.model_type == kind
+
+
+def test_a_key_under_another_name_is_read() -> None:
+    from rushlight.models.families.text.gpt2 import Config as GPT2
+
+    found = read_config(GPT2, {"model_type": "gpt2", "hidden_size": 48, "num_hidden_layers": 3})
+    assert (found.n_embd, found.n_layer, found.n_head) == (48, 3, 12)
+
+
+def test_absent_keys_have_the_references_defaults() -> None:
+    """Those of the model_type, where a family serves several."""
+    from rushlight.models.families.vision.dinov2 import Config as DINO
+
+    assert read_config(Config, {"model_type": "llama"}).vocab_size == 32000
+    kinds = ("dinov2", "dinov2_with_registers")
+    assert [read_config(DINO, {"model_type": kind}).patch_size for kind in kinds] == [14, 16]
+
+
+# Keys that the reference reads and a family neither reads nor knows as neutral: with another value
+# than the default they are errors. A key that a new family leaves out must be decided, and named
+# here if it is to be an error.
+REFUSED_EVERYWHERE = set(
+    """
+    _out_features _out_indices add_cross_attention head_dim is_causal is_decoder is_encoder_decoder
+    per_layer_config quantization_config
+""".split()
+)
+REFUSED: dict[str, str] = {
+    "beit": "add_fpn",
+    "chatglm": "apply_residual_connection_post_layernorm original_rope pre_seq_len "
+    "prefix_projection quantization_bit",
+    "depth_anything": "backbone",
+    "dinov3_vit": "return_class_token",
+    "gemma": "use_bidirectional_attention",
+    "gemma2": "use_bidirectional_attention",
+    "gemma3_text": "use_bidirectional_attention",
+    "modernbert": "rope_theta sliding_window",
+    "olmoe": "sliding_window",
+    "replit_lm": "attn_uses_sequence_id prefix_lm",
+    "rt_detr_resnet": "num_attention_heads",
+    "rwkv7": "attn norm_bias norm_first",
+    "sam2_vision_model": "backbone backbone_kwargs use_pretrained_backbone use_timm_backbone",
+    "wav2vec2": "adapter_attn_dim add_adapter num_feat_extract_layers",
+}
+
+
+def readers() -> dict[str, Any]:
+    """The class that reads the configurations of each model_type, parts of others included."""
+    modules = {importlib.import_module(module) for module in families().values()}
+    found = {}
+    for module in (*modules, importlib.import_module("rushlight.models.layers.vision.towers")):
+        for cls in vars(module).values():
+            kind = getattr(cls, "model_type", None)
+            if dataclasses.is_dataclass(cls) and isinstance(kind, str) and cls.__module__ == (
+                module.__name__
+            ):  # fmt: skip
+                found[kind] = cls
+    kinds = {kind: importlib.import_module(module).Config for kind, module in families().items()}
+    return kinds | found
+
+
+def test_every_key_of_the_reference_is_read_or_neutral_or_named_as_an_error() -> None:
+    found = {}
+    for kind, cls in readers().items():
+        reference = reference_keys(kind)
+        if kind == "sam2_video":  # of whose keys only those of the pictures are read
+            continue
+        assert reference is not None, f"tools/config_keys.py has no line for {kind}"
+        decided = {f.name for f in dataclasses.fields(cls)} | {*getattr(cls, "neutral", {})}
+        keys = {*reference.keys, *reference.asked} - decided - HARMLESS - REFUSED_EVERYWHERE
+        found[kind] = " ".join(sorted(keys))
+    assert {kind: keys for kind, keys in found.items() if keys} == {
+        kind: keys for kind, keys in REFUSED.items() if keys
+    }
+
+
+def test_the_defaults_of_families_are_the_references() -> None:
+    """Where the reference has one; a family may derive what is null."""
+    for kind, cls in readers().items():
+        reference = reference_keys(kind)
+        assert reference is not None
+        if reference.own:
+            continue
+        # A part without a configuration is an error that names it.
+        values = {"model_type": kind} | dict.fromkeys(reference.parts, {})
+        told = {n: v for n, v in vars(read_config(cls, values)).items()
+                if reference.default(n) is not None and n != "tie_word_embeddings"}  # fmt: skip
+        assert {n: v for n, v in told.items() if v != reference.default(n)} == {}
 
 
 def test_architectures_and_types_that_are_not_supported() -> None:
@@ -132,8 +228,12 @@ def test_gguf_names_follow_from_the_skeletons() -> None:
             architecture.renamed(unknown)
 
 
-@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer", "n_layers", "num_layers"])
-def test_layers_that_the_checkpoint_lacks_are_not_built(key: str) -> None:
-    config = {"model_type": "bloom", "vocab_size": 8, "hidden_size": 8, key: 1 << 27}
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("bloom", "num_hidden_layers"), ("bloom", "n_layer"), ("mpt", "n_layers"),
+     ("t5", "num_layers")],
+)  # fmt: skip
+def test_layers_that_the_checkpoint_lacks_are_not_built(kind: str, key: str) -> None:
+    config = {"model_type": kind, "vocab_size": 8, "hidden_size": 8, key: 1 << 27}
     with pytest.raises(rl.LoadError, match=f"{key} is 134217728, but the checkpoint has only 0"):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, {})

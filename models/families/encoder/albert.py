@@ -34,10 +34,6 @@ class Config(BertConfig):
     num_hidden_groups: int = 1
     inner_group_num: int = 1
     classifier_dropout_prob: float = 0.1
-    net_structure_type: int = 0
-    gap_size: int = 0
-    num_memory_blocks: int = 0
-    down_scale_factor: int = 1
 
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:

@@ -33,10 +33,10 @@ GATED = EncoderNames(gate_up="mlp.gated_layers", down="mlp.wo", mlp_norm="mlp.la
 class Config(BertConfig):
     """The keys of config.json. emb_pooler: how Jina's own code pools; modules.json says it here."""
 
+    own = ("position_embedding_type", "feed_forward_type", "emb_pooler")
+
     feed_forward_type: str = "original"
     emb_pooler: str | None = None
-    attn_implementation: str | None = None
-    model_max_length: int | None = None
 
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:

@@ -56,7 +56,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     choose("attention_head_size", c.attention_head_size * count, (c.hidden_size, 0))
     choose("pooler_hidden_size", c.pooler_hidden_size, (c.hidden_size, 0))
     parts = tuple(part for part in ("c2p", "p2c") if part in named)
-    far = c.max_relative_positions or c.max_position_embeddings
+    far = max(c.max_relative_positions, 0) or c.max_position_embeddings
     sides = (c.position_buckets, far) if c.position_buckets else (far, 0)
     found = DisentangledSpec(*sides, parts, c.share_att_key, "layer_norm" in c.norm_rel_ebd)
     return bert_spec(

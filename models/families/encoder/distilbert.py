@@ -38,7 +38,6 @@ class Config:
     sinusoidal_pos_embds: bool = False
     qa_dropout: float = 0.1
     seq_classif_dropout: float = 0.2
-    tie_weights_: bool = True  # the embeddings and a head that the base model does not have
     tie_word_embeddings: bool = True
     model_type: str = "distilbert"
 

@@ -20,13 +20,9 @@ HEADS = HeadNames(
 
 @dataclass
 class Config(BertConfig):
-    """The keys of config.json; those of the summary concern heads for several choices."""
+    """The keys of config.json."""
 
     embedding_size: int = 128
-    summary_type: str = "first"
-    summary_use_proj: bool = True
-    summary_activation: str = "gelu"
-    summary_last_dropout: float = 0.1
 
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
-from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
@@ -25,13 +25,13 @@ NAMES = EncoderNames(
     out="attention.o_proj", attention_norm="attn_ln", up_gate="mlp.up_gate_proj",
     down="mlp.down_proj", mlp_norm="mlp_ln",
 )  # fmt: skip
-# These choose kernels; the last belongs to logn_attention_scale.
-SILENT = ("unpad_inputs", "use_memory_efficient_attention", "logn_attention_clip1")
 
 
 @dataclass
 class Config(BertConfig):
     """The keys of config.json."""
+
+    own = ("position_embedding_type", "pack_qkv", "layer_norm_type", "logn_attention_scale")
 
     type_vocab_size: int = 1
     max_position_embeddings: int = 8192
@@ -71,7 +71,4 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return base and name.startswith(("classifier.", "lm_head."))
 
 
-def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
-    """The model of a checkpoint with these tensor names, on the meta device."""
-    config = {n: v for n, v in config.items() if n not in SILENT}
-    return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

@@ -24,21 +24,25 @@ NAMES = EncoderNames(
     embedding_norm="emb_ln", layers="encoder.layers", qkv="mixer.Wqkv", out="mixer.out_proj",
     attention_norm="norm1", up="mlp.fc1", down="mlp.fc2", mlp_norm="norm2",
 )  # fmt: skip
-# These choose kernels, concern training or, as matryoshka_dimensions, say what callers may ask for.
-SILENT = """lora_dropout_p lora_main_params_trainable load_trained_adapters matryoshka_dimensions
-    truncate_dim use_flash_attn use_reg_tokens output_past emb_pooler""".split()
 
 
 @dataclass
 class Config(BertConfig):
     """The keys of config.json. task_instructions: a prompt for each adapter."""
 
+    own = (
+        "position_embedding_type", "rotary_emb_base", "lora_adaptations", "lora_rank",
+        "lora_alpha", "task_instructions",
+    )  # fmt: skip
+
     layer_norm_eps: float = 1e-5
     position_embedding_type: str = "rotary"
     max_position_embeddings: int = 8194
     type_vocab_size: int = 1
     rotary_emb_base: float = 20000.0
+    rope_theta: float = 20000.0
     rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
     lora_adaptations: list[Any] | None = None
     lora_rank: int = 4
     lora_alpha: float = 1.0
@@ -51,14 +55,14 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     choose("position_embedding_type", c.position_embedding_type, ("rotary",))
     head = c.hidden_size // max(c.num_attention_heads, 1)
     spec = bert_spec(replace(c, position_embedding_type="absolute"), pooler=pooler)
-    keys = {"rope_theta": c.rotary_emb_base, **asdict(c)}
+    theta = c.rope_theta if c.rotary_emb_base == 20000.0 else c.rotary_emb_base
+    keys = asdict(c) | {"rope_theta": theta}
     return replace(spec, absolute=False, rotary=(rotary_of(keys, head),) * c.num_hidden_layers,
                    names=NAMES)  # fmt: skip
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    config = {n: v for n, v in config.items() if n not in SILENT}
     model = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
     put_adapters(model, names, BASE_PREFIX)
     return model

@@ -12,7 +12,7 @@ from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.positions.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of_kind
 
 MODEL_TYPES = ("modernbert",)
 TASKS = ("feature-extraction",)
@@ -25,14 +25,15 @@ NAMES = EncoderNames(
     qkv="attn.Wqkv", out="attn.Wo", attention_norm="attn_norm", gate_up="mlp.Wi", down="mlp.Wo",
     mlp_norm="mlp_norm", norm="final_norm",
 )  # fmt: skip
-# `build` reads these, or they concern training.
-SILENT = """classifier_activation classifier_bias classifier_pooling cls_token_id decoder_bias
-    embedding_dropout initializer_cutoff_factor sparse_pred_ignore_index""".split()
 
 
 @dataclass
 class Config(BertConfig):
     """The keys of config.json; those of norms and activations that others share are not used."""
+
+    # `build` reads these, or they are no part of the model.
+    neutral = dict.fromkeys(("classifier_activation", "classifier_bias", "classifier_pooling",
+        "cls_token_id", "decoder_bias", "initializer_cutoff_factor", "is_causal"), ())  # fmt: skip
 
     hidden_activation: str = "gelu"
     max_position_embeddings: int = 8192
@@ -46,6 +47,7 @@ class Config(BertConfig):
     local_rope_theta: float | None = 10000.0
     layer_types: list[Any] | None = None
     rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
     mlp_dropout: float = 0.0
     model_type: str = "modernbert"
 
@@ -55,9 +57,8 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     every, window = max(c.global_attn_every_n_layers, 1), c.local_attention // 2 + 1
     kinds = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: i % every != 0)
     head, theta = c.hidden_size // max(c.num_attention_heads, 1), c.global_rope_theta
-    keys, local = asdict(c), c.local_rope_theta or theta
-    wide = rotary_of(keys | {"rope_theta": theta}, head, "full_attention")
-    near = rotary_of(keys | {"rope_theta": local}, head, "sliding_attention")
+    wide = rotary_of_kind(asdict(c), head, "full_attention", theta)
+    near = rotary_of_kind(asdict(c), head, "sliding_attention", c.local_rope_theta or theta)
     return EncoderSpec(
         c.vocab_size, c.hidden_size, c.max_position_embeddings, c.num_hidden_layers,
         c.num_attention_heads, c.intermediate_size, c.hidden_activation,
@@ -76,5 +77,4 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     biases = config.get("classifier_bias") is True, config.get("decoder_bias") is not False
     act = str(config.get("classifier_activation", "gelu"))
     heads = replace(HEADS, act=act, mean=pooled == "mean", biases=biases)
-    config = {n: v for n, v in config.items() if n not in SILENT}
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, heads)(config, names)

@@ -35,11 +35,6 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "mlp_fc2_bias": (False,), "use_rms_norm": (False,), "parallel_block": (False,),
     "causal": (False,), "scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,),
 }  # fmt: skip
-# These choose kernels, pad the vocabulary, or concern training.
-SILENT = """dense_seq_output fused_bias_fc fused_dropout_add_ln pad_vocab_size_multiple
-    reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels
-    summary_type summary_use_proj use_xentropy shared_layer_norm max_trained_positions
-    last_layer_subset""".split()
 
 
 @dataclass
@@ -50,6 +45,7 @@ class Config(BertConfig):
     max_position_embeddings: int = 2048
     head_dim: int | None = None
     rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
     rope_theta: float = 1000.0
 
 
@@ -68,6 +64,5 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     if "n_embd" in config:
         for name, values in FIXED.items():
             choose(name, config.get(name, values[0]), values)
-        silent = {*SILENT, *FIXED}
-        config = {RENAMED.get(n, n): v for n, v in config.items() if n not in silent}
+        config = {RENAMED.get(n, n): v for n, v in config.items()}
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)

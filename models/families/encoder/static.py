@@ -15,9 +15,6 @@ MODEL_TYPES = ("model2vec", "static_embedding")
 TASKS = ("feature-extraction",)
 # Folders of sentence-transformers have no config.json.
 TENSORS = ("embedding.weight", "embeddings")
-# How the vectors were made, which they already hold.
-SILENT = """apply_pca apply_zipf embedding_dtype hidden_dim pca_dims seq_length sif_coefficient
-    tokenizer_name vocab_size vocabulary_quantization language max_length base_model_name""".split()
 
 
 @dataclass
@@ -40,8 +37,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def build(config: dict[str, Any], names: Collection[str]) -> StaticEncoder:
     """The model of a checkpoint with these tensors, on the meta device."""
-    config = {n: v for n, v in config.items() if n not in SILENT}
-    choose("pooling", config.pop("pooling", "mean"), ("mean",))
+    choose("pooling", config.get("pooling", "mean"), ("mean",))
     known = read_config(Config, config, ("StaticModel",))
     found = {n: shape_of(names, n) for n in ("embeddings", "mapping", "weights") if n in names}
     plain = "embedding.weight"

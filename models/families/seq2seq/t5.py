@@ -35,12 +35,10 @@ class Config:
     relative_attention_max_distance: int = 128
     layer_norm_epsilon: float = 1e-6
     feed_forward_proj: str | None = None
-    dense_act_fn: str | None = None  # these two follow from feed_forward_proj
+    dense_act_fn: str | None = None  # these two come before feed_forward_proj
     is_gated_act: bool | None = None
     tie_word_embeddings: bool | None = None
     scale_decoder_outputs: bool | None = None
-    is_encoder_decoder: bool = True
-    n_positions: int | None = None  # the length in training
     model_type: str = "t5"
 
 
@@ -48,10 +46,11 @@ def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
     kind = c.feed_forward_proj or ("relu" if c.model_type == "t5" else "gated-gelu")
     gate, _, name = kind.rpartition("-")
     choose("feed_forward_proj", gate, ("", "gated"))
-    act = "gelu_new" if kind == "gated-gelu" else name
-    choose("feed_forward_proj", act, tuple(ACTIVATIONS))
+    act = c.dense_act_fn or ("gelu_new" if kind == "gated-gelu" else name)
+    choose("dense_act_fn" if c.dense_act_fn else "feed_forward_proj", act, tuple(ACTIVATIONS))
+    gated = bool(gate) if c.is_gated_act is None else c.is_gated_act
     at = f"layer.{mlp}.DenseReluDense."
-    inside = MLPNames(at + "wi_0", at + ("wi_1" if gate else "wi"), at + "wo")
+    inside = MLPNames(at + "wi_0", at + ("wi_1" if gated else "wi"), at + "wo")
     attention = AttentionSpec(c.num_heads, c.num_heads, c.d_kv, scale=1.0,
                               names=AttentionNames("q", "k", "v", "o"))  # fmt: skip
     names = StackNames(
@@ -60,12 +59,13 @@ def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
         cross_norm="layer.1.layer_norm", mlp_norm=f"layer.{mlp}.layer_norm",
         norm="final_layer_norm",
     )  # fmt: skip
-    return StackSpec(layers, attention, MLPSpec(c.d_ff, act, bool(gate), names=inside), names)
+    return StackSpec(layers, attention, MLPSpec(c.d_ff, act, gated, names=inside), names)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    c = read_config(Config, config, (*ARCHITECTURES, "T5WithLMHeadModel"))
+    off = {n: False for n in ("is_gated_act", "scale_decoder_outputs") if config.get(n, 0) is None}
+    c = read_config(Config, config | off, (*ARCHITECTURES, "T5WithLMHeadModel"))
     # Only the first T5, and UMT5 if so configured, divide the output of a shared embedding.
     scaled = c.tie_word_embeddings is not False and c.model_type != "mt5"
     scaled = scaled if c.scale_decoder_outputs is None else c.scale_decoder_outputs

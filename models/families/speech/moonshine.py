@@ -38,7 +38,6 @@ class Config:
     partial_rotary_factor: float | None = None
     attention_bias: bool = False
     tie_word_embeddings: bool = True
-    is_encoder_decoder: bool = True
     model_type: str = "moonshine"
 
 

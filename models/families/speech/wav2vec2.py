@@ -23,18 +23,21 @@ _NAMES = EncoderNames(
     out="attention.out_proj", attention_norm="layer_norm", up="feed_forward.intermediate_dense",
     down="feed_forward.output_dense", mlp_norm="final_layer_norm",
 )  # fmt: skip
-# Keys of training, of other heads, and of parts that add_adapter and adapter_attn_dim switch on.
-_UNREAD = ("apply_spec_augment", "mask_", "no_mask_", "num_codevector", "codevector_dim", "tdnn_",
-           "proj_codevector_dim", "contrastive_logits_temperature", "num_negatives", "layerdrop",
-           "diversity_loss_weight", "ctc_", "classifier_proj_size", "xvector_output_dim", "feat_qu",
-           "feat_proj_dropout", "feat_extract_dropout", "final_dropout", "adapter_kernel_size",
-           "adapter_stride", "num_adapter_layers", "output_hidden_size", "freeze_feat_",
-           "num_feat_extract_layers", "use_weighted_layer_sum", "vocab_file")  # fmt: skip
+# Keys of training and of other heads, and of the parts that add_adapter switches on.
+_NEUTRAL = """apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks
+    mask_feature_prob mask_feature_length mask_feature_min_masks num_codevector_groups
+    num_codevectors_per_group codevector_dim proj_codevector_dim contrastive_logits_temperature
+    num_negatives diversity_loss_weight ctc_loss_reduction ctc_zero_infinity classifier_proj_size
+    tdnn_dim tdnn_dilation tdnn_kernel xvector_output_dim feat_quantizer_dropout feat_proj_dropout
+    final_dropout layerdrop adapter_kernel_size adapter_stride num_adapter_layers
+    output_hidden_size use_weighted_layer_sum""".split()
 
 
 @dataclass
 class Config:
     """The keys of config.json that the model depends on; defaults are transformers'."""
+
+    neutral = dict.fromkeys(_NEUTRAL, ())
 
     vocab_size: int = 32
     hidden_size: int = 768
@@ -59,10 +62,7 @@ class Config:
 
 def build(config: dict[str, Any], names: Collection[str]) -> wav2vec2.WaveModel:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    choose("add_adapter", config.get("add_adapter", False), (False,))
-    choose("adapter_attn_dim", config.get("adapter_attn_dim"), (None,))
-    read = {k: v for k, v in config.items() if not k.startswith(_UNREAD)}
-    c = read_config(Config, read, ARCHITECTURES)
+    c = read_config(Config, config, ARCHITECTURES)
     choose("feat_extract_norm", c.feat_extract_norm, ("group", "layer"))
     choose("feat_extract_activation", c.feat_extract_activation, tuple(ACTIVATIONS))
     count = len(c.conv_dim)

@@ -38,7 +38,6 @@ class Config:
     activation_function: str = "gelu"
     tie_word_embeddings: bool = True
     num_hidden_layers: int | None = None  # the same as encoder_layers
-    is_encoder_decoder: bool = True
     scale_embedding: bool = False  # which transformers does not multiply by either
     # Of training, of classification, and of what follows the model.
     apply_spec_augment: bool = False

@@ -32,21 +32,15 @@ MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("stacked", "seq_length")
+
     vocab_size: int
-    hidden_size: int | None = None
-    n_embed: int | None = None
-    n_layer: int | None = None
-    num_hidden_layers: int | None = None
-    n_head: int | None = None
-    num_attention_heads: int | None = None
+    hidden_size: int
+    n_layer: int
+    n_head: int
     seq_length: int | None = None
     layer_norm_epsilon: float = 1e-5
     apply_residual_connection_post_layernorm: bool = False
-    masked_softmax_fusion: bool = True
-    offset_alibi: int = 0
-    unk_token_id: int | None = None
-    skip_bias_add: bool = True
-    skip_bias_add_qkv: bool = False
     stacked: bool = False  # rows of q, of k, of v: in GGUF files
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
@@ -57,15 +51,14 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     after = c.apply_residual_connection_post_layernorm
     choose("apply_residual_connection_post_layernorm", after, (False,))
-    width = c.hidden_size or c.n_embed or 0
-    heads, count = c.n_head or c.num_attention_heads or 0, c.n_layer or c.num_hidden_layers or 0
+    width, heads = c.hidden_size, c.n_head
     attention = AttentionSpec(
         heads, heads, width // max(heads, 1), bias=True, out_bias=True, alibi=8.0,
         fused="stacked" if c.stacked else "grouped", names=ATTENTION,
     )  # fmt: skip
     mlp = MLPSpec(4 * width, "gelu_pytorch_tanh", gated=False, bias=True, names=MLP)
     return DecoderSpec(
-        c.vocab_size, width, c.seq_length or CONTEXT, (LayerSpec(attention, mlp),) * count,
+        c.vocab_size, width, c.seq_length or CONTEXT, (LayerSpec(attention, mlp),) * c.n_layer,
         NormSpec("layer", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=NAMES,
     )  # fmt: skip
 
@@ -74,6 +67,7 @@ build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "bloom", "BloomForCausalLM", keys={
         "layer_norm_epsilon": "attention.layer_norm_epsilon", "seq_length": "context_length",
+        "n_head": "attention.head_count", "n_layer": "block_count",
     }, transforms={"query_key_value": STACKED}, fixed={"stacked": True},
     decoder=NAMES, attention=ATTENTION, mlp=MLP,
 )  # fmt: skip

@@ -37,8 +37,6 @@ class Config:
     ffn_hidden_size: int
     kv_channels: int = 128
     seq_length: int = 2048
-    num_hidden_layers: int | None = None  # as num_layers
-    vocab_size: int | None = None  # without the padding
     layernorm_epsilon: float = 1e-5
     rmsnorm: bool = True
     multi_query_attention: bool = False

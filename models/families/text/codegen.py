@@ -20,7 +20,6 @@ class Config(gptj.Config):
     """The keys of config.json that the model depends on."""
 
     n_ctx: int | None = None
-    scale_attn_weights: bool = True
     model_type: str = "codegen"
 
 

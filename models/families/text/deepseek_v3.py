@@ -24,6 +24,8 @@ BASE_PREFIX = "model."
 class Config(deepseek_v2.Config):
     """The keys of config.json that the model depends on."""
 
+    neutral = {"num_mtp_layers": ()}  # none that predict further ahead are used
+
     first_k_dense_replace: int = 3
     n_group: int | None = 8
     topk_group: int | None = 4
@@ -35,7 +37,6 @@ class Config(deepseek_v2.Config):
     routed_scaling_factor: float = 2.5
     norm_topk_prob: bool | None = True
     scoring_func: str = "sigmoid"
-    num_nextn_predict_layers: int = 0  # of the layers that predict several tokens, none is used
     max_position_embeddings: int = 4096
     model_type: str = "deepseek_v3"
 

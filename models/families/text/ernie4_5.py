@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
@@ -25,7 +24,6 @@ class Config(llama.Config):
     rms_norm_eps: float = 1e-5
     use_bias: bool = False
     head_dim: int | None = 128
-    compression_ratio: Any = None
     tie_word_embeddings: bool | None = True
     max_position_embeddings: int = 131072
     rope_theta: float = 500000.0

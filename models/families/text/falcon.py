@@ -26,6 +26,8 @@ NAMES = replace(bloom.NAMES, embedding_norm=None, before_mlp=None)
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("stacked",)
+
     vocab_size: int
     hidden_size: int
     num_hidden_layers: int

@@ -16,7 +16,7 @@ from rushlight.models.layers.building import (
     kinds_of,
 )
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.positions.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of_kind
 
 MODEL_TYPES = ("gemma3_text",)
 GGUF_TYPES = ("gemma3",)
@@ -44,15 +44,11 @@ def describe(c: Config) -> DecoderSpec:
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
     c.layer_types = [SLIDING if one else FULL for one in within]
     plain = gemma2.describe(c)
-    given: dict[str, Any] = vars(c)
-    # Layers with a window have positions of their own, never scaled.
-    local = {"rope_theta": c.rope_local_base_freq, "rope_parameters": c.rope_parameters}
-    if SLIDING not in (c.rope_parameters or {}):
-        local["rope_parameters"] = None
+    thetas = {FULL: c.rope_theta, SLIDING: c.rope_local_base_freq}
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         kind = SLIDING if within[layer] else FULL
-        rotary = rotary_of(local if within[layer] else given, a.head_dim, kind)
+        rotary = rotary_of_kind(vars(c), a.head_dim, kind, thetas[kind], kind == FULL)
         # The published model has the key, and does not read it.
         return replace(a, rotary=rotary, norm=plain.norm, softcap=None)
 

@@ -28,22 +28,19 @@ ATTENTION, MLP = AttentionNames(qkv="c_attn", out="c_proj"), MLPNames(up="c_fc",
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("transposed",)
+
     vocab_size: int
     n_embd: int
     n_layer: int
     n_head: int
     n_positions: int = 1024
-    n_ctx: int | None = None
     n_inner: int | None = None
     activation_function: str = "gelu_new"
     layer_norm_epsilon: float = 1e-5
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
     reorder_and_upcast_attn: bool = False  # a matter of precision
-    summary_type: str = ""  # the summary is another head's
-    summary_use_proj: bool = True
-    summary_proj_to_labels: bool = True
-    summary_first_dropout: float = 0.1
     transposed: bool = True  # not in GGUF files
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None

@@ -23,14 +23,7 @@ class Config(gpt2.Config):
 
     activation_function: str = "gelu_pytorch_tanh"
     multi_query: bool = True
-    num_key_value_heads: int | None = None  # what multi_query says
     scale_attention_softmax_in_fp32: bool = True
-    inference_runner: int = 0
-    max_batch_size: int | None = None
-    max_sequence_length: int | None = None
-    pad_key_length: bool = True
-    pre_allocate_kv_cache: bool = False
-    validate_runner_input: bool = True
     model_type: str = "gpt_bigcode"
 
 

@@ -38,10 +38,6 @@ class Config:
     layer_norm_epsilon: float = 1e-5
     resid_dropout: float = 0.0
     embed_dropout: float = 0.0
-    summary_type: str = ""  # the summary is another head's
-    summary_use_proj: bool = True
-    summary_proj_to_labels: bool = True
-    summary_first_dropout: float = 0.1
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
     model_type: str = "gpt_neo"

@@ -18,10 +18,8 @@ GGUF_TYPES = ("gptneox",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTNeoXForCausalLM",)
 BASE_PREFIX = "gpt_neox."
-NAMES = DecoderNames(
-    base="gpt_neox", embedding="embed_in", attention="attention", norm="final_layer_norm",
-    head="embed_out",
-)  # fmt: skip
+NAMES = DecoderNames(base="gpt_neox", embedding="embed_in", attention="attention",
+                     norm="final_layer_norm", head="embed_out")  # fmt: skip
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 
@@ -29,6 +27,8 @@ MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 @dataclass
 class Config:
     """The keys of config.json that the model depends on."""
+
+    own = ("stacked",)
 
     vocab_size: int
     hidden_size: int

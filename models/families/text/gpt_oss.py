@@ -38,8 +38,6 @@ class Config(llama.Config):
     sliding_window: int | None = 128
     layer_types: Any = None
     num_experts_per_tok: int = 4
-    experts_per_token: Any = None  # two keys under other names
-    initial_context_length: Any = None
     num_local_experts: int = 128
     swiglu_alpha: float = 1.702
     swiglu_limit: float = 7.0

@@ -33,14 +33,8 @@ class Config:
     n_positions: int = 2048
     n_inner: int | None = None
     rotary_dim: int | None = 64
-    rotary: bool = True
     activation_function: str = "gelu_new"
     layer_norm_epsilon: float = 1e-5
-    scale_attn_weights: bool = True
-    summary_type: str = ""  # the summary is another head's
-    summary_use_proj: bool = True
-    summary_proj_to_labels: bool = True
-    summary_first_dropout: float = 0.1
     tie_word_embeddings: bool | None = False
     eos_token_id: Any = None
     model_type: str = "gptj"

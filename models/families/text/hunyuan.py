@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
@@ -28,20 +27,12 @@ class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
     rms_norm_eps: float = 1e-5
-    use_qk_norm: bool = True
-    use_rotary_pos_emb: bool = True
     eod_token_id: int | None = None
-    attention_head_dim: int | None = None
-    norm_type: str = "rms"
     model_type: str = "hunyuan_v1_dense"
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("use_qk_norm", c.use_qk_norm, (True,))
-    choose("use_rotary_pos_emb", c.use_rotary_pos_emb, (True,))
-    choose("norm_type", c.norm_type, ("rms",))
-    c.head_dim = c.head_dim or c.attention_head_dim
     plain = llama.describe(c)
     given = _stretched(c, plain)
 
@@ -56,20 +47,16 @@ def describe(c: Config) -> DecoderSpec:
 
 def _stretched(c: Config, plain: DecoderSpec) -> dict[str, Any]:
     """The configuration with the fixed `alpha` of its "dynamic" scaling made a part of theta."""
-    given = dict(vars(c))
-    for name in ("rope_scaling", "rope_parameters"):
-        found = given[name]
-        alpha = found.get("alpha") if isinstance(found, dict) else None
-        if not alpha or found.get("rope_type", found.get("type")) != "dynamic":
-            continue
-        if not isinstance(alpha, int | float) or not 1 <= alpha < 1e9:
-            raise FormatError(f"config.json: {name}.alpha is {brief(alpha)}; it must be 1 or more")
-        head = c.head_dim or c.hidden_size // max(c.num_attention_heads, 1)
-        theta = rotary_of(given | {"rope_scaling": None, "rope_parameters": None} | {
-            "rope_theta": found.get("rope_theta", c.rope_theta)}, head).theta  # fmt: skip
-        theta *= alpha ** (head / max(head - 2, 1))
-        given |= {"rope_scaling": None, "rope_parameters": None, "rope_theta": theta}
-    return given
+    given, found = dict(vars(c)), c.rope_scaling or c.rope_parameters
+    alpha = found.get("alpha") if isinstance(found, dict) else None
+    if not alpha or found.get("rope_type", found.get("type")) != "dynamic":
+        return given
+    if not isinstance(alpha, int | float) or not 1 <= alpha < 1e9:
+        raise FormatError(f"config.json: rope alpha is {brief(alpha)}; it must be 1 or more")
+    head = c.head_dim or c.hidden_size // max(c.num_attention_heads, 1)
+    given |= {"rope_scaling": None, "rope_parameters": None}
+    theta = rotary_of(given | {"rope_theta": found.get("rope_theta", c.rope_theta)}, head).theta
+    return given | {"rope_theta": theta * alpha ** (head / max(head - 2, 1))}
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)

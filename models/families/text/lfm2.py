@@ -35,7 +35,6 @@ class Config:
     num_attention_heads: int
     num_key_value_heads: int
     intermediate_size: int = 12288
-    block_ff_dim: int | None = None
     block_auto_adjust_ff_dim: bool = True
     block_ffn_dim_multiplier: float | None = 1.0
     block_multiple_of: int = 256
@@ -44,19 +43,19 @@ class Config:
     norm_eps: float = 1e-5
     rope_theta: float = 1e6
     rope_parameters: Any = None
+    rope_scaling: Any = None
     conv_bias: bool = False
     conv_L_cache: int = 3
     full_attn_idxs: Any = None
     layer_types: Any = None
     tie_word_embeddings: bool | None = True
-    tie_embedding: bool | None = None
     eos_token_id: Any = None
     model_type: str = "lfm2"
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    count, inner = c.num_hidden_layers, c.block_ff_dim or c.intermediate_size
+    count, inner = c.num_hidden_layers, c.intermediate_size
     if c.block_auto_adjust_ff_dim:
         inner, step = int(2 * inner / 3), max(c.block_multiple_of, 1)
         if c.block_ffn_dim_multiplier is not None:
@@ -72,7 +71,7 @@ def describe(c: Config) -> DecoderSpec:
     return DecoderSpec(
         c.vocab_size, c.hidden_size, c.max_position_embeddings,
         tuple(both[one] for one in convolved), norm, names=NAMES,
-        tied=bool(c.tie_word_embeddings if c.tie_embedding is None else c.tie_embedding),
+        tied=bool(c.tie_word_embeddings),
     )  # fmt: skip
 
 

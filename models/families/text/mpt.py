@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from rushlight.models.config import check_keys, choose
 from rushlight.models.families.text import replit
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
+from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames
 
 MODEL_TYPES = ("mpt",)
@@ -35,6 +36,8 @@ KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {  # of attn_config: types, suppo
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("alibi_bias_max",)
+
     vocab_size: int
     d_model: int
     n_layers: int
@@ -48,9 +51,7 @@ class Config:
     logit_scale: Any = None
     no_bias: bool = True
     learned_pos_emb: bool = True  # where there is no ALiBi
-    emb_pdrop: float = 0.0
     norm_type: str = "low_precision_layernorm"
-    fc_type: Any = None
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
     model_type: str = "mpt"
@@ -67,7 +68,15 @@ def describe(c: Config) -> DecoderSpec:
     return replit.described(c, given, c.expansion_ratio * c.d_model, MLP, NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+_build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
+    """The model of a checkpoint; transformers' class scales no logits, the published code does."""
+    plain = config.get("architectures") == ["MptForCausalLM"]
+    return _build(config | ({"logit_scale": None} if plain else {}), names)
+
+
 GGUF = Architecture(
     "mpt", "MptForCausalLM", keys={
         "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",

@@ -16,7 +16,7 @@ from rushlight.models.layers.building import (
     kinds_of,
 )
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
-from rushlight.models.layers.positions.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of_kind
 
 MODEL_TYPES = ("olmo2", "olmo3")
 GGUF_TYPES = ("olmo2",)
@@ -45,13 +45,11 @@ def describe(c: Config) -> DecoderSpec:
     third = c.model_type == "olmo3"
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: third and (i + 1) % 4 != 0)
 
-    # A scaling that is not of one kind of layers is not of those with windows.
-    local = vars(c) if SLIDING in (c.rope_parameters or {}) else {"rope_theta": c.rope_theta}
-
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
-        kind, given = (SLIDING, local) if within[layer] else (FULL, vars(c))
+        kind = SLIDING if within[layer] else FULL
+        rotary = rotary_of_kind(vars(c), a.head_dim, kind, c.rope_theta, kind == FULL)
         return replace(
-            a, norm=plain.norm, norm_over="all", rotary=rotary_of(given, a.head_dim, kind),
+            a, norm=plain.norm, norm_over="all", rotary=rotary if third else a.rotary,
             window=c.sliding_window if within[layer] else None,
         )  # fmt: skip
 

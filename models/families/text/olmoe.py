@@ -25,7 +25,6 @@ class Config(llama.Config):
     rms_norm_eps: float = 1e-5
     clip_qkv: float | None = None
     num_experts: int = 64
-    num_local_experts: int | None = None  # newer files' name of the same
     num_experts_per_tok: int = 8
     norm_topk_prob: bool = False
     max_position_embeddings: int = 4096
@@ -34,7 +33,6 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    c.num_experts = c.num_local_experts or c.num_experts
     plain = llama.describe(c)
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:

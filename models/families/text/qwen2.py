@@ -25,7 +25,6 @@ class Config(llama.Config):
     sliding_window: int | None = 4096
     max_window_layers: int = 28
     layer_types: Any = None
-    use_mrope: bool = False
     max_position_embeddings: int = 32768
     model_type: str = "qwen2"
 

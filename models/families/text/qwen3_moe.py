@@ -25,7 +25,6 @@ class Config(qwen3.Config):
     head_dim: int | None = None
     moe_intermediate_size: int = 768
     num_experts: int = 128
-    num_local_experts: int | None = None  # newer files' name of the same
     num_experts_per_tok: int = 8
     norm_topk_prob: bool = False
     decoder_sparse_step: int = 1
@@ -35,7 +34,6 @@ class Config(qwen3.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    c.num_experts = c.num_local_experts or c.num_experts
     experts = ExpertsSpec(
         c.num_experts, c.num_experts_per_tok,
         c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,

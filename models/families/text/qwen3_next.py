@@ -23,6 +23,8 @@ BASE_PREFIX = "model."
 class Config(qwen2_moe.Config):
     """The keys of config.json that the model depends on."""
 
+    own = ("split",)
+
     head_dim: int | None = 256
     partial_rotary_factor: float | None = 0.25
     full_attention_interval: int = 4

@@ -44,6 +44,7 @@ class Config:
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
     rope_parameters: Any = None
+    rope_scaling: Any = None
     partial_rotary_factor: float = 0.5
     hidden_activation: str = "gelu_pytorch_tanh"
     attention_bias: bool = False
@@ -63,9 +64,8 @@ def describe(c: Config) -> DecoderSpec:
         c.num_attention_heads, c.num_key_value_heads or heads, head, bias=c.attention_bias,
         out_bias=True, rotary=rotary_of(vars(c), head), window=c.attention_window_size,
     )  # fmt: skip
-    griffin = GriffinSpec(
-        c.hidden_size, c.lru_width or c.hidden_size, heads, c.conv1d_width, c.hidden_activation
-    )
+    griffin = GriffinSpec(c.hidden_size, c.lru_width or c.hidden_size, heads, c.conv1d_width,
+                          c.hidden_activation)  # fmt: skip
     mlp = MLPSpec(c.intermediate_size // 2, c.hidden_activation, bias=True)
     order = (kinds[i % len(kinds)] for i in range(c.num_hidden_layers))
     layers = tuple(LayerSpec(griffin if k == "recurrent" else attention, mlp) for k in order)

@@ -24,6 +24,8 @@ ARCHITECTURES = ("Rwkv6ForCausalLM",)
 class Config:
     """The keys of config.json that the model depends on."""
 
+    neutral = dict.fromkeys(("num_attention_heads", "rescale_every", "model_version"), ())
+
     vocab_size: int
     hidden_size: int
     num_hidden_layers: int
@@ -36,10 +38,6 @@ class Config:
     layer_norm_epsilon: float = 1e-5
     tie_word_embeddings: bool | None = False
     halved_every: int = 0  # layers, after which matrices of GGUF files are halved
-    num_attention_heads: Any = None  # these four change no number
-    context_length: Any = None
-    rescale_every: Any = None
-    model_version: Any = None
     eos_token_id: Any = None
     model_type: str = "rwkv6"
 

@@ -24,8 +24,6 @@ class Config(llama.Config):
 
     hidden_act: str = "gelu_pytorch_tanh"
     norm_epsilon: float = 1e-5
-    norm_type: str = "layer_norm"
-    mlp_type: str = "default"
     sliding_window: int | None = None
     use_bias: bool = True
     embedding_dropout: float = 0.0

@@ -54,7 +54,6 @@ class Config:
     segmentation_indices: list[Any] | None = None
     out_features: list[Any] | None = None
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     reshape_hidden_states: bool = True
     model_type: str = "beit"
 

@@ -27,12 +27,16 @@ ARCHITECTURES = ("ChineseCLIPModel",)
 class Config(clip.Config):
     """The keys of config.json."""
 
+    neutral = {"embedding_size": ()}
+
     model_type: str = "chinese_clip"
 
 
 @dataclass
 class Vision(towers.ClipVision):
     """The keys of vision_config."""
+
+    neutral = {"embedding_size": ()}
 
     model_type: str = "chinese_clip_vision_model"
 

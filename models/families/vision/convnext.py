@@ -47,6 +47,8 @@ class Config:
     with a GELU after the first. inner_head: channels of the product before the classifier.
     """
 
+    own = ("norm", "inner_eps", "norm_first", "stem_width", "stem_act", "inner_head")
+
     num_channels: int = 3
     patch_size: int = 4
     num_stages: int = 4
@@ -59,7 +61,6 @@ class Config:
     image_size: Any = 224
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     norm: str = "layer"
     inner_eps: float = 1e-6
     norm_first: bool = False

@@ -29,6 +29,8 @@ ARCHITECTURES = ("DepthAnythingForDepthEstimation",)
 class Config:
     """The keys of config.json."""
 
+    neutral = dict.fromkeys(("backbone_kwargs", "use_timm_backbone", "use_pretrained_backbone"), ())
+
     backbone_config: Any
     patch_size: int = 14
     reassemble_hidden_size: int = 384

@@ -50,9 +50,6 @@ class Config:
     decoder_ffn_dim: int = 2048
     decoder_attention_heads: int = 8
     num_hidden_layers: int = 6
-    max_position_embeddings: int = 1024
-    scale_embedding: bool = False
-    is_encoder_decoder: bool = True
     activation_function: str = "relu"
     d_model: int = 256
     position_embedding_type: str = "sine"

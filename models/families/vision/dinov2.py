@@ -30,6 +30,8 @@ GATED = LayerNames(norm1="norm1", norm2="norm2", up="mlp.weights_in", down="mlp.
 class Config:
     """The keys of config.json."""
 
+    own = ("num_register_tokens", "joint_head")
+
     hidden_size: int = 768
     num_hidden_layers: int = 12
     num_attention_heads: int = 12
@@ -49,7 +51,6 @@ class Config:
     reshape_hidden_states: bool = True
     out_features: list[Any] | None = None
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     joint_head: bool = True  # the classifier reads the patches' mean too; timm's does not
     model_type: str = "dinov2"
 

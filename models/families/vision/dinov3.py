@@ -47,6 +47,8 @@ _CONV = {"depthwise_conv": "dwconv", "layer_norm": "layernorm", "pointwise_conv1
 class Config:
     """The keys of a transformer's config.json. mean: timm's head reads the mean of the patches."""
 
+    own = ("mean",)
+
     patch_size: Any = 16
     hidden_size: int = 384
     intermediate_size: int = 1536
@@ -73,7 +75,6 @@ class Config:
     reshape_hidden_states: bool = True
     out_features: list[Any] | None = None
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     mean: bool = False
     model_type: str = "dinov3_vit"
 

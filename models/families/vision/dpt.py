@@ -41,6 +41,8 @@ _USUAL: dict[str, Any] = {
 class Config:
     """The keys of config.json. Those of the transformer are null where a backbone_config is."""
 
+    neutral = {"embedding_size": ()}
+
     hidden_size: int = 768
     num_hidden_layers: int | None = 12
     num_attention_heads: int | None = 12

@@ -37,6 +37,9 @@ class Config:
     added to what they read, where the sizes are the same.
     """
 
+    neutral = {"pooling": ()}
+    own = ("timm_blocks", "timm_padding", "timm_stem", "timm_first")
+
     num_channels: int = 3
     image_size: Any = 600
     width_coefficient: float = 2.0
@@ -56,7 +59,6 @@ class Config:
     batch_norm_eps: float = 0.001
     batch_norm_momentum: float = 0.99
     drop_connect_rate: float = 0.2
-    num_hidden_layers: int = 0  # follows from the others
     timm_blocks: list[Any] | None = None
     timm_padding: str = "even"
     timm_stem: int = 0

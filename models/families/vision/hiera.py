@@ -43,6 +43,8 @@ _PARTS = {"norm1.": "layernorm_before.", "norm2.": "layernorm_after.",
 class Config:
     """The keys of config.json. background, lagging: of timm's and the authors' checkpoints."""
 
+    own = ("background", "lagging")
+
     embed_dim: int = 96
     image_size: Any = 224
     patch_size: Any = 7
@@ -69,10 +71,8 @@ class Config:
     decoder_num_heads: int | None = None
     normalize_pixel_loss: bool | None = True
     mask_ratio: float = 0.6
-    hidden_size: int = 0
     out_features: list[Any] | None = None
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     model_type: str = "hiera"
 
 

@@ -30,8 +30,6 @@ ARCHITECTURES = ("MaskFormerForInstanceSegmentation",)
 BACKBONES = {"swin": "swin", "maskformer-swin": "swin", "resnet": "resnet"}
 _ENCODER = "model.pixel_level_module.encoder"
 _GROUPS = 32  # of norms
-# What older files say of their parts, too.
-_OLD = {"tie_word_embeddings": None}
 
 
 @dataclass
@@ -172,8 +170,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> MaskFormer:
     choose("backbone", c.backbone, (None,))
     kind = c.backbone_config.get("model_type")
     choose("decoder_config.model_type", c.decoder_config.get("model_type", "detr"), ("detr",))
-    d: Any = read_config(family_of("detr", "decoder_config").Config,
-                         c.decoder_config | _OLD | {"architectures": None})  # fmt: skip
+    d: Any = read_config(
+        family_of("detr", "decoder_config").Config, c.decoder_config | {"architectures": None}
+    )
     choose("decoder_config.activation_function", d.activation_function, tuple(ACTIVATIONS))
     if d.d_model % 4 or not 1 <= d.num_queries <= 1 << 16 or c.fpn_feature_size % _GROUPS:
         raise FormatError(
@@ -189,7 +188,7 @@ def backbone_of(told: dict[str, Any], swin_stages: bool) -> tuple[Any, list[int]
 
     swin_stages: whether a Swin's are those that it names, not all.
     """
-    kind, told = told.get("model_type"), told | _OLD | {"architectures": None}
+    kind, told = told.get("model_type"), told | {"architectures": None}
     choose("backbone_config.model_type", kind, tuple(BACKBONES))
     family = family_of(BACKBONES[str(kind)], "config.json: backbone_config.model_type")
     if kind == "resnet":

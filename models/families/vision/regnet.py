@@ -43,6 +43,11 @@ class Config:
     the stages. norm: "batch" or "evo".
     """
 
+    own = (
+        "group_widths", "inner_sizes", "squeezed", "squeezed_act", "linear", "stem_sizes",
+        "last_size", "norm",
+    )  # fmt: skip
+
     num_channels: int = 3
     embedding_size: int = 32
     hidden_sizes: list[int] = field(default_factory=lambda: [128, 192, 512, 1088])
@@ -61,7 +66,6 @@ class Config:
     norm: str = "batch"
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     model_type: str = "regnet"
 
 

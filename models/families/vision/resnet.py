@@ -45,6 +45,11 @@ class Config:
     or "blur".
     """
 
+    own = (
+        "inner_sizes", "groups", "deep_stem", "pooled_shortcut", "squeezed",
+        "squeezed_near", "smooth", "pool",
+    )  # fmt: skip
+
     num_channels: int = 3
     embedding_size: int = 64
     hidden_sizes: list[int] = field(default_factory=lambda: [256, 512, 1024, 2048])
@@ -63,7 +68,6 @@ class Config:
     pool: str = "max"
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     model_type: str = "resnet"
 
 

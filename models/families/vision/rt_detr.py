@@ -34,7 +34,6 @@ _LARGE = 3.4e38  # the logit of a box at the picture's border
 class Backbone(resnet.Config):
     """The keys of backbone_config."""
 
-    is_encoder_decoder: bool = False
     model_type: str = "rt_detr_resnet"
 
 
@@ -70,7 +69,6 @@ class Config:
     learn_initial_query: bool = False
     num_denoising: int = 100
     anchor_image_size: Any = None
-    is_encoder_decoder: bool = True
     use_focal_loss: bool = True
     with_box_refine: bool = True
     # Of training, and of backbones that are fetched by name:

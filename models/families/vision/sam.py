@@ -54,6 +54,8 @@ PLACES = "shared_image_embedding.positional_embedding"
 class Vision:
     """The keys of vision_config."""
 
+    neutral = {"image_embedding_size": ()}
+
     hidden_size: int = 768
     output_channels: int = 256
     num_hidden_layers: int = 12
@@ -80,6 +82,8 @@ class Vision:
 class Prompts:
     """The keys of prompt_encoder_config."""
 
+    neutral = {"scale": ()}
+
     hidden_size: int = 256
     image_size: int = 1024
     patch_size: int = 16
@@ -94,6 +98,8 @@ class Prompts:
 @dataclass
 class Masks:
     """The keys of mask_decoder_config."""
+
+    neutral = {"scale": (), "image_embedding_size": ()}
 
     hidden_size: int = 256
     hidden_act: str = "relu"
@@ -111,6 +117,8 @@ class Masks:
 @dataclass
 class Config:
     """The keys of config.json."""
+
+    neutral = {"scale": (), "image_embedding_size": ()}
 
     vision_config: dict[str, Any] = field(default_factory=dict)
     prompt_encoder_config: dict[str, Any] = field(default_factory=dict)

@@ -55,9 +55,6 @@ class Config:
     decoder_hidden_size: int = 256
     semantic_loss_ignore_index: int = 255
     reshape_last_stage: bool = True
-    downsampling_rates: list[int] | None = None  # old files'
-    encoder_stride: int | None = None
-    image_size: Any = None
     model_type: str = "segformer"
 
 

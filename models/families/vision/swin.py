@@ -45,6 +45,8 @@ _COMPUTED = ("relative_position_index", "relative_coords_table", "attn_mask")
 class Config:
     """The keys of config.json. windows, still, timm: of other tools' checkpoints."""
 
+    own = ("windows", "still", "timm")
+
     embed_dim: int = 96
     depths: list[int] = field(default_factory=lambda: [2, 2, 6, 2])
     num_heads: list[int] = field(default_factory=lambda: [3, 6, 12, 24])
@@ -60,12 +62,9 @@ class Config:
     patch_size: Any = 4
     num_channels: int = 3
     encoder_stride: int = 32  # of masked pictures
-    hidden_size: int = 0  # follows from the others
     num_layers: int = 0
-    path_norm: bool = True  # a key of old files without effect
     out_features: list[Any] | None = None  # of a backbone
     out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     windows: list[int] | None = None
     still: str = "either"
     timm: bool = False

@@ -51,6 +51,11 @@ class Config:
     make them; 0 where they are tables.
     """
 
+    own = (
+        "class_token", "num_register_tokens", "global_pool", "norm_at", "norm_before",
+        "learned", "relative", "relative_size", "norm_after",
+    )  # fmt: skip
+
     hidden_size: int = 768
     num_hidden_layers: int = 12
     num_attention_heads: int = 12

@@ -29,6 +29,8 @@ ARCHITECTURES = ("YolosForObjectDetection",)
 class Config:
     """The keys of config.json."""
 
+    neutral = {"embedding_size": ()}
+
     hidden_size: int = 768
     num_hidden_layers: int = 12
     num_attention_heads: int = 12

@@ -39,27 +39,21 @@ class RotarySpec:
             raise FormatError(f"config.json: head_dim {self.dim} is out of range")
 
 
-def rotary_of(
-    config: Mapping[str, Any], dim: int, kind: str = "", share: float = 1.0
-) -> RotarySpec:
+def rotary_of(config: Mapping[str, Any], dim: int, share: float = 1.0) -> RotarySpec:
     """The rotary positions of a config.json: theta, scaling and share of a head with `dim`.
 
-    kind: a kind of layer with positions of its own, "full_attention" or "sliding_attention". share:
-    of a head, where the file does not say it. FormatError for a key with an invalid value.
+    share: of a head, where the file does not say it. A config without the key partial_rotary_factor
+    is of a family that rotates whole heads. FormatError for a key with an invalid value.
     """
     found: dict[str, Any] = {}
-    for name in ("rope_scaling", "rope_parameters"):
-        value = config.get(name)
-        if value is not None and not isinstance(value, dict):
-            raise FormatError(f"config.json: {name} is {brief(value)}; it must be an object")
-        found = value or found
-    own = found.get(kind)
-    found = own if isinstance(own, dict) else found
+    for name in ("rope_parameters", "rope_scaling"):  # the older one comes first
+        found = _object(config, name) or found
     # Newer files hold theta, share and scaling in one object.
     theta = _number(config, "rope_theta", 10000.0, RANGES["theta"])
     theta = _number(found, "rope_theta", theta, RANGES["theta"])
-    share = _number(config, "partial_rotary_factor", share, (0.0, 1.0))
-    share = _number(found, "partial_rotary_factor", share, (0.0, 1.0))
+    if "partial_rotary_factor" in config:
+        share = _number(config, "partial_rotary_factor", share, (0.0, 1.0))
+        share = _number(found, "partial_rotary_factor", share, (0.0, 1.0))
     if found.get("rope_type", found.get("type")) in _BY_CONTEXT:
         context = config.get("max_position_embeddings")
         original = config.get("original_max_position_embeddings") or found.get(
@@ -69,6 +63,27 @@ def rotary_of(
             "max_position_embeddings": context, "original_max_position_embeddings": original
         }  # fmt: skip
     return RotarySpec(int(dim * share), theta, json.dumps(found) if found else "")
+
+
+def rotary_of_kind(
+    config: Mapping[str, Any], dim: int, kind: str, theta: Any, scaled: bool = True
+) -> RotarySpec:
+    """The rotary positions of layers of one kind, where each has its own in rope_parameters.
+
+    theta: of this kind, where rope_parameters does not say it. scaled: rope_scaling, of older
+    files, concerns this kind.
+    """
+    found = _object(_object(config, "rope_parameters"), kind)
+    found |= _object(config, "rope_scaling") if scaled else {}
+    return rotary_of({**config, "rope_theta": theta, "rope_scaling": None,
+                      "rope_parameters": found}, dim)  # fmt: skip
+
+
+def _object(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = config.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise FormatError(f"config.json: {name} is {brief(value)}; it must be an object")
+    return dict(value or {})
 
 
 def magnified(config: Mapping[str, Any]) -> float:

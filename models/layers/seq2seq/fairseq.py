@@ -33,17 +33,6 @@ class FairseqConfig:
     scale_embedding: bool = False
     pad_token_id: int | None = None
     tie_word_embeddings: bool = True
-    num_hidden_layers: int | None = None  # the same as encoder_layers
-    is_encoder_decoder: bool = True
-    # What the first configurations said of the parts; a family has only one of each.
-    add_bias_logits: bool | None = None
-    add_final_layer_norm: bool | None = None
-    extra_pos_embeddings: int | None = None
-    force_bos_token_to_be_generated: bool | None = None  # read by generation
-    normalize_before: bool | None = None
-    normalize_embedding: bool | None = None
-    output_past: bool | None = None
-    static_position_embeddings: bool | None = None
     model_type: str = "bart"
 
 
@@ -86,13 +75,7 @@ def fairseq_builder(
         """The model of a checkpoint with these tensor names, on the meta device."""
         c: Any = read_config(config_class, config, architectures)
         choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
-        before = kind.place == "before"
-        for key, ours in (("normalize_before", before), ("add_final_layer_norm", before),
-                          ("normalize_embedding", kind.embedding_norm)):  # fmt: skip
-            choose(key, getattr(c, key), (None, ours))
         positions = kind.positions(c)
-        sines = positions.kind != "learned"
-        choose("static_position_embeddings", c.static_position_embeddings, (None, sines))
         if any(name.endswith("embed_positions.weight") for name in names):
             positions = replace(positions, kind="learned")  # the same numbers, stored
         own = not getattr(c, "share_encoder_decoder_embeddings", True)
