@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,25 +38,47 @@ def _lock(file: Any) -> bool:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove unfinished files of this path that no process writes any more."""
+    """Remove unfinished files and folders of this path that no process writes any more."""
     if fcntl is None:
         return
+    from shutil import rmtree  # imported where it is used: this module is imported at every start
+
     ours = re.compile(re.escape(_stem(target)) + r"\.\d+-[0-9a-f]{8}\.part")
     with contextlib.suppress(OSError):
         for name in os.listdir(target.parent):
             if not ours.fullmatch(name):
                 continue
             place = target.parent / name
-            with contextlib.suppress(OSError), place.open("rb") as file:
-                if _lock(file):
-                    place.unlink()
+            with contextlib.suppress(OSError), _held(place) as free:
+                if free:
+                    rmtree(place) if place.is_dir() else place.unlink()
+
+
+@contextlib.contextmanager
+def _held(place: Path, wait: bool = False) -> Iterator[bool]:
+    """Hold the lock of a file or folder; whether it was free. wait: until it is."""
+    if fcntl is None:
+        yield True
+        return
+    handle = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if wait:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield wait or _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _unfinished(target: Path) -> Path:
+    name = f"{_stem(target)}.{os.getpid()}-{os.urandom(4).hex()}.part"
+    return target.parent / name
 
 
 def _begin(target: Path) -> tuple[Path, BinaryIO]:
     """A new file beside `target`, held by a lock."""
     while True:
-        name = f"{_stem(target)}.{os.getpid()}-{os.urandom(4).hex()}.part"
-        place = target.parent / name
+        place = _unfinished(target)
         file = place.open("xb")  # the caller closes it
         _lock(file)
         # Another process may have taken it for an abandoned one before it was locked.
@@ -116,3 +138,46 @@ def write_whole(path: str | os.PathLike[str], data: bytes | str) -> None:
     """Write a small file by `replacing`; text as UTF-8."""
     with replacing(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def unfinished_folder(target: Path) -> Iterator[Path]:
+    """A new folder beside `target`, for files that are moved from it; it is removed at the end."""
+    from shutil import rmtree
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target)
+    while True:
+        place = _unfinished(target)
+        place.mkdir()
+        with contextlib.ExitStack() as held:
+            # Another process may take it for an abandoned one before it is locked.
+            with contextlib.suppress(FileNotFoundError):
+                held.enter_context(_held(place))
+            if not place.is_dir():
+                continue
+            try:
+                yield place
+            finally:
+                rmtree(place, ignore_errors=True)
+            return
+
+
+def move_files(folder: Path, target: Path, names: Iterable[str], old: Container[str]) -> None:
+    """Move files from an unfinished folder into `target`; a new folder appears whole.
+
+    names: those to move. old: files of `target` that belong to what is replaced. Two processes that
+    fill one folder do so one after another.
+    """
+    if not target.exists():
+        with contextlib.suppress(OSError):  # another process made it meanwhile
+            folder.rename(target)
+            return
+    with _held(target, wait=True):
+        kept = set(names)
+        for name in os.listdir(target):
+            if name in old and name not in kept:
+                (target / name).unlink()
+        for name in kept:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).replace(target / name)
