@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.files.replacing import move_files, unfinished_folder
 from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor
@@ -52,13 +52,11 @@ def save_folder(
     shards = _shards(dict(checkpoint_weights(model, dequantize)), max_shard_bytes)
     names = _names(len(shards))
     _refuse_to_replace(target, {*small, *names}, overwrite)
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
-    unfinished.mkdir(parents=True)
-    try:
+    if len(shards) > 1:
+        small[INDEX] = _index(names, shards)
+    with unfinished_folder(target) as unfinished:
         for name, tensors in zip(names, shards, strict=True):
             save_safetensors(tensors, unfinished / name, {"format": "pt"})
-        if len(shards) > 1:
-            small[INDEX] = _index(names, shards)
         for folder, module in modules.items():
             (unfinished / folder).mkdir(parents=True, exist_ok=True)
             save_safetensors(module.state_dict(), unfinished / _placed_in(folder))
@@ -66,29 +64,19 @@ def save_folder(
         for name, data in small.items():
             (unfinished / name).parent.mkdir(exist_ok=True)
             (unfinished / name).write_bytes(data)
-        _put(unfinished, target, [*names, *small])
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        _refuse_to_replace(target, {*small, *names}, overwrite)
+        # Weights of another number of shards would be read in place of the new ones.
+        old = {n for n in _listed(target) if _WEIGHTS.fullmatch(n)}
+        move_files(unfinished, target, [*names, *small], old)
     return [target / name for name in (*names, *small)]
 
 
-def _put(unfinished: Path, target: Path, names: list[str]) -> None:
-    """Move the finished files into place; a new folder appears whole."""
-    if not target.exists():
-        unfinished.rename(target)
-        return
-    # Weights of another number of shards would be read in place of the new ones.
-    for old in list(target.iterdir()):
-        if _WEIGHTS.fullmatch(old.name) and old.name not in names:
-            old.unlink()
-    for name in names:
-        (target / name).parent.mkdir(exist_ok=True)
-        (unfinished / name).replace(target / name)
+def _listed(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
 
 
 def _refuse_to_replace(target: Path, names: set[str], overwrite: bool) -> None:
-    found = sorted(one.name for one in target.iterdir()) if target.exists() else []
-    there = [one for one in found if one in names or _WEIGHTS.fullmatch(one)]
+    there = [one for one in _listed(target) if one in names or _WEIGHTS.fullmatch(one)]
     if there and not overwrite:
         raise FileExistsError(
             f"save_pretrained: {target / there[0]} exists already\n"

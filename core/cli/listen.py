@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.cli import show
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def listen(task: Task, given: Mapping[str, Any], ready: Callable[[], Pipeline]) 
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             target = folder / f"{file.stem}.{form}"
-            target.write_text(WRITERS[form](result), encoding="utf-8")
+            write_whole(target, WRITERS[form](result))
             print(f"{file} -> {target}", file=sys.stderr)
         elif not shown:
             print(WRITERS[form](result), end="")

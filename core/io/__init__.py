@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.opening import opened
+from rushlight.core.io.placing import Place, placed, placing
+from rushlight.core.io.saving import save
 from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.llamas.llama2c import is_llama2c
@@ -40,87 +42,116 @@ _SIGNATURES = (
 )
 
 
-def save(tensors: Any, path: str | os.PathLike[str]) -> None:
-    """Write a dict of tensors to a safetensors file of any name, and anything else as torch does.
-
-    A .pt file of torch takes nested dicts, lists and tuples of tensors, numbers, text and None.
-    Raises TypeError for other values, ValueError for a name or a dtype that the format does not
-    support.
-    """
-    if isinstance(tensors, Mapping) and all(isinstance(t, Tensor) for t in tensors.values()):
-        save_safetensors(tensors, path)
-        return
-    from rushlight.core.io.weights.pickles.pytorch_writer import save_pytorch
-
-    save_pytorch(tensors, path)
-
-
 def load(
-    path: str | os.PathLike[str] | Source, device: str = "cpu", *,
-    map_location: str | Device | None = None, weights_only: bool = True,
+    f: Any, map_location: Any = None, pickle_module: Any = None, *,
+    device: str | Device | None = None, weights_only: bool | None = True, mmap: bool | None = None,
+    encoding: str = "utf-8", **options: Any,
 ) -> Any:  # fmt: skip
     """The tensors of a file by name; the file's content decides its format.
 
     Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF and those of
     whisper.cpp, llama2.c's .bin, Marian's, CTranslate2's, PyTorch's .pt, .pth and .bin, and NumPy's
-    .npz and .npy; the index of a sharded checkpoint, or a folder with one of them; also an http(s)
-    address, or a Source such as a file dropped on a page. An .npy file gives one tensor, and a file
-    of PyTorch what was saved: nested dicts, lists and tuples of tensors and plain values; nothing
-    of it is run. On `cpu` the tensors are views of the mapped file: nothing is read until it is
-    used. map_location is torch's word for the device; weights_only changes nothing. Raises
-    FormatError for a file of another format or a broken one, saying what it looks like, and
-    FileNotFoundError for a missing file.
+    .npz and .npy. An .npy file gives one tensor, and a file of PyTorch what was saved: tensors, and
+    plain values of Python and NumPy in dicts, lists, tuples and sets. Nothing of it is run: what
+    only code could make is left out, and named in its place and in a warning of the log.
+
+    f: a path to a file, to the index of a sharded checkpoint or to a folder with one of them; an
+    http(s) address; bytes; a file that is open for bytes, from where it stands; or a Source such as
+    a file dropped on a page. On `cpu` the tensors of a file are views of the mapped file: nothing
+    is read until it is used.
+    map_location (or device): a device or its name, a dict from the devices that a file names to
+    others, a function of (storage, name) that returns the storage in its place, or None for the
+    host. encoding: of texts that Python 2 pickled, or "bytes". weights_only and mmap=False change
+    nothing; mmap=True asks for a path. errors and fix_imports are taken as torch takes them.
+
+    Raises FormatError for a file of another format or a broken one, saying what it looks like,
+    FileNotFoundError for a missing file, TypeError for what is no file, and for a file open for
+    text.
     """
-    device = device if map_location is None else str(map_location)
-    if not isinstance(path, str | os.PathLike):
-        return _load_source(path, device)
-    if is_address(path):
-        return load_gguf(path, device)[0] if _names_gguf(path) else load(open_source(path), device)
-    if gguf := gguf_in(Path(path)):
-        return load_gguf(gguf, device)[0]
-    place = weights_in(Path(path)) if Path(path).is_dir() else Path(path)
-    if place.name.endswith(".bin.index.json"):
-        return _load_shards(place, device)
-    if kind_of_file(place) in ("safetensors", "json"):
-        return load_safetensors(place, device)
-    source = open_source(place)
+    _check_options(f, pickle_module, mmap, encoding, options)
+    if map_location is not None and device is not None:
+        raise ValueError("load: device and map_location say the same; give one of them")
+    place = placing(device if map_location is None else map_location)
+    if not isinstance(f, str | os.PathLike):
+        return _load_source(opened(f), place, encoding)
+    if is_address(f):
+        if _names_gguf(f):
+            return placed(load_gguf(f)[0], place)
+        return _load_source(open_source(f), place, encoding)
+    if gguf := gguf_in(Path(f)):
+        return placed(load_gguf(gguf)[0], place)
+    at = weights_in(Path(f)) if Path(f).is_dir() else Path(f)
+    if at.name.endswith(".bin.index.json"):
+        return _load_shards(at, place)
+    if kind_of_file(at) in ("safetensors", "json"):
+        return placed(load_safetensors(at), place)
+    source = open_source(at)
     try:
-        return _load_source(source, device)
+        return _load_source(source, place, encoding)
     finally:
         source.close()
+
+
+def _check_options(
+    f: Any, pickle_module: Any, mmap: Any, encoding: str, options: dict[str, Any]
+) -> None:
+    """Raise for keywords of torch.load that ask for what is not done."""
+    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
+        raise ValueError(
+            f"load: pickle_module {getattr(pickle_module, '__name__', pickle_module)!r} is not "
+            "supported; rushlight reads pickles by itself and runs nothing of them"
+        )
+    if mmap and not isinstance(f, str | os.PathLike):
+        raise ValueError("load: mmap=True takes the path of a file")
+    for name in options:
+        if name not in ("errors", "fix_imports"):
+            raise TypeError(
+                f"load: the keyword {name!r} is not supported; supported: map_location, device, "
+                "pickle_module, weights_only, mmap, encoding, errors, fix_imports"
+            )
+    if encoding != "bytes":
+        try:
+            "".encode(encoding)
+        except (LookupError, TypeError):
+            raise ValueError(f"load: there is no encoding {encoding!r}") from None
 
 
 # Modules of formats that a page seldom has are imported when they are used.
 
 
-def _load_source(source: Source, device: str) -> Any:
+def _load_source(source: Source, place: Place, encoding: str = "utf-8") -> Any:
     """What one file holds."""
     kind = _kind_in(source)
-    if kind == "gguf":
-        return load_gguf(source, device)[0]
-    if kind in _WHOLE:
-        return _load_whole(source, device)[0]
-    if kind in ("npy", "npz"):
-        from rushlight.core.io.weights.numpy_files import load_npy, load_npz
-
-        return (load_npy if kind == "npy" else load_npz)(source, device)
-    if kind == "marian":
-        from rushlight.core.io.weights.marian import load_marian
-
-        return load_marian(source, device)
-    if kind == "ctranslate2":
-        from rushlight.core.io.weights.ctranslate2 import load_ctranslate2
-
-        return load_ctranslate2(source, device)
-    if kind == "whisper":
-        from rushlight.core.io.weights.whisper_ggml import load_whisper_ggml
-
-        return load_whisper_ggml(source, device)
     if kind in ("pickle", "zip"):
         from rushlight.core.io.weights.pickles.pytorch import load_pytorch
 
-        return load_pytorch(source, device)
-    return load_safetensors(source, device)
+        return load_pytorch(source, place, encoding)
+    return placed(_load_tensors(source, kind), place)
+
+
+def _load_tensors(source: Source, kind: str) -> Any:
+    """The tensors of a file that is no pickle, on the host."""
+    if kind == "gguf":
+        return load_gguf(source)[0]
+    if kind in _WHOLE:
+        return _load_whole(source, "cpu")[0]
+    if kind in ("npy", "npz"):
+        from rushlight.core.io.weights.numpy_files import load_npy, load_npz
+
+        return (load_npy if kind == "npy" else load_npz)(source)
+    if kind == "marian":
+        from rushlight.core.io.weights.marian import load_marian
+
+        return load_marian(source)
+    if kind == "ctranslate2":
+        from rushlight.core.io.weights.ctranslate2 import load_ctranslate2
+
+        return load_ctranslate2(source)
+    if kind == "whisper":
+        from rushlight.core.io.weights.whisper_ggml import load_whisper_ggml
+
+        return load_whisper_ggml(source)
+    return load_safetensors(source)
 
 
 def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
@@ -170,17 +201,17 @@ def _state_dict(found: Any) -> dict[str, Tensor]:
     return state_dict(found) | numbers
 
 
-def _load_shards(index: Path, device: str) -> dict[str, Tensor]:
+def _load_shards(index: Path, place: Place) -> dict[str, Tensor]:
     """The tensors of a sharded checkpoint of PyTorch by name, those that its index names."""
     found: dict[str, Tensor] = {}
     for shard, names in read_index(index).items():
-        tensors = _state_dict(load(index.parent / shard, device))
+        tensors = _state_dict(load(index.parent / shard))
         if missing := sorted(names - tensors.keys()):
             raise FormatError(
                 f'{index}: tensor "{missing[0]}" should be in {shard}, which does not have it'
             )
         found |= {name: tensors[name] for name in tensors if name in names}
-    return found
+    return {name: placed(tensor, place) for name, tensor in found.items()}
 
 
 def load_weights(

@@ -11,6 +11,7 @@ from rushlight.core.backends import Device, device_async
 from rushlight.core.backends import device as named
 from rushlight.core.backends.profiling import Event, Probe, Steps, drive, drive_async, now
 from rushlight.core.basis.errors import BlockingReadError, DeviceMemoryError
+from rushlight.core.basis.files.replacing import write_whole
 
 _ceilings: dict[str, tuple[float, float]] = {}
 _going_on: set[Device] = set()
@@ -206,7 +207,7 @@ class profile:
 
     def save(self, path: str | Path) -> None:
         """Write `trace()` to a file."""
-        Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
+        write_whole(path, json.dumps(self.trace()))
 
 
 _HEAD = (

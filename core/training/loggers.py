@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.training.callbacks import Callback
 
 
@@ -83,12 +85,11 @@ class CSVLogger(_Logger):
                 with self.path.open(encoding="utf-8", newline="") as file:
                     rows = list(csv.DictReader(file))
             self._columns += new
-            part = self.path.with_name(f"{self.path.name}.part")
-            with part.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, self._columns, restval="")
-                writer.writeheader()
-                writer.writerows(rows)
-            part.replace(self.path)
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, self._columns, restval="")
+            writer.writeheader()
+            writer.writerows(rows)
+            write_whole(self.path, text.getvalue())
             self._file = super()._open()
         csv.DictWriter(self._file, self._columns, restval="").writerow(row)
 

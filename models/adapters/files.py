@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from rushlight.core import nn
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief, nearest
+from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
@@ -235,9 +236,7 @@ def save_adapter(
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     save_safetensors(adapter_state(model, name), target / WEIGHTS[0], {"format": "pt"})
-    unfinished = target / f"{FILE}.{os.getpid()}.part"
-    unfinished.write_bytes(added.config.to_json())
-    unfinished.replace(target / FILE)
+    write_whole(target / FILE, added.config.to_json())
     return [target / WEIGHTS[0], target / FILE]
 
 

@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.io.weights.pickles.unpickle import PLAIN, Maker, NumpyType, Unpickler
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.datasets.images import Change, Classified, Place
 
 _LARGEST = 2**32  # bytes of a file
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
-    """An array of NumPy in a pickle."""
-
-    shape: tuple[int, ...] = ()
-    kind: NumpyType | None = None
-    data: bytes = b""
-
-    def with_state(self, state: Any) -> Array:
-        """The array of (version, shape, dtype, whether columns come first, bytes)."""
-        _, shape, kind, columns, data = state
-        raw = data.encode("utf-8", "surrogateescape") if type(data) is str else data
-        sizes = type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape)
-        if not sizes or type(kind) is not NumpyType or columns or type(raw) is not bytes:
-            raise ValueError("not an array of numbers")
-        if math.prod(shape) * int(kind.code[1]) != len(raw):
-            raise ValueError(f"{len(raw)} bytes are no array of {shape}")
-        return Array(shape, kind, raw)
-
-    def values(self) -> Any:
-        """The array."""
-        assert self.kind is not None
-        return np.frombuffer(self.data, self.kind.order + self.kind.code).reshape(self.shape)
-
-
-def _of_buffer(data: Any, kind: Any, shape: Any, order: Any = "C") -> Array:
-    return Array().with_state((1, shape, kind, order != "C", data))
-
-
 def _refused(name: Any) -> FormatError:
     return FormatError(f"a file of CIFAR asks for {name}, which is not made; it may be damaged, or "
                        "no file of CIFAR")  # fmt: skip
-
-
-NAMES: dict[str, Any] = {**PLAIN, "numpy.ndarray": "ndarray"}
-for _room in ("numpy.core", "numpy._core"):
-    NAMES[f"{_room}.multiarray._reconstruct"] = Maker("_reconstruct", lambda *_: Array())
-    NAMES[f"{_room}.numeric._frombuffer"] = Maker("_frombuffer", _of_buffer)
 
 
 class CIFAR10(Classified):
@@ -101,12 +63,18 @@ class CIFAR10(Classified):
     def _pickled(self, path: Path) -> tuple[Any, Any]:
         if path.stat().st_size > _LARGEST:
             raise FormatError(f"{path} is larger than {_LARGEST} bytes")
-        found = Unpickler(path.read_bytes(), path.name, NAMES, _refused, _refused).load()
+        # Imported when it is used, as few programs read such files.
+        from rushlight.core.io.weights.pickles.numpy_values import NUMPY, ArrayRef
+        from rushlight.core.io.weights.pickles.plain import PLAIN
+        from rushlight.core.io.weights.pickles.unpickle import Unpickler
+
+        names = {**PLAIN, **NUMPY, "numpy.ndarray": "ndarray"}
+        found = Unpickler(path.read_bytes(), path.name, names, _refused, _refused).load()
         if type(found) is not dict:
             raise FormatError(f"{path} holds a {type(found).__name__}, not CIFAR's dict")
         given = {k.decode("latin-1") if type(k) is bytes else k: v for k, v in found.items()}
         data, labels = given.get("data"), given.get(self._key)
-        images = data.values() if type(data) is Array else None
+        images = data.values() if type(data) is ArrayRef else None
         if images is None or images.ndim != 2 or images.shape[1] != 3072 or images.dtype != "u1":
             raise FormatError(f"{path}: data is {brief(data)}; it must be bytes (n, 3072)")
         most = len(self.classes)

@@ -152,12 +152,7 @@ def test_merged_weights_give_the_same(adapter_row: Row) -> None:
 def test_folders_are_read_and_written(table: ModuleType, tmp_path: Path, kind: str) -> None:
     row = Row("lora-layers", table)
     (tmp_path / "adapter_config.json").write_bytes(row.adapter)
-    if kind.endswith(".bin"):
-        from rushlight.core.io.weights.pickles.pytorch_writer import save_pytorch
-
-        save_pytorch(row.tensors(), tmp_path / kind)
-    else:
-        rl.save(row.tensors(), tmp_path / kind)
+    rl.save(row.tensors(), tmp_path / kind)
     m = rl.adapters.load_adapter(row.model(), tmp_path)
     near(row.run(m), row.out)
     files = rl.adapters.save_adapter(m, tmp_path / "again")

@@ -19,6 +19,7 @@ import numpy as np
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import brief
+from rushlight.core.basis.files.replacing import replacing
 from rushlight.core.io.weights.gguf import ALIGNMENT, ARRAY, MAGIC, MAX_DIMS, NUMBERS, STRING
 from rushlight.core.io.weights.source import Bytes
 from rushlight.core.tensor.tensor import Tensor
@@ -89,28 +90,20 @@ def write_gguf(
     _check_rows(rows)
     parts = _split(rows, alignment, split_max_size)
     places = _names(Path(path), len(parts))
-    unfinished = [p.with_name(f"{p.name}.{os.getpid()}.part") for p in places]
     headers = [
         _header(_own_metadata(metadata, number, len(parts), len(rows)), part, alignment)
         for number, part in enumerate(parts)
     ]
     _refuse_to_replace(places, overwrite)
     report = _Report(progress, sum(row.nbytes for row in rows))
-    try:
-        for place, header, part in zip(unfinished, headers, parts, strict=True):
-            with place.open("wb") as file:
-                file.write(header)
-                for row in part:
-                    _write_row(file, row, alignment, report)
-                file.flush()
-                os.fsync(file.fileno())
+    with contextlib.ExitStack() as opened:  # all files appear at its end, or none
+        for place, header, part in zip(places, headers, parts, strict=True):
+            file = opened.enter_context(replacing(place, sync=True))
+            file.write(header)
+            for row in part:
+                _write_row(file, row, alignment, report)
         _refuse_to_replace(places, overwrite)
-        for place, final in zip(unfinished, places, strict=True):
-            place.replace(final)
-        _sync_folder(places[0].parent)
-    finally:
-        for place in unfinished:
-            place.unlink(missing_ok=True)
+    _sync_folder(places[0].parent)
     return places
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.io.weights.gguf import MAGIC, read_gguf
 from rushlight.core.io.weights.gguf_writer import Row, write_gguf
 from rushlight.core.io.weights.source import Source, open_source
@@ -117,9 +118,7 @@ def write_legacy_imatrix(
     place = Path(path)
     if place.exists() and not overwrite:
         raise FileExistsError(f"{place} exists already\n  hint: name another file, or overwrite it")
-    part = place.with_name(f"{place.name}.part")
-    part.write_bytes(b"".join(out))
-    os.replace(part, place)
+    write_whole(place, b"".join(out))
 
 
 def _row(name: str, values: Array) -> Row:

@@ -18,6 +18,7 @@ from typing import Any
 
 from rushlight.core.basis.dtype import from_safetensors
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.files.replacing import replacing
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
@@ -32,7 +33,7 @@ _MOST_TENSORS = 1 << 16  # of one file; a tensor without bytes costs a file 50 a
 _KEYS = {"dtype", "shape", "data_offsets"}
 # The writer's order, as in the reference: the widest dtype first, so that all lie aligned.
 _ORDER = (
-    "U64", "I64", "F64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16",
+    "U64", "I64", "F64", "C64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16",
     "F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL",
 )  # fmt: skip
 _NAMES = {dtype: name for name, dtype in from_safetensors.items()}
@@ -270,13 +271,7 @@ def save_safetensors(
         header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for _, _, tensor in rows:
-                file.write(tensor.raw_bytes())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, _, tensor in rows:
+            file.write(tensor.raw_bytes())

@@ -107,17 +107,26 @@ class MmapSource(BytesSource):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        with open_regular(path) as file:
+            self._map(file.fileno(), os.fspath(path))
+
+    def _map(self, handle: int, name: str) -> None:
         import mmap
 
-        with open_regular(path) as file:
-            handle = file.fileno()
-            data: bytes | mmap.mmap = b""  # an empty file cannot be mapped
-            if os.fstat(handle).st_size:
-                try:
-                    data = mmap.mmap(handle, 0, access=mmap.ACCESS_COPY)
-                except OSError:
-                    data = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
-        super().__init__(memoryview(data), os.fspath(path))
+        data: bytes | mmap.mmap = b""  # an empty file cannot be mapped
+        if os.fstat(handle).st_size:
+            try:
+                data = mmap.mmap(handle, 0, access=mmap.ACCESS_COPY)
+            except OSError:
+                data = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+        super().__init__(memoryview(data), name)
+
+    @classmethod
+    def of_handle(cls, handle: int, name: str) -> MmapSource:
+        """The mapped file that is open under a number; it may be closed afterwards."""
+        made = cls.__new__(cls)
+        made._map(handle, name)
+        return made
 
     def close(self) -> None:
         """Release the mapping once no view of it is left."""

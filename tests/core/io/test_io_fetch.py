@@ -506,8 +506,8 @@ def test_an_http_source_reads_ranges(server: Server) -> None:
 
 
 def test_a_table_is_read_from_a_server_without_the_tensors(server: Server, tmp_path: Path) -> None:
-    rl.save({"a": rl.arange(1_000_000)}, tmp_path / "t")
-    server.files["/t"] = (tmp_path / "t").read_bytes()
+    rl.save({"a": rl.arange(1_000_000)}, tmp_path / "t.safetensors")
+    server.files["/t"] = (tmp_path / "t.safetensors").read_bytes()
     source = HttpSource(f"{server.url}/t")
     a = read_table(source).entries["a"]
     assert (a.shape, a.nbytes) == ((1_000_000,), 8_000_000)

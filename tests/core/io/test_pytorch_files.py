@@ -151,11 +151,9 @@ def test_the_other_byte_order(tmp_path: Path) -> None:
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_what_cannot_be_held_is_refused_by_name() -> None:
-    with pytest.raises(rl.FormatError, match="torch.ComplexFloatStorage, which is not supported"):
-        rl.load(DATA / "torch_complex.pt")
+def test_a_file_of_nothing_but_code_is_refused_by_name() -> None:
     content = pickle.dumps({"model": _Evil(getattr, (Path, "cwd"))}, 2)
-    with pytest.raises(rl.FormatError, match="getattr', which is code") as told:
+    with pytest.raises(rl.FormatError, match="Path.cwd', which is code") as told:
         rl.load(_zip(content))
     assert "model.state_dict()" in str(told.value)
 
@@ -193,7 +191,7 @@ def test_nothing_is_run(protocol: int, tmp_path: Path) -> None:
     for call in (
         (os.system, (f"touch {target}",)), (subprocess.check_output, (["touch", str(target)],)),
         (eval, (f"open({str(target)!r}, 'w')",)), (getattr, (Path, "cwd")), (__import__, ("os",)),
-        (bytearray, (1 << 40,)), (list, (range(1 << 40),)),
+        (bytearray, (1 << 40,)), (list, (range(1 << 40),)), (subprocess.Popen, (["touch"],)),
     ):  # fmt: skip
         content = pickle.dumps({"w": _Evil(*call)}, protocol)
         for source in (_zip(content), BytesSource(content, "m.pt")):
@@ -206,7 +204,10 @@ def _module(names: Any) -> BytesSource:
     """A module of Ultralytics, saved as an object, with names of classes and a tensor of two."""
     told = pickle.dumps(names, 2)[2:-1]
     tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(%bK\0(K\2t(K\1t\x89}tR" % (STORAGE % 2)
-    state = b"}(X\5\0\0\0names%bX\x0b\0\0\0_parameters}(X\1\0\0\0w%buu" % (told, tensor)
+    others = b"X\x08\0\0\0_buffers}X\x08\0\0\0_modules}"
+    state = b"}(X\5\0\0\0names%b%bX\x0b\0\0\0_parameters}(X\1\0\0\0w%buu" % (
+        told, others, tensor
+    )  # fmt: skip
     made = b"cultralytics.nn.tasks\nDetectionModel\n)\x81%bb" % state
     return _zip(P + b"}(X\5\0\0\0model%bu." % made, data_k=bytes(8))
 
@@ -219,8 +220,7 @@ def test_classes_that_a_module_names() -> None:
     wrong: list[Any] = [{1: "cat"}, {0: 3}, "cat", [], None, {0: "a", "b": "c"}, [b"cat"]]
     for one in wrong:
         assert list(load_weights(_module(one))[0]) == ["w"]
-    with pytest.raises(rl.FormatError, match="which is code"):
-        rl.load(_module(_Evil(getattr, (Path, "cwd"))))
+    assert list(rl.load(_module(_Evil(getattr, (Path, "cwd"))))["model"]) == ["w"]
 
 
 P = b"\x80\x02"
@@ -244,19 +244,17 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "adds to a tuple": (P + b")Na.", "adds to tuple, not to a list"),
     "dict as a list": (P + b"}(NNe.", "adds to dict, not to a list"),
     "odd items": (P + b"}(Nu.", "does not follow the format"),
-    "tuple as a key": (P + b"})Ns.", r"has a key \(\); keys are text or numbers"),
+    "list in a key": (P + b"}]\x85Ns.", r"has a key \(\[\],\); keys are text, numbers"),
     "list as a key": (P + b"}]Ns.", r"has a key \[\]"),
     "huge key": (P + b"}\x8a\x20" + b"\1" * 32 + b"Ns.", "has a key 45"),
     "calls a dict": (P + b"})R.", "calls a dict"),
     "wrong arguments": (P + b"ctorch\nSize\nK\1\x85R.", "calls torch.Size"),
     "opcode": (P + b"S'a'\n.", r"opcode that is not supported, b'S'"),
-    "protocol": (b"\x80\x06.", "protocol 6; supported: 2 to 5"),
+    "protocol": (b"\x80\x06.", "protocol 6; supported: 1 to 5"),
     "name without end": (P + b"c" + b"x" * 2000, "has a name without an end"),
     "not a storage": (P + b"NQ.", "None is not a storage"),
-    "itself": (P + b"]q\0h\0a.", "a container holds itself"),
-    "too deep": (P + b"]" * 100 + b"a" * 99 + b".", "nest deeper than 64"),
-    "a function": (P + b"ctorch\nSize\n.", "holds a Maker"),
-    "a storage": (P + STORAGE % 1 + b".", "holds a StorageRef"),
+    "too deep": (P + b"]" * 120 + b"a" * 119 + b".", "nest deeper than 100"),
+    "a function": (P + b"ctorch\nSize\n.", "holds 'torch.Size', which is code"),
     "larger than the file": (
         P + TENSOR % (STORAGE.replace(b"K%c", b"J" + LONG), b"K\0)) "[:-1]), "larger than the file",
     ),

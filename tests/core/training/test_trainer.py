@@ -20,6 +20,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.files import replacing
 
 training: Any = rl.training
 data: Any = rl.utils.data
@@ -415,6 +416,9 @@ class SimpleFile:
     def __exit__(self, *error: object) -> None:
         self.file.close()
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
 
 def test_checkpoints_that_cannot_be_written_or_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -434,17 +438,17 @@ def test_checkpoints_that_cannot_be_written_or_read(
         with pytest.raises(OSError, match="No space left"):
             made.save_checkpoint(path)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]
-    opened = Path.open
+    begin = replacing._begin
 
-    def nearly_full(place: Path, *args: Any, **options: Any) -> Any:
-        file: Any = opened(place, *args, **options)
-        if "w" in str(args):
-            written = file.write
-            file = SimpleFile(file, lambda data: full() if len(data) < 100 else written(data))
-        return file
+    def nearly_full(target: Path) -> Any:
+        place, file = begin(target)
+        written = file.write
+        return place, SimpleFile(file, lambda data: full() if len(data) < 100 else written(data))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", nearly_full)  # after the header, in the midst of the tensors
+        patch.setattr(
+            replacing, "_begin", nearly_full
+        )  # after the header, in the midst of the tensors
         with pytest.raises(OSError, match="No space left"):
             made.save_checkpoint(path)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]

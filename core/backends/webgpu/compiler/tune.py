@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends.tuning import Key, Row
+from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.wgsl_kernels import digest
 
@@ -185,9 +186,7 @@ async def keep(backend: WebGpuBackend) -> str:
     place = folder() / name
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_suffix(f".{os.getpid()}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(place)
+        write_whole(place, text)
     except OSError:
         return ""
     return str(place)

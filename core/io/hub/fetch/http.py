@@ -115,6 +115,11 @@ def fetch_file(
     timeout: float,
 ) -> None:
     """download() with any kind of hash, for a caller that holds the folder's lock."""
+    for place in (dest, part_of(dest)):
+        if place.is_dir():
+            raise FetchError(
+                f"{place} is a folder, where {shown(url)} is to be kept; remove it", url
+            )
     if digest and dest.exists() and file_hash(dest, digest[0]) == digest[1]:
         return
     part = part_of(dest)

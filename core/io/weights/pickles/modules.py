@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.errors import brief
-from rushlight.core.io.weights.pickles.unpickle import Maker
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 _MOST_NAMES = 1 << 16
-# Classes whose objects are read as what they hold, and never made: modules, and what Ultralytics'
-# checkpoints have beside them.
-_CLASSES = re.compile(r"(torch\.nn\.modules|ultralytics)(\.\w+)+")
+_KINDS = ("_parameters", "_buffers", "_modules")
 
 
-class ModuleRecord:
-    """A module of a pickle: its parameters, buffers and modules by name, and the names of its
-    classes where they are texts, as Ultralytics keeps them. Other attributes are left out.
+def is_module(state: dict[Any, Any]) -> bool:
+    """Whether these attributes are those of a module, of whatever class."""
+    return all(type(state.get(kind)) is dict for kind in _KINDS)
+
+
+def parts_of(state: dict[Any, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Parameters, buffers and modules of a module by name, and the names of its classes where they
+    are texts, as Ultralytics keeps them. Buffers that are no part of a state dict, and other
+    attributes, are left out.
     """
-
-    def __init__(self) -> None:
-        self.parts: dict[str, Any] = {}
-        self.names: tuple[str, ...] = ()
-
-    def with_state(self, state: Any) -> ModuleRecord:
-        if type(state) is not dict:
-            raise ValueError(f"a module with the state {brief(state)}")
-        for kind in ("_parameters", "_buffers", "_modules"):
-            held = state.get(kind)
-            if type(held) is dict:
-                self.parts |= {k: v for k, v in held.items() if type(k) is str and v is not None}
-        self.names = _texts(state.get("names"))
-        return self
+    passing = state.get("_non_persistent_buffers_set")
+    passing = passing if type(passing) is set else set()
+    parts = {
+        k: v for kind in _KINDS for k, v in state[kind].items()
+        if type(k) is str and v is not None and not (kind == "_buffers" and k in passing)
+    }  # fmt: skip
+    return parts, _texts(state.get("names"))
 
 
 def _texts(found: Any) -> tuple[str, ...]:
@@ -47,7 +41,7 @@ def _texts(found: Any) -> tuple[str, ...]:
 
 
 class ModuleParts(dict[str, Any]):
-    """The tensors and parts of a module that a file holds, which begin a state dict's names.
+    """The state dict of a module that a file holds.
 
     names: of its classes, or ().
     """
@@ -64,14 +58,3 @@ def classes_in(found: Any) -> dict[str, Tensor]:
     names = found.names if isinstance(found, ModuleParts) else ()
     told = np.frombuffer(json.dumps(names).encode(), np.uint8).copy()
     return {CLASSES: from_numpy(told)} if names else {}
-
-
-class Names(dict[str, Any]):
-    """The names that a pickle may ask for, with those of modules."""
-
-    def __contains__(self, name: object) -> bool:
-        known = super().__contains__(name)
-        return known or (isinstance(name, str) and _CLASSES.fullmatch(name) is not None)
-
-    def __missing__(self, name: str) -> Maker:
-        return Maker(name, lambda *_: ModuleRecord())

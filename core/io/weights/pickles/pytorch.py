@@ -7,168 +7,72 @@ as they were saved (torch/serialization.py of PyTorch 2.13).
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rushlight.core.basis.dtype import DTYPES, DType
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
+from rushlight.core.io.placing import Place, placing
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
-from rushlight.core.io.weights.pickles.modules import ModuleParts, ModuleRecord, Names, classes_in
-from rushlight.core.io.weights.pickles.unpickle import PLAIN, Maker, Unpickler
+from rushlight.core.io.weights.pickles.modules import ModuleParts, classes_in
+from rushlight.core.io.weights.pickles.objects import LeftOut
+from rushlight.core.io.weights.pickles.tensors import (
+    NAMES,
+    DerivedRef,
+    StorageRef,
+    TensorRef,
+    derive,
+)
+from rushlight.core.io.weights.pickles.unpickle import Unpickler
+from rushlight.core.io.weights.pickles.values import Values
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.zips import located, read_zip
 from rushlight.core.tensor.tensor import Tensor
 
-_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _MAX_PICKLE = 1 << 28
-MAX_DIMS = 32
-_MOST_TENSORS, _MOST_VALUES, _DEPTH, _LONGEST_NAME = 1 << 16, 1 << 20, 64, 1000
-_STORAGES = {
-    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16",
-    "Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8",
-    "Bool": "bool", "Untyped": "uint8",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StorageRef:
-    """A storage of `numel` elements of the file, named by its key; begin: a view's first one."""
-
-    key: str
-    dtype: DType
-    numel: int
-    begin: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorRef:
-    """A tensor as the pickle describes it."""
-
-    storage: StorageRef
-    dtype: DType
-    layout: Layout
-
-
-def _tensor(
-    storage: Any, offset: Any, shape: Any, strides: Any, *_: Any, dtype: DType | None = None
-) -> TensorRef:
-    """_rebuild_tensor and _rebuild_tensor_v2; gradients and hooks are left out."""
-    numbers = (offset, *shape, *strides)
-    if type(storage) is not StorageRef or not all(type(n) is int and n >= 0 for n in numbers):
-        raise ValueError("not a storage and whole numbers")
-    kind = dtype or storage.dtype
-    if len(shape) != len(strides) or len(shape) > MAX_DIMS:
-        raise ValueError(f"a shape of {len(shape)} dims and {len(strides)} strides")
-    if count_elements(shape) > MOST_ELEMENTS or max(numbers) > MOST_ELEMENTS:
-        raise ValueError("larger than any memory")
-    if storage.begin and kind is not storage.dtype:
-        raise ValueError("a view of a storage of another dtype")
-    layout = Layout(tuple(shape), tuple(strides), storage.begin + offset)
-    whole = storage.numel * storage.dtype.itemsize // kind.itemsize
-    if layout.extent[1] > storage.begin + whole or offset > whole:
-        raise ValueError(f"beyond the {whole} elements of storage {brief(storage.key)}")
-    if layout.numel > max(whole, 1 << 24):
-        raise ValueError(f"{layout.numel} elements out of {whole}")
-    return TensorRef(storage, kind, layout)
-
-
-def _tensor_v3(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, *_: Any
-) -> TensorRef:
-    if type(dtype) is not DType:
-        raise ValueError("not a dtype")
-    return _tensor(storage, offset, shape, strides, dtype=dtype)
-
-
-def _parameter(data: Any, *_: Any) -> TensorRef:
-    if type(data) is not TensorRef:
-        raise ValueError("not a tensor")
-    return data
-
-
-def _from_type(rebuild: Any, kind: Any, arguments: Any, state: Any) -> TensorRef:
-    """A parameter, or a tensor with attributes, which are left out."""
-    if type(rebuild) is not Maker or type(arguments) is not tuple or rebuild.make is _from_type:
-        raise ValueError("not a tensor")
-    return _parameter(rebuild.make(*arguments))
-
-
-def _size(items: Any) -> tuple[int, ...]:
-    if type(items) not in (tuple, list) or not all(type(n) is int for n in items):
-        raise ValueError("not whole numbers")
-    return tuple(items)
-
-
-def _device(kind: Any, index: Any = None) -> str:
-    if type(kind) is not str or type(index) not in (int, type(None)):
-        raise ValueError("not the name of a device")
-    return kind if index is None else f"{kind}:{index}"
-
-
-def _never(*_: Any) -> Any:
-    raise ValueError("a type, which is not called")
-
-
-_MAKERS: dict[str, Callable[..., Any]] = {
-    "torch._utils._rebuild_tensor": _tensor,
-    "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_tensor_v3": _tensor_v3,
-    "torch._utils._rebuild_parameter": _parameter,
-    "torch._utils._rebuild_parameter_with_state": _parameter,
-    "torch._tensor._rebuild_from_type_v2": _from_type,
-    "torch.Tensor": _never,
-    "torch.nn.parameter.Parameter": _never,
-    "torch.nn.parameter.Buffer": _never,
-    "torch.Size": _size,
-    "torch.device": _device,
-}
-_NAMES: dict[str, Any] = {
-    **PLAIN,
-    **{name: Maker(name, make) for name, make in _MAKERS.items()},
-    **{f"torch.{name}": dtype for name, dtype in DTYPES.items() if dtype.kind not in "qc"},
-    **{f"torch.{name}Storage": DTYPES[dtype] for name, dtype in _STORAGES.items()},
-    "torch.storage.UntypedStorage": DTYPES["uint8"],
-}
+_MOST_TENSORS, _MOST_VALUES, _LONGEST_NAME = 1 << 16, 1 << 20, 1000
+_MOST_TOLD = 12  # names in one message
+log = logging.getLogger("rushlight")
 
 
 @dataclass
 class SavedFile:
     """What a file's pickle says, and the place of each storage: (offset, bytes).
 
-    lazily: what lies just before a storage is not read, see `read_zip`.
+    lazily: what lies just before a storage is not read, see `read_zip`. encoding: of the texts of
+    Python 2.
     """
 
     source: Source
     lazily: bool = False
+    encoding: str = "utf-8"
     zipped: bool = False
     value: Any = None
     swapped: bool = False
     storages: dict[str, StorageRef] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def refuse(self, name: str) -> FormatError:
-        """The error for a name that the file may not ask for."""
-        if re.fullmatch(r"torch\.(\w*Storage|(storage\.)?\w*\d\w*)", name):
-            known = ", ".join(n for n, d in DTYPES.items() if d.kind not in "qc")
-            return FormatError(
-                f"{self.source.name} holds {name[:100]}, which is not supported; supported: {known}"
-            )
+    def refusal(self, name: str) -> FormatError:
+        """The error for a file that holds nothing but what only code could make."""
         return FormatError(
             f"{self.source.name} holds {name[:200]!r}, which is code; only tensors and plain "
             "values are read",
             hint="save the weights alone: torch.save(model.state_dict(), path)",
         )
 
-    def persistent(self, given: Any) -> StorageRef:
-        """The storage that a persistent id stands for."""
+    def persistent(self, given: Any) -> Any:
+        """The storage that a persistent id stands for; of a class its name."""
+        if type(given) is tuple and len(given) == 4 and given[0] == "module":
+            return given[1]  # with the text of its source beside it
         if type(given) is not tuple or len(given) not in (5, 6) or given[0] != "storage":
             raise FormatError(f"{self.source.name}: {brief(given)} is not a storage")
-        _, dtype, key, _, numel, *view = given
+        _, dtype, key, location, numel, *view = given
         if type(dtype) is not DType or type(key) is not str or type(numel) is not int:
             raise FormatError(f"{self.source.name}: {brief(given)} is not a storage")
         if not 0 <= numel * dtype.itemsize <= self.source.size:
@@ -176,7 +80,8 @@ class SavedFile:
                 f"{self.source.name}: storage {brief(key)} of {numel} {dtype.name} is larger than "
                 f"the file of {self.source.size} bytes"
             )
-        known = self.storages.setdefault(key, StorageRef(key, dtype, numel))
+        saved_on = location if type(location) is str else "cpu"
+        known = self.storages.setdefault(key, StorageRef(key, dtype, numel, location=saved_on))
         if (known.dtype, known.numel) != (dtype, numel):
             raise FormatError(f"{self.source.name}: storage {brief(key)} has two dtypes or sizes")
         if not view or view[0] is None:
@@ -186,11 +91,10 @@ class SavedFile:
         _, begin, size = view[0]
         if not 0 <= begin <= begin + size <= numel:
             raise FormatError(f"{self.source.name}: {brief(view[0])} is not in storage {key!r:.50}")
-        return StorageRef(key, dtype, size, begin)
+        return StorageRef(key, dtype, size, begin, saved_on)
 
     def unpickler(self, data: bytes | memoryview) -> Unpickler:
-        names = Names(_NAMES)
-        return Unpickler(data, self.source.name, names, self.refuse, self.persistent)
+        return Unpickler(data, self.source.name, NAMES, None, self.persistent, self.encoding)
 
     def read(self) -> SavedFile:
         self.zipped = bytes(self.source.read(0, 4)) == b"PK\3\4"
@@ -237,10 +141,12 @@ class SavedFile:
         """The format before 1.6: five pickles, then the storages."""
         source = self.source
         reader = self.unpickler(source.read(0, min(source.size, _MAX_PICKLE)))
-        if reader.load() != _MAGIC:
+        if (first := reader.load()) != MAGIC:
+            self.value = first
+            described(self)  # which names the code, if there is nothing else
             raise FormatError(f"{source.name} is a pickle, but not of torch.save")
-        if (version := reader.load()) != _PROTOCOL:
-            raise FormatError(f"{source.name} is of protocol {brief(version)}, not {_PROTOCOL}")
+        if (version := reader.load()) != PROTOCOL:
+            raise FormatError(f"{source.name} is of protocol {brief(version)}, not {PROTOCOL}")
         system = reader.load()
         little = system.get("little_endian", True) if type(system) is dict else True
         self.swapped = (little is True) != (sys.byteorder == "little")
@@ -267,51 +173,40 @@ class SavedFile:
             raise FormatError(f"{source.name}: storage {min(missing)!r:.50} is missing")
 
 
-def copied(file: SavedFile, value: Any, leaf: Callable[[TensorRef], Any]) -> Any:
-    """The value with new containers, and `leaf` of every tensor; shared parts stay shared."""
-    made: dict[int, Any] = {}
-    name = file.source.name
-
-    def copy(found: Any, depth: int) -> Any:
-        if type(found) in (str, int, float, bool, bytes, type(None), DType):
-            return found
-        if id(found) in made:
-            if made[id(found)] is made:
-                raise FormatError(f"{name}: a container holds itself")
-            return made[id(found)]
-        if depth > _DEPTH:
-            raise FormatError(f"{name}: its values nest deeper than {_DEPTH}")
-        made[id(found)] = made
-        done: Any
-        if type(found) is TensorRef:
-            done = leaf(found)
-        elif type(found) is dict:
-            done = {key: copy(item, depth + 1) for key, item in found.items()}
-        elif type(found) is ModuleRecord:
-            done = ModuleParts({k: copy(item, depth + 1) for k, item in found.parts.items()})
-            done.names = found.names
-        elif type(found) in (list, tuple):
-            done = type(found)([copy(item, depth + 1) for item in found])
-        elif type(found) in (set, frozenset):
-            done = found
-        else:
-            raise FormatError(f"{name} holds a {type(found).__name__} where a value should be")
-        made[id(found)] = done
-        return done
-
-    return copy(value, 0)
+def described(file: SavedFile) -> Any:
+    """What the file holds, with a TensorRef for each tensor; raises as `load_pytorch`."""
+    return _made(file, lambda ref: ref, lambda ref: ref)
 
 
-def load_pytorch(source: Source, device: str = "cpu") -> Any:
-    """What torch.save wrote: nested dicts, lists and tuples of tensors and plain values.
+def _made(
+    file: SavedFile, leaf: Callable[[TensorRef], Any], derived: Callable[[DerivedRef], Any]
+) -> Any:
+    values = Values(file.source.name, leaf, derived)
+    made = values.make(file.value)
+    if names := list(values.left):
+        if not values.kept or type(made) is LeftOut:
+            raise file.refusal(names[0])
+        more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+        log.warning("%s: left out, as only code could make them: %s%s", file.source.name,
+                    ", ".join(f"{name:.100}" for name in names[:_MOST_TOLD]), more)  # fmt: skip
+    return made
+
+
+def load_pytorch(source: Source, device: str | Place = "cpu", encoding: str = "utf-8") -> Any:
+    """What torch.save wrote: tensors, and the plain values of Python and NumPy around them.
 
     On `cpu` a tensor is a view of the mapped file; tensors that shared a storage still do. An
     OrderedDict is a dict, a parameter its tensor, a torch.Size a tuple, a torch.device its name, a
-    module of torch.nn or Ultralytics the dict of its parameters, buffers and modules. Raises
-    FormatError for code in the file, by its name, and for a file that is damaged.
+    quantized or sparse tensor a dense one, complex32 complex64, a module of any class the dict of
+    its parameters, buffers and modules, another object the dict of its attributes, a member of an
+    enumeration its value. Nothing of the file is run or imported: in place of what only code could
+    make stands a LeftOut with its name, and a warning is logged. Raises FormatError for a file of
+    nothing else, and for one that is damaged.
     """
-    file = SavedFile(source).read()
+    file = SavedFile(source, encoding=encoding).read()
+    place = placing(device) if not callable(device) else device
     memory: dict[tuple[str, DType], Tensor] = {}
+    devices: dict[str, Any] = {}
 
     def whole(ref: StorageRef, dtype: DType) -> Tensor:
         """All elements of a storage; an untyped one has memory for each dtype it is seen as."""
@@ -325,11 +220,23 @@ def load_pytorch(source: Source, device: str = "cpu") -> Any:
             ((_, memory[key]),) = run_schedule([step], [source])
         return memory[key]
 
-    def tensor(ref: TensorRef) -> Tensor:
+    def host(ref: TensorRef) -> Tensor:
         base = whole(ref.storage, ref.dtype)
-        return Tensor(base.storage, ref.dtype, ref.layout).to(device)
+        return Tensor(base.storage, ref.dtype, ref.layout)
 
-    return copied(file, file.value, tensor)
+    def tensor(ref: TensorRef) -> Tensor:
+        storage = ref.storage
+        if storage.key not in devices:
+            devices[storage.key] = place(whole(storage, ref.dtype), storage.location)
+        return host(ref).to(devices[storage.key])
+
+    def computed(ref: DerivedRef) -> Tensor | LeftOut:
+        made = derive(ref, host)
+        if isinstance(made, LeftOut) or ref.how == "meta":
+            return made
+        return made.to(place(made, ref.storage.location))
+
+    return _made(file, tensor, computed)
 
 
 def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
@@ -338,6 +245,7 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
     Raises FormatError where they are more than 65,536, or a name has more than 1,000 characters.
     """
     left = [_MOST_VALUES, _MOST_TENSORS]
+    around: set[int] = set()  # the containers that hold what is walked
 
     def walk(found: Any, name: str) -> Iterator[tuple[str, Any]]:
         left[0] -= 1
@@ -351,10 +259,17 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
                 f"the file holds more than {_MOST_TENSORS} tensors or {_MOST_VALUES} values"
             )
         if type(found) in (list, tuple):
-            found = dict(enumerate(found))
-        if isinstance(found, dict):
+            if id(found) in around:
+                return
+            around.add(id(found))
+            yield from (pair for i, item in enumerate(found)
+                        for pair in walk(item, f"{name}.{i}" if name else str(i)))  # fmt: skip
+            around.remove(id(found))
+        elif isinstance(found, dict) and id(found) not in around:
+            around.add(id(found))
             for key, item in found.items():
                 yield from walk(item, f"{name}.{key}" if name else str(key))
+            around.remove(id(found))
 
     return walk(value, "")
 
@@ -368,7 +283,7 @@ def table_of(file: SavedFile) -> tuple[Table, set[str]]:
     """The table of a file, and the names of tensors whose elements do not lie row by row."""
     entries: dict[str, Entry] = {}
     strided = set()
-    for name, ref in flat(copied(file, file.value, lambda ref: ref), TensorRef):
+    for name, ref in flat(described(file), TensorRef):
         begin = file.places[ref.storage.key][0] + ref.layout.offset * ref.dtype.itemsize
         nbytes = ref.dtype.nbytes(ref.layout.numel)
         entries[name] = Entry(name, ref.dtype, ref.layout.shape, begin, nbytes, file.swapped)

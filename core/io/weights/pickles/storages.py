@@ -89,10 +89,11 @@ def read_saved(source: Source) -> Saved | None:
 
 
 def _of_pytorch(source: Source) -> Stored:
-    from rushlight.core.io.weights.pickles.pytorch import SavedFile, TensorRef, copied, state_dict
+    from rushlight.core.io.weights.pickles.pytorch import SavedFile, described, state_dict
+    from rushlight.core.io.weights.pickles.tensors import TensorRef
 
     file = SavedFile(source, lazily=True).read()
-    refs = state_dict(copied(file, file.value, lambda ref: ref), TensorRef)
+    refs = state_dict(described(file), TensorRef)
     found: dict[str, Entry] = {}
     seen: set[str] = set()
     views: dict[str, tuple[str, Layout]] = {}

@@ -1,25 +1,25 @@
 """A reader of pickles that makes plain values only: it runs nothing and imports nothing.
 
-Knows the opcodes of protocols 2 to 5 (pickletools.py lists them). A name that a pickle asks for is
-looked up in a table of the caller's; any other is refused. Lengths are checked against the bytes
-that are there, and what is made is bounded by how much was read.
+Knows the opcodes of protocols 1 to 5 (pickletools.py lists them). A name that a pickle asks for is
+looked up in a table of the caller's; any other stands for itself, and what is made by it becomes a
+Record. Lengths are checked against the bytes that are there, and what is made is bounded by how
+much was read.
 """
 
 from __future__ import annotations
 
-import re
 import struct
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.io.weights.pickles.objects import LeftOut, Named, Record
+from rushlight.core.io.weights.pickles.plain import Keys, Maker, today
 
 # Bytes that the values of a pickle may take, and per byte of it.
 _FREE, _TIMES = 8 << 20, 64
-_LONGEST_INT = 64  # bytes
+_LONGEST_INT = 1 << 12  # bytes
 _LONGEST_NAME = 1000
 _EMPTY: dict[int, Callable[[], Any]] = {ord("}"): dict, ord("]"): list, ord(")"): tuple, 0x8F: set}
 _CONSTANTS = {ord("N"): None, 0x88: True, 0x89: False}
@@ -31,26 +31,17 @@ _INTS = {0x8A: "<B", 0x8B: "<I"}
 _GETS = {ord("h"): "<B", ord("j"): "<I"}
 _PUTS = {ord("q"): "<B", ord("r"): "<I"}
 _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
-_KEYS = (str, int, float, bytes, bool, type(None))  # what hashes in constant time
-
-
-@dataclass(frozen=True, slots=True)
-class Maker:
-    """What a pickle may call: `make` checks its arguments. `name` is for messages."""
-
-    name: str
-    make: Callable[..., Any]
-
-
-def _is_key(value: Any) -> bool:
-    return type(value) in _KEYS and (type(value) is not int or value.bit_length() <= 64)
+_DICTS, _LISTS = (dict, defaultdict, Counter), (list, deque)
+_LINES = {"I": int, "L": int, "F": float, "V": str}  # the text forms of protocols 0 and 1
 
 
 class Unpickler:
     """Reads one pickle after another from `data`; `at` is where the last one ended.
 
     names: what "module.name" stands for, a Maker or a plain value. refuse(name) gives the error for
-    any other name. persistent(id) gives the value of a persistent id.
+    any other name; without it such a name is a Named, and what is made by it a Record.
+    persistent(id) gives the value of a persistent id. encoding: of the texts of Python 2, or
+    "bytes".
     """
 
     def __init__(
@@ -58,10 +49,12 @@ class Unpickler:
         data: bytes | memoryview,
         file: str,
         names: Mapping[str, Any],
-        refuse: Callable[[str], FormatError],
+        refuse: Callable[[str], FormatError] | None,
         persistent: Callable[[Any], Any],
+        encoding: str = "utf-8",
     ) -> None:
         self.data, self.file, self.at, self.cost = data, file, 0, 0
+        self.encoding, self.keys = encoding, Keys()
         self.names, self.refuse, self.persistent = names, refuse, persistent
 
     def load(self) -> Any:
@@ -111,11 +104,20 @@ class Unpickler:
         items, self.stack = self.stack, self.marks.pop()
         return items
 
-    def _top(self, kind: type) -> Any:
-        if not self.stack or type(self.stack[-1]) is not kind:
+    def _top(self, *kinds: type) -> Any:
+        if not self.stack or type(self.stack[-1]) not in (*kinds, Record):
             found = type(self.stack[-1]).__name__ if self.stack else "nothing"
-            raise self._bad(f"adds to {found}, not to a {kind.__name__}")
+            raise self._bad(f"adds to {found}, not to a {kinds[0].__name__}")
         return self.stack[-1]
+
+    def _extend(self, items: list[Any]) -> None:
+        """Add items to the list on the stack, or to an object that is like one."""
+        target = self._top(*_LISTS)
+        (target.items if type(target) is Record else target).extend(items)
+
+    def _text(self, raw: bytes) -> Any:
+        """A text of Python 2."""
+        return raw if self.encoding == "bytes" else raw.decode(self.encoding, "surrogateescape")
 
     def _step(self, op: int) -> None:
         if op in _CONSTANTS:
@@ -124,10 +126,11 @@ class Unpickler:
             self._push(self._number(_NUMBERS[op]))
         elif op in _TEXTS:
             raw = self._take(self._number(_TEXTS[op]))
-            self._push(raw.decode("utf-8", "surrogateescape"), 80 + len(raw))
+            self._push(self._text(raw) if op in b"TU" else raw.decode("utf-8", "surrogateescape"),
+                       80 + len(raw))  # fmt: skip
         elif op in _BYTES:
             raw = self._take(self._number(_BYTES[op]))
-            self._push(raw, 80 + len(raw))
+            self._push(bytearray(raw) if op == 0x96 else raw, 80 + len(raw))
         elif op in _INTS:
             n = self._number(_INTS[op])
             if n > _LONGEST_INT:
@@ -149,8 +152,8 @@ class Unpickler:
             del self.stack[-n:]
             self._push(items, 80)
         elif op == 0x80:
-            if not 2 <= (version := self._take(1)[0]) <= 5:
-                raise self._bad(f"is of protocol {version}; supported: 2 to 5")
+            if not 1 <= (version := self._take(1)[0]) <= 5:
+                raise self._bad(f"is of protocol {version}; supported: 1 to 5")
         elif op == 0x95:  # a frame: the lengths inside it are checked all the same
             self._take(8)
         else:
@@ -180,11 +183,9 @@ class Unpickler:
                 self._push({}, 232)
                 self._set(items)
             case "a":
-                value = self._pop()
-                self._top(list).append(value)
+                self._extend([self._pop()])
             case "e":
-                items = self._items()
-                self._top(list).extend(items)
+                self._extend(self._items())
             case "s":
                 value, key = self._pop(), self._pop()
                 self._set([key, value])
@@ -203,7 +204,12 @@ class Unpickler:
                 self._find(module, name)
             case "R" | "\x81":
                 arguments, maker = self._pop(), self._pop()
-                self._make(maker, arguments)
+                self._make(maker, arguments, called=chr(op) == "R")
+            case "\x92":
+                _, arguments, maker = self._pop(), self._pop(), self._pop()
+                self._make(maker, arguments, called=False)
+            case "I" | "L" | "F" | "V":
+                self._push(self._literal(chr(op)), 80)
             case "b":
                 self._build(self._pop())
             case "Q":
@@ -213,14 +219,15 @@ class Unpickler:
 
     def _set(self, items: list[Any]) -> None:
         """Add keys and values in turn to the dict on the stack."""
-        target = self._top(dict)
+        target = self._top(*_DICTS)
+        target = target.entries if type(target) is Record else target
         self._charge(100 * len(items))
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[self._key(key)] = value
 
     def _key(self, key: Any) -> Any:
-        if not _is_key(key):
-            raise self._bad(f"has a key {brief(key)}; keys are text or numbers")
+        if not self.keys.fits(key) and not hasattr(key, "storage"):
+            raise self._bad(f"has a key {brief(key)}; keys are text, numbers and tuples of them")
         return key
 
     def _line(self) -> str:
@@ -229,94 +236,50 @@ class Unpickler:
             raise self._bad("has a name without an end")
         return self._take(length + 1)[:-1].decode()
 
+    def _literal(self, kind: str) -> Any:
+        """A number or text that stands on a line of its own."""
+        line = self._line()
+        if kind == "I" and line in ("00", "01"):
+            return line == "01"
+        if kind == "V":
+            return line.encode("raw-unicode-escape").decode("raw-unicode-escape")
+        return _LINES[kind](line.removesuffix("L") if kind == "L" else line)
+
     def _find(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
             raise self._bad("has a name that is not text")
-        full = f"{module}.{name}"
+        full = f"{today(module)}.{name}"
         if full not in self.names:
-            raise self.refuse(full)
+            if self.refuse is not None:
+                raise self.refuse(full)
+            if len(full) > _LONGEST_NAME:
+                raise self._bad(f"has a name of {len(full)} characters")
+            self._push(Named(full), 200 + len(full))
+            return
         self._push(self.names[full])
 
-    def _make(self, maker: Any, arguments: Any) -> None:
-        if type(maker) is not Maker or type(arguments) is not tuple:
+    def _make(self, maker: Any, arguments: Any, called: bool) -> None:
+        if type(arguments) is not tuple or type(maker) not in (Maker, Named, Record, LeftOut):
             raise self._bad(f"calls a {type(maker).__name__}")
+        if type(maker) is not Maker:
+            self._push(Record(maker.name, arguments, called), 400)
+            return
         try:
             self._push(maker.make(*arguments), 400)
         except FormatError:
             raise
-        except (TypeError, ValueError, AttributeError, IndexError) as error:
+        except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            if not maker.strict or any(type(part) in (Record, Named) for part in arguments):
+                self._push(Record(maker.name, called=True), 400)  # it is left out
+                return
             raise self._bad(f"calls {maker.name} with {brief(arguments)}: {error}") from None
 
     def _build(self, state: Any) -> None:
-        """Give a value its state: attributes of a dict are left out, others take it."""
+        """Give a value its state: attributes of a dict or list are left out, others take it."""
         value = self._pop()
-        if type(value) is dict:
+        if type(value) in (*_DICTS, *_LISTS, set, tuple) or not hasattr(value, "with_state"):
+            if type(value) in (str, int, float, bool, bytes, type(None)):
+                raise self._bad(f"gives a {type(value).__name__} attributes")
             self._push(value)
-        elif hasattr(value, "with_state"):
-            self._push(value.with_state(state))
-        else:
-            raise self._bad(f"gives a {type(value).__name__} attributes")
-
-
-# --- plain values that a pickle makes by calls ---------------------------------------------------
-
-
-def _dict(pairs: Any = ()) -> dict[Any, Any]:
-    """An OrderedDict, which is empty or given by pairs."""
-    if type(pairs) not in (tuple, list) or not all(
-        type(pair) in (tuple, list) and len(pair) == 2 and _is_key(pair[0]) for pair in pairs
-    ):
-        raise ValueError("not pairs with keys that are text or numbers")
-    return dict(pairs)
-
-
-def _set(items: Any = ()) -> set[Any]:
-    if type(items) not in (tuple, list) or not all(map(_is_key, items)):
-        raise ValueError("not a list of text or numbers")
-    return set(items)
-
-
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    """Bytes, which protocol 2 stores as text."""
-    if type(text) is not str or encoding not in ("latin1", "latin-1"):
-        raise ValueError("not bytes as text")
-    return text.encode("latin-1")
-
-
-@dataclass(frozen=True, slots=True)
-class NumpyType:
-    """A dtype of NumPy in a pickle."""
-
-    code: str
-    order: str = "<"
-
-    def with_state(self, state: Any) -> NumpyType:
-        order = state[1] if type(state) is tuple and len(state) > 1 else None
-        if order not in ("<", ">", "|", "="):
-            raise ValueError(f"a dtype of NumPy with the state {brief(state)}")
-        return NumpyType(self.code, str(order))
-
-
-def _numpy_type(code: Any, *_: Any) -> NumpyType:
-    if type(code) is not str or not re.fullmatch("b1|[iu][1248]|f[248]", code):
-        raise ValueError("not the dtype of a number")
-    return NumpyType(code)
-
-
-def _scalar(kind: Any, raw: Any) -> Any:
-    """A number of NumPy as one of Python."""
-    if type(kind) is not NumpyType or type(raw) is not bytes or len(raw) != int(kind.code[1]):
-        raise ValueError("not a number of NumPy")
-    return np.frombuffer(raw, np.dtype(kind.order + kind.code))[0].item()
-
-
-_CALLS: dict[str, Callable[..., Any]] = {
-    "collections.OrderedDict": _dict,
-    "__builtin__.set": _set,
-    "builtins.set": _set,
-    "_codecs.encode": _encode,
-    "numpy.dtype": _numpy_type,
-    "numpy.core.multiarray.scalar": _scalar,
-    "numpy._core.multiarray.scalar": _scalar,
-}
-PLAIN = {name: Maker(name, make) for name, make in _CALLS.items()}
+            return
+        self._push(value.with_state(state))

@@ -1,0 +1,1 @@
+"""Files of the host: written whole, read within bounds."""
