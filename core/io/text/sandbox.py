@@ -26,12 +26,13 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.values import check_characters
 from rushlight.core.io.text.sandbox_meter import (
+    BITS,
     CALLS,
     ENTRY,
     METER,
     NODES,
-    NUMBER,
     SCOPE,
     Meter,
     width,
@@ -187,7 +188,8 @@ class _Bounded(NodeTransformer):
         return self._through("!held", node) if made_by_macro else node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
-        checked(node.value)
+        if isinstance(node.value, int) and node.value.bit_length() > BITS:
+            raise TemplateSyntaxError(f"a number of more than {BITS} bits", node.lineno)
         return node
 
     def visit_Output(self, node: nodes.Output) -> nodes.Node:
@@ -308,9 +310,10 @@ class _Environment(ImmutableSandboxedEnvironment):
                     return made
                 break
         meter.charge(1)
+        checked(left), checked(right)
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
-            if right * abs(left).bit_length() > 2 * NUMBER.bit_length():
-                raise TemplateRuntimeError("the template makes a number beyond 2**53")
+            if right * left.bit_length() > 2 * BITS:
+                raise TemplateRuntimeError(f"the template makes a number of more than {BITS} bits")
         return checked(super().call_binop(context, operator, left, right))
 
 
@@ -339,7 +342,9 @@ class Renderer:
     def _text(self, variables: Mapping[str, Any]) -> str:
         try:
             context = self._template.new_context(dict(variables))
-            return "".join(self._template.root_render_func(context))
+            text = "".join(self._template.root_render_func(context))
+            check_characters(text, "what the template writes")
+            return text
         except Exception as error:
             reason = "it recurs too deeply" if isinstance(error, RecursionError) else str(error)
             wrong = f"chat template, line {self._line(error)}: {reason[:_REASON]}"
