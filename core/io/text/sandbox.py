@@ -8,6 +8,7 @@ process and a tab run this same code.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
@@ -38,9 +39,22 @@ from rushlight.core.io.text.sandbox_meter import (
     width,
 )
 from rushlight.core.io.text.sandbox_methods import METHODS, call_method, format_text, plain_key
-from rushlight.core.io.text.sandbox_parts import checked, filter_table, function_table, test_table
+from rushlight.core.io.text.sandbox_parts import (
+    PUBLIC,
+    checked,
+    filter_table,
+    function_table,
+    test_table,
+)
 
 _REASON = 500  # characters of an error
+# In the names of the functions below, which are filters to jinja2: a template cannot know it.
+_SECRET = secrets.token_hex(16)
+
+
+def _private(name: str) -> str:
+    """The name of a filter that the rewritten tree uses, and that no template can ask for."""
+    return f"!{name} {_SECRET}"
 
 
 @pass_context
@@ -123,19 +137,19 @@ class _Bounded(NodeTransformer):
     def _through(self, name: str, node: nodes.Node, *more: int) -> nodes.Filter:
         given = [nodes.Const(number, lineno=node.lineno) for number in more]
         value = cast(nodes.Expr, node)
-        return nodes.Filter(value, name, given, [], None, None, lineno=node.lineno)
+        return nodes.Filter(value, _private(name), given, [], None, None, lineno=node.lineno)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         count = self._inner(node)
         if node.recursive:
             raise TemplateSyntaxError("recursive loops are not supported", node.lineno)
-        node.iter = self._through("!each", node.iter, count)
+        node.iter = self._through("each", node.iter, count)
         return node
 
     def _visit_macro(self, node: nodes.Macro | nodes.CallBlock) -> list[nodes.Node]:
         def scope(count: int, nbytes: int) -> nodes.Node:
             number = nodes.Const(count, lineno=node.lineno)
-            call = self._through("!scope", number, nbytes)
+            call = self._through("scope", number, nbytes)
             return nodes.ExprStmt(call, lineno=node.lineno)
 
         count = self._inner(node)
@@ -146,46 +160,46 @@ class _Bounded(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        return self._through("!concat", nodes.List(node.nodes, lineno=node.lineno))
+        return self._through("concat", nodes.List(node.nodes, lineno=node.lineno))
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
         sides: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
         for side in sides:
             if not isinstance(side.expr, nodes.Const):
-                side.expr = self._through("!weigh", side.expr)
+                side.expr = self._through("weigh", side.expr)
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
-        return self._through("!made", node) if isinstance(node.arg, nodes.Slice) else node
+        return self._through("made", node) if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
         self.generic_visit(node)
         if not isinstance(node.key, nodes.Const):
-            node.key = self._through("!key", node.key)
+            node.key = self._through("key", node.key)
         return node
 
     def _visit_literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
         self.generic_visit(node)
         stored = isinstance(node, nodes.Tuple) and node.ctx != "load"
-        return node if stored else self._through("!held", node)
+        return node if stored else self._through("held", node)
 
     visit_List = visit_Tuple = visit_Dict = _visit_literal
 
     def _visit_call(self, node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
         self.generic_visit(node)
         if node.dyn_args is not None:
-            node.dyn_args = self._through("!held", node.dyn_args)
+            node.dyn_args = self._through("held", node.dyn_args)
         if node.dyn_kwargs is not None:
-            node.dyn_kwargs = self._through("!held", node.dyn_kwargs)
+            node.dyn_kwargs = self._through("held", node.dyn_kwargs)
         return node
 
     visit_Call = visit_Filter = visit_Test = _visit_call
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:
         made_by_macro = node.name in ("varargs", "kwargs") and node.ctx == "load"
-        return self._through("!held", node) if made_by_macro else node
+        return self._through("held", node) if made_by_macro else node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         if isinstance(node.value, int) and node.value.bit_length() > BITS:
@@ -234,13 +248,13 @@ class _Environment(ImmutableSandboxedEnvironment):
         )
         self.globals = dict(function_table())
         self.filters = filter_table() | {
-            "!each": _each,
-            "!scope": _scope,
-            "!concat": _concat,
-            "!weigh": _weigh,
-            "!made": _made,
-            "!held": _held,
-            "!key": _key,
+            _private("each"): _each,
+            _private("scope"): _scope,
+            _private("concat"): _concat,
+            _private("weigh"): _weigh,
+            _private("made"): _made,
+            _private("held"): _held,
+            _private("key"): _key,
         }
         self.tests = cast(Any, test_table())
 
@@ -255,6 +269,12 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(obj, LoopContext | Macro | Namespace | Undefined):
             return True
         return attr in METHODS.get(type(obj), ())
+
+    def call_filter(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """A filter by its name, as map asks for it: only those that templates have."""
+        if not isinstance(name, str) or name not in PUBLIC:
+            raise TemplateRuntimeError(f"there is no filter named {METER.get().words(name)!r:.100}")
+        return super().call_filter(name, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """A restricted str.format in place of Python's."""

@@ -31,6 +31,7 @@ TESTS = (
     "greaterthan gt in integer iterable le lessthan lower lt mapping ne none number odd sameas "
     "sequence string true undefined upper"
 ).split()
+PUBLIC = frozenset((*FILTERS, "tojson", "safe"))
 _SHALLOW = frozenset(
     "count d default first items last length list map reject rejectattr select selectattr".split()
 )
