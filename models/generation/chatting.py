@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Generator as Steps
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from rushlight.core.io.text.chat.sources import special_texts, template_sources
 from rushlight.core.io.text.template import ChatTemplate
-from rushlight.models.generation.answers import AnswerParts, parts_of_tokens
+from rushlight.models.generation.answers import (
+    AnswerDelta,
+    AnswerParts,
+    AnswerTokens,
+    parts_of_tokens,
+)
 from rushlight.models.generation.sampling import Options
 from rushlight.models.model import Model
 
@@ -118,8 +123,38 @@ class Chatting(Model):
     def answer_parts(
         self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Tools = None
     ) -> AnswerParts:
-        """The parts of an answer's tokens: content, thinking, and calls if there are `tools`."""
-        return parts_of_tokens(self.tokenizer, self.eos_ids, ids, prompt, bool(tools))
+        """The parts of an answer's tokens: content, thinking, and calls if there are `tools`.
+
+        prompt: the tokens before, which may have begun a thought.
+        """
+        return parts_of_tokens(self.tokenizer, self.eos_ids, ids, prompt, tools)
+
+    def chat_parts(
+        self, messages: Sequence[Message], *, tools: Tools = None, **options: Any
+    ) -> Iterator[AnswerDelta]:
+        """`chat` in parts: what each token adds to content, thinking and tool calls.
+
+        No piece holds a part of the marks around thoughts and calls; a call comes when it is
+        complete. Raises ValueError as `chat` does, and without a tokenizer.
+        """
+        shape, sampling = divided(self.template, options)
+        ids = self.chat_ids(messages, tools=tools, **shape)
+        if self.tokenizer is None:
+            raise ValueError("chat_parts: the checkpoint has no tokenizer")
+        answer = AnswerTokens(self.tokenizer, self.eos_ids, ids, tools)
+        return self._deltas(answer, self.tokens(ids, **sampling))
+
+    @staticmethod
+    def _deltas(answer: AnswerTokens, tokens: Iterator[Any]) -> Iterator[AnswerDelta]:
+        for token in tokens:
+            if (delta := answer.add(token.id)) != AnswerDelta():
+                yield delta
+        if (delta := answer.finish()) != AnswerDelta():
+            yield delta
+
+    def tokens(self, prompt: Any, **options: Any) -> Any:
+        """The tokens that continue a prompt; models that write define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define tokens")
 
     def chat_ids(
         self,
