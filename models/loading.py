@@ -17,6 +17,7 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.functional.pieces import stack
+from rushlight.core.io.text.chat.sources import FOLDER
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
@@ -224,6 +225,7 @@ def assemble(
     placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(ChainMap({"config.json": told or small["config.json"]}, files))  # type: ignore[arg-type]
+    small |= {name: files[name] for name in files if name.startswith(FOLDER)}
     model.files = small | dict(model.files)  # with those that `configure` keeps
     model.eval()
     return model

@@ -54,7 +54,7 @@ export interface Session {
   ): Promise<PyProxy & Iterable<any>>;
   tasks(): PyProxy;
   task(id: number, name: string): PyProxy;
-  token_count(id: number, prompt: string | object[]): Promise<number>;
+  token_count(id: number, prompt: string | object[], options?: object): Promise<number>;
   bring_jinja(read: (name: string) => Promise<Uint8Array>): void;
   tune(
     id: number,

@@ -63,6 +63,7 @@ def _command(task: Task) -> Callable[..., None]:
         for option in task.options:  # one text may hold several, with commas between them
             if option.kind == "texts" and len(options[option.name]) == 1:
                 [options[option.name]] = options[option.name]
+            options[option.name] = _parsed(option, options[option.name])
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"])
@@ -123,6 +124,20 @@ def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> d
             kind = kind | None
         found[option.name] = (Annotated[kind, told], default)
     return found
+
+
+def _parsed(option: Option, value: Any) -> Any:
+    """The value of an option from that of its flag."""
+    from rushlight.models.tasks.kinds import KINDS
+
+    parse = KINDS[option.kind].parsed
+    if parse is None or value is None:
+        return value
+    try:
+        return parse(value)
+    except ValueError as error:
+        flag = f"--{option.name.replace('_', '-')}"
+        raise typer.BadParameter(f"{flag}: {error}") from None
 
 
 def _ready(

@@ -7,26 +7,21 @@ from collections.abc import Generator as Steps
 from typing import Any
 
 from rushlight.core.basis.dtype import DType
-from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.jit.function import executable_memory
-from rushlight.models.generation.answers import AnswerParts, parts_of_tokens
 from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
+from rushlight.models.generation.chatting import Chatting, read_template
 from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.session import ChatSession, shifted
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
 from rushlight.models.layers.positions.rotary import Rotary
 from rushlight.models.loading import find_tokenizer, small_json
-from rushlight.models.model import Model
-
-Message = Mapping[str, Any]
-Tools = Sequence[Mapping[str, Any]] | None
 
 
-class CausalLM(Model):
+class CausalLM(Chatting):
     """A Model that continues token ids: forward(ids, cache, logits_to_keep=, lengths=) -> logits.
 
     Families define `cache_specs`, the size of the vocabulary and the length of the context.
@@ -35,8 +30,6 @@ class CausalLM(Model):
     vocab_size: int
     context_length: int
 
-    template: ChatTemplate | None = None
-    eos_ids: frozenset[int] = frozenset()
     rotary = Rotary(())
     _session: ChatSession | None = None
     _batch: Batch | None = None
@@ -50,15 +43,7 @@ class CausalLM(Model):
             self.tokenizer = WorldTokenizer(files[world[0]], world[0])
         else:
             self.tokenizer = find_tokenizer(files)
-        source = settings.get("chat_template")
-        if "chat_template.jinja" in files:
-            source = files["chat_template.jinja"].decode("utf-8", "replace")
-        if isinstance(source, str):
-            self.template = ChatTemplate(
-                source,
-                bos_token=_text(settings, "bos_token"),
-                eos_token=_text(settings, "eos_token"),
-            )
+        self.template = read_template(files)
         ends: set[int] = set()
         for value in (
             getattr(self.config, "eos_token_id", None),
@@ -97,36 +82,6 @@ class CausalLM(Model):
         async for token in self.tokens_async(prompt, **options):
             if token.text:
                 yield token.text
-
-    def chat(
-        self, messages: Sequence[Message], *, tools: Tools = None, **options: Any
-    ) -> Steps[str, None, None]:
-        """The assistant's next answer to `messages` ({"role", "content"}), piece by piece.
-
-        The checkpoint's chat template formats the messages and tools, see `chat_ids`. ValueError
-        if there is none.
-        """
-        return self.generate(self.chat_ids(messages, tools=tools), **options)
-
-    def answer_parts(
-        self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Tools = None
-    ) -> AnswerParts:
-        """The parts of an answer's tokens: content, thinking, and calls if there are `tools`."""
-        return parts_of_tokens(self.tokenizer, self.eos_ids, ids, prompt, bool(tools))
-
-    def chat_ids(self, messages: Sequence[Message], *, tools: Tools = None) -> list[int]:
-        """Token ids of `messages` formatted by the chat template, up to the answer.
-
-        tools: functions that the model may call, as JSON Schemas in the form of OpenAI's interface:
-        {"type": "function", "function": {"name", "description", "parameters"}}.
-        """
-        if self.template is None:
-            raise ValueError(
-                f"chat: this {self.config.model_type} checkpoint has no chat template; use "
-                "generate() with a prompt of your own"
-            )
-        text = self.template.render(messages, add_generation_prompt=True, tools=tools or None)
-        return self._encode(text, add_special_tokens=False)
 
     def tokens(self, prompt: str | Sequence[int], **options: Any) -> Steps[Token, None, None]:
         """`generate` that yields a Token for every step: id, text and log-probability."""
@@ -214,7 +169,7 @@ class CausalLM(Model):
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; ids are checked and returned."""
         if isinstance(prompt, str):
-            ids = self._encode(prompt, add_special_tokens=True)
+            ids = self.encode_text(prompt, add_special_tokens=True)
         else:
             ids = [int(i) for i in prompt]
             vocab = self.vocab_size
@@ -224,11 +179,6 @@ class CausalLM(Model):
         if not ids:
             raise ValueError("generate: the prompt is empty; give at least one token")
         return ids
-
-    def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        if self.tokenizer is None:
-            raise ValueError("generate: the checkpoint has no tokenizer; give token ids")
-        return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
 
     def check_length(self, ids: list[int], options: Options) -> None:
         limit = self.context_length
@@ -292,9 +242,3 @@ class CausalLM(Model):
         finally:
             # Also when the caller stops early: the next call resumes from the cached tokens.
             self._session = session
-
-
-def _text(settings: dict[str, Any], name: str) -> str:
-    value = settings.get(name)
-    value = value.get("content") if isinstance(value, dict) else value
-    return value if isinstance(value, str) else ""

@@ -22,6 +22,7 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import LoadError, nearest
 from rushlight.core.functional.pieces import stack
 from rushlight.core.io.hub.folder import SmallFiles
+from rushlight.core.io.text.chat.sources import as_setting
 from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.tokenizer import NativeTokenizer
@@ -59,8 +60,7 @@ def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]
     files = {"config.json": json.dumps(vars(model.config)).encode()}
     settings: dict[str, Any] = {}
     if (template := model.template) is not None:
-        settings |= {"chat_template": template.source, "bos_token": template.bos_token,
-                     "eos_token": template.eos_token}  # fmt: skip
+        settings |= {**template.special, "chat_template": as_setting(template.named)}
     files["tokenizer_config.json"] = json.dumps(settings).encode()
     if isinstance(model.tokenizer, NativeTokenizer):
         files["tokenizer.json"] = model.tokenizer.to_json()

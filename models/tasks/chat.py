@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.generation.answers import AnswerParts
+from rushlight.models.generation.chatting import check_variable, check_variables, divided
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 from rushlight.models.tasks.text_generation import SAMPLING, Answer, answer, refuse
 
@@ -20,12 +21,19 @@ class ChatAnswer(Answer, AnswerParts):
 def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """Answer messages ({"role", "content"}), formatted by the checkpoint's chat template."""
     began = time.perf_counter()
-    chosen = dict(options)
-    tools = chosen.pop("tools")
-    ids = model.chat_ids(messages, tools=tools)
+    tools = options["tools"]
+    shape, chosen = divided(model.template, {k: v for k, v in options.items() if v is not None})
+    for name in options.get("chat_template_kwargs") or ():
+        check_variable(model.template, name)
+    ids = model.chat_ids(messages, **shape)
     found = yield from answer(model, ids, chosen, watched, began)
     parts = model.answer_parts(found.ids, ids, tools=tools)
     return ChatAnswer(**vars(found), **vars(parts))
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    refuse(options)
+    check_variables(options["chat_template_kwargs"] or {})
 
 
 TASK = Task(
@@ -37,9 +45,17 @@ TASK = Task(
     options=(
         *SAMPLING,
         Option("tools", "tools", None, "Functions that the model may call, as JSON Schemas."),
+        Option("documents", "documents", None, "What the answer may draw on."),
+        Option("chat_template", "text", None, "The name of one of the templates, or a template."),
+        Option("add_generation_prompt", "bool", None, "Whether to begin a new answer."),
+        Option("continue_final_message", "continued", None,
+               "Whether to go on with the last message; so if it is the assistant's."),
+        Option("chat_template_kwargs", "variables", None,
+               "Variables of the template, such as enable_thinking=false; repeatable."),
     ),
     streams=True,
-    refuse=refuse,
+    refuse=_refuse,
+    gathers="chat_template_kwargs",
     command=Command(
         "chat", "smollm2-135m-instruct", {"max_new_tokens": 512, "overflow": "shift"},
         "Talk with a model in the terminal; /help shows the commands there.",

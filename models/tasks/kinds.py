@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ class Kind:
     flag: Any = None  # the type of the command line's flag; None: no flag
     received: Callable[[Any], Any] = lambda value: value  # a page's value -> Python's value
     fields: tuple[str, ...] = ()  # of an object of texts: a flag each
+    parsed: Callable[[Any], Any] | None = None  # what the flag holds -> Python's value
 
 
 def _is_text(value: Any) -> bool:
@@ -88,6 +91,42 @@ def _are_messages(value: Any) -> bool:
     return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
 
 
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_text, value))
+
+
+def _json_of(text: str) -> Any:
+    """The value of a text of JSON, or of the file of JSON that it names."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        path = Path(text)
+        if not path.is_file():
+            raise ValueError(f"{text!r} is neither JSON nor a file of JSON") from None
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+
+
+def _variables_of(texts: Collection[str]) -> dict[str, Any]:
+    """The variables of texts, each NAME=VALUE, with a value in JSON or a text, or an object."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if text.lstrip().startswith("{"):
+            values = _json_of(text)
+            found |= values if isinstance(values, dict) else {}
+        elif not sign or not name.isidentifier():
+            raise ValueError(f"{text!r} is neither NAME=VALUE nor an object of JSON")
+        else:
+            try:
+                found[name] = json.loads(value)
+            except ValueError:
+                found[name] = value
+    return found
+
+
 _QUESTION = ("question", "context")
 _STRING = {"type": "string"}
 _STRINGS = {"anyOf": [_STRING, {"type": "array", "items": _STRING}]}
@@ -97,6 +136,7 @@ _ASKED = {
     "type": "object", "properties": dict.fromkeys(_QUESTION, _STRING), "required": [*_QUESTION],
 }  # fmt: skip
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
+_FLAG = {"anyOf": [{"type": "boolean"}, _STRING]}
 
 KINDS: dict[str, Kind] = {
     "bool": Kind(
@@ -122,7 +162,14 @@ KINDS: dict[str, Kind] = {
     "numbers": Kind("numbers in lists", _are_numbers, {"type": "array"},
                     "(number | number[] | number[][])[]"),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
-    "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]"),
+    "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]",
+                  str, parsed=_json_of),
+    "documents": Kind("a list of objects", _are_messages, _OBJECTS,
+                      "Record<string, unknown>[]", str, parsed=_json_of),
+    "variables": Kind("an object", _is_object, {"type": "object"}, "Record<string, unknown>",
+                      list[str], parsed=_variables_of),
+    "continued": Kind("true, false, or a key of the message",
+                      lambda v: isinstance(v, bool | str), _FLAG, "boolean | string", bool),
     "biases": Kind(
         "numbers by token", lambda v: isinstance(v, Mapping), _NUMBERS, "Record<number, number>",
         received=lambda v: {int(token): bias for token, bias in v.items()},  # keys arrive as texts

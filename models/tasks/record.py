@@ -102,7 +102,8 @@ class Task:
     points, if it has those; a page is given UTF-16 units. refuse(options) raises for values out of
     range. builds_on: a family that serves one of these tasks serves this one too.
     follows(model): the names of the options that a model follows, if not every model follows all.
-    samples: inputs with options for tuning a device.
+    gathers: the option, an object, into which options of other names go. samples: inputs with
+    options for tuning a device.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Task:
     spans: Callable[[Any], Any] | None = None
     builds_on: tuple[str, ...] = ()
     follows: Callable[[Any], Collection[str]] | None = None
+    gathers: str = ""
     command: Command | None = None
     samples: tuple[tuple[Any, Mapping[str, Any]], ...] = ()
 
@@ -137,15 +139,35 @@ class Task:
         ValueError for a value out of range.
         """
         known = {camel(o.name) if page else o.name: o for o in self.options}
+        defaults = self.gathered(defaults)
         found = {o.name: o.default for o in self.options} | dict(defaults)
-        for name, value in given.items():
+        for name, value in self.gathered(given, page=page).items():
             if name not in known:
                 raise TypeError(f"{self.name}: option {name!r} {unsupported(name, known)}")
             option = known[name]
             value = option.checked(value, f"{self.name}: {name}")
             found[option.name] = KINDS[option.kind].received(value) if page else value
+        if self.gathers and (before := defaults.get(self.gathers)):
+            found[self.gathers] = {**before, **(found[self.gathers] or {})}
         if self.refuse is not None:
             self.refuse(found)
+        return found
+
+    def gathered(self, given: Mapping[str, Any], *, page: bool = False) -> dict[str, Any]:
+        """The options with those of unknown names in the one that gathers them, if one does.
+
+        A name that is nearly that of an option stays, to be refused. A page's names of variables
+        may have JavaScript's spelling, where templates have Python's.
+        """
+        known = {camel(o.name) if page else o.name for o in self.options}
+        found = {
+            name: value for name, value in given.items()
+            if not self.gathers or name in known or difflib.get_close_matches(name, known, 1, 0.8)
+        }  # fmt: skip
+        others = {_snake(n) if page else n: v for n, v in given.items() if n not in found}
+        if others:
+            into = camel(self.gathers) if page else self.gathers
+            found[into] = {**(found.get(into) or {}), **others}
         return found
 
     def schema(self, model: Any = None) -> dict[str, Any]:
@@ -166,7 +188,7 @@ class Task:
             "options": {
                 "type": "object",
                 "properties": {camel(o.name): o.schema() for o in self.options if o.name in known},
-                "additionalProperties": False,
+                "additionalProperties": bool(self.gathers),
             },
             "output": self.output,
             "streams": self.streams,
@@ -182,6 +204,11 @@ def camel(name: str) -> str:
     """A Python name in JavaScript's spelling."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
+
+
+def _snake(name: str) -> str:
+    """A JavaScript name in Python's spelling."""
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
 
 
 def unsupported(name: object, there: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.generation.ahead import read_ahead
+from rushlight.models.generation.chatting import check_variable, check_variables
 from rushlight.models.generation.sampling import CACHE_TYPES, Options
 from rushlight.models.generation.steps import Token
 from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
@@ -92,8 +93,11 @@ def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], wat
     """Continue a text or token ids; with the chat template, answer them."""
     began = time.perf_counter()
     chosen = dict(options)
+    variables = chosen.pop("chat_template_kwargs") or {}
     if chosen.pop("template"):
-        ids = model.chat_ids([{"role": "user", "content": prompt}])
+        for name in variables:
+            check_variable(model.template, name)
+        ids = model.chat_ids([{"role": "user", "content": prompt}], **variables)
     else:
         ids = model.prompt_ids(prompt)
     return (yield from answer(model, ids, chosen, watched, began))
@@ -102,6 +106,17 @@ def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], wat
 def refuse(options: Mapping[str, Any]) -> None:
     """ValueError or TypeError for options of sampling that are out of range."""
     Options(**{option.name: options[option.name] for option in SAMPLING})
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    refuse(options)
+    variables = options["chat_template_kwargs"] or {}
+    check_variables(variables)
+    if variables and not options["template"]:
+        raise ValueError(
+            f"text-generation: {', '.join(variables)} would have no effect; variables of the chat "
+            "template need template=True"
+        )
 
 
 TASK = Task(
@@ -113,9 +128,12 @@ TASK = Task(
     options=(
         *SAMPLING,
         Option("template", "bool", False, "Lay the prompt out by the chat template.", off="raw"),
+        Option("chat_template_kwargs", "variables", None,
+               "Variables of the template, such as enable_thinking=false; repeatable."),
     ),
     streams=True,
-    refuse=refuse,
+    refuse=_refuse,
+    gathers="chat_template_kwargs",
     command=Command(
         "generate", "smollm2-135m-instruct", {"template": True},
         "Answer a prompt, or continue it with --raw.",

@@ -40,7 +40,7 @@ TOOLS = [{"type": "function", "function": {"name": "find", "parameters": {"type"
     ],
 )  # fmt: skip
 def test_calls_of_each_style(text: str, content: str, calls: list[ToolCall]) -> None:
-    found = answer_parts(text)
+    found = answer_parts(text, tools=TOOLS)
     assert (found.content, found.tool_calls, found.thinking) == (content, calls, "")
     assert answer_parts(text, tools=False).tool_calls == []
 

@@ -15,6 +15,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.cli import run
+from rushlight.models.generation.chatting import ARGUMENTS
 from rushlight.models.generation.sampling import Options
 from rushlight.models.tasks import Task, find, served, tasks
 from rushlight.models.tasks.kinds import KINDS
@@ -88,8 +89,8 @@ def test_a_record_is_complete(name: str) -> None:
 
 def test_the_options_of_generation_are_those_of_the_sampler() -> None:
     own = {field.name for field in fields(Options)}
-    assert find("chat").names == own | {"tools"}
-    assert find("text-generation").names == own | {"template"}
+    assert find("chat").names == own | {*ARGUMENTS, "chat_template_kwargs"}
+    assert find("text-generation").names == own | {"template", "chat_template_kwargs"}
 
 
 def test_a_family_says_what_it_serves(encoder: Any, writer: Any) -> None:
@@ -168,7 +169,8 @@ def test_arguments_of_pipelines(encoder: Any, writer: Any) -> None:
         (lambda e, w: rl.pipeline("chat", w)(PROMPT), TypeError, "must be a list of messages"),
         (lambda e, w: rl.pipeline(model=w)([0.5]), TypeError, "a text or a list of token ids"),
         (lambda e, w: rl.pipeline(model=e).stream("a"), ValueError, "does not stream"),
-        (lambda e, w: rl.pipeline("chat", w)(ASK, heat=1), TypeError, "'heat' is not supported"),
+        (lambda e, w: rl.pipeline("chat", w)(ASK, temprature=1), TypeError,
+         "'temprature' is not supported; did you mean 'temperature'"),
         (lambda e, w: rl.pipeline("chat", w)(ASK, top_p=0), ValueError, "top_p is 0; it must be"),
         (lambda e, w: rl.pipeline("chat", w)(ASK, linear="slow"), ValueError,
          "chat: linear 'slow' is not supported; supported: exact, fast"),
@@ -288,7 +290,7 @@ def test_a_page_is_served_the_list(numbers: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("interface", "name"),
-    [("EncodeOptions", "feature-extraction"), ("(?:Generate|Chat)Options", "chat")],
+    [("EncodeOptions", "feature-extraction"), ("(?:Generate|Chat|Template)Options", "chat")],
 )
 def test_the_types_of_the_client_are_those_of_the_record(interface: str, name: str) -> None:
     types = (ROOT / "web" / "page" / "client.d.ts").read_text(encoding="utf-8")

@@ -29,7 +29,10 @@ export const SMALL_FILES = [
   "processor_config.json",
   "open_clip_config.json",
   "chat_template.jinja",
+  "chat_template.json",
 ];
+// Other templates by name, which a listing tells of.
+const TEMPLATES = /^additional_chat_templates\/[^/]+\.jinja$/;
 // A model of images or sound may have no tokenizer.
 const PREPARED = ["preprocessor_config.json", "processor_config.json"];
 // Vocabularies that serve where there is no tokenizer.json.
@@ -202,7 +205,8 @@ function pick(files, where) {
   const vocabularies = files.map((file) => file.path).filter(isVocabulary);
   const lists = files.map((file) => file.path).filter((path) => SHORTLIST.test(path));
   const modules = files.map((file) => file.path).filter((path) => MODULES.test(path));
-  const beside = [...new Set([...listed, ...modules])];
+  const named = files.map((file) => file.path).filter((path) => TEMPLATES.test(path));
+  const beside = [...new Set([...listed, ...modules, ...named])];
   const words = vocabularies.length ? [...vocabularies, ...lists] : [];
   const small = whole ? beside : [...beside, ...words];
   const index = byPath.get(WEIGHTS_INDEX);

@@ -254,9 +254,30 @@ export interface GenerateOptions {
   onDone?: (stats: GenerateStats) => void;
 }
 
-export interface ChatOptions extends Omit<GenerateOptions, "onDone"> {
+/** The variables that many chat templates have; others may be given, too. */
+export interface TemplateVariables {
+  enable_thinking?: boolean;
+  reasoning_effort?: string;
+}
+
+/** What shapes the prompt that a chat template makes. */
+export interface TemplateOptions extends TemplateVariables {
   /** Functions that the model may call; its calls are in `toolCalls` of `onDone`. */
   tools?: Tool[];
+  /** What the answer may draw on, usually objects of title and text. */
+  documents?: Record<string, unknown>[];
+  /** The name of one of the checkpoint's templates, or a template in Jinja. */
+  chatTemplate?: string;
+  /** Whether the prompt ends where a new answer begins. */
+  addGenerationPrompt?: boolean;
+  /** Whether to go on with the last message, or its key that is unfinished. By default the
+   *  assistant's message is continued if it is the last. */
+  continueFinalMessage?: boolean | string;
+  /** Variables of the template by name. One that it does not use has no effect. */
+  chatTemplateKwargs?: Record<string, unknown>;
+}
+
+export interface ChatOptions extends Omit<GenerateOptions, "onDone">, TemplateOptions {
   onDone?: (stats: ChatStats) => void;
 }
 
@@ -302,7 +323,10 @@ export interface Tasks {
   "text-generation": {
     input: string | number[];
     /** template: format the prompt as a message with the chat template. */
-    options: GenerateOptions & { template?: boolean };
+    options: GenerateOptions & {
+      template?: boolean;
+      chatTemplateKwargs?: Record<string, unknown>;
+    };
     output: string;
   };
   chat: { input: ChatMessage[]; options: ChatOptions; output: string };
@@ -453,13 +477,15 @@ export interface Model {
   readonly contextLength: number;
   /** Whether the model has a chat template, which `chat` needs. */
   readonly chatTemplate: boolean;
+  /** Whether the chat template has the variable enable_thinking. */
+  readonly thinkingSwitch: boolean;
   /** Continues a prompt without a chat template and yields pieces of text. Leaving the loop or
    *  aborting the signal stops the worker within one token. */
   generate(prompt: string | number[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
   /** The assistant's answer to `messages`, which the model's chat template formats. */
   chat(messages: ChatMessage[], options?: ChatOptions): AsyncGenerator<string, void, void>;
   /** Tokens of a text, or of messages in the chat template. */
-  tokenCount(prompt: string | ChatMessage[]): Promise<number>;
+  tokenCount(prompt: string | ChatMessage[], options?: TemplateOptions): Promise<number>;
   /** One vector per text, in the order of the texts. */
   encode(texts: string | string[], options?: EncodeOptions): Promise<Float32Array[]>;
   /** Vectors one by one, in order. `break` or the signal stops the worker within one step. */

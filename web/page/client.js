@@ -42,6 +42,7 @@ class Model {
     this.seconds = seconds;
     this.contextLength = more.contextLength;
     this.chatTemplate = more.chatTemplate;
+    this.thinkingSwitch = more.thinkingSwitch;
   }
 
   /** @param {string | number[]} prompt
@@ -70,9 +71,10 @@ class Model {
     return pipe(this.#link, this.#id, found, this, defaults);
   }
 
-  /** @param {string | import("./client.d.ts").ChatMessage[]} prompt @returns {Promise<number>} */
-  tokenCount(prompt) {
-    return this.#link.call("tokenCount", [this.#id, prompt]);
+  /** @param {string | import("./client.d.ts").ChatMessage[]} prompt
+   *  @param {import("./client.d.ts").TemplateOptions} [options] @returns {Promise<number>} */
+  tokenCount(prompt, options = {}) {
+    return this.#link.call("tokenCount", [this.#id, prompt, options]);
   }
 
   /** @param {Iterable<string> | AsyncIterable<string>} texts

@@ -22,7 +22,9 @@ const INDEX = /\.index\.json$/i;
 const PART = /^(.*-)(\d{5})(-of-)(\d{5})(\.\w+)$/;
 const MOST_PARTS = 1000;
 // For a .safetensors file that is named alone: what may lie beside it.
-const BESIDE = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
+const BESIDE = [
+  "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json",
+]; // prettier-ignore
 
 /** The files to look into. @param {WeightStore} store @param {Source} source
  *  @param {AbortSignal} signal

@@ -32,6 +32,7 @@ from rushlight.core.basis.errors import (
 from rushlight.core.io.text.template import bring_jinja_by
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
+from rushlight.models.generation.chatting import divided
 from rushlight.models.loading import from_parts
 from rushlight.models.model import runs_in_software
 from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
@@ -108,6 +109,9 @@ async def build(
         # 0 for a model that does not generate.
         "contextLength": model.context_length if _generates(model) else 0,
         "chatTemplate": "chat" in model.tasks and model.template is not None,
+        "thinkingSwitch": _generates(model)
+        and model.template is not None
+        and model.template.uses("enable_thinking"),
         "kernels": _kernels(model.device),
         "linear": model.linear_in_use(linear) if _generates(model) else "exact",
     }
@@ -237,15 +241,20 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
                 raise asyncio.CancelledError
 
 
-async def token_count(number: int, prompt: Any) -> int:
-    """The number of tokens of a text, or of messages in the chat template."""
+async def token_count(number: int, prompt: Any, options: Any = None) -> int:
+    """The number of tokens of a text, or of messages in the chat template.
+
+    options: those of the task chat that shape a prompt.
+    """
     model: Any = model_of(number, "tokenCount")
     if isinstance(prompt, str):
         check_served(model, "text-generation")
         return len(model.prompt_ids(prompt))
     check_served(model, "chat")
     await prepare(model)
-    return len(model.chat_ids(given_of(prompt)))
+    chosen = find("chat").checked(given_of(options) or {}, page=True)
+    shape, _ = divided(model.template, {k: v for k, v in chosen.items() if v is not None})
+    return len(model.chat_ids(given_of(prompt), **shape))
 
 
 async def tune(

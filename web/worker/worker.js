@@ -299,9 +299,10 @@ const api = {
   task: (port, id, name) =>
     perform(port, async () => ({ value: plain(ready().session.task(id, name)) })),
 
-  /** @param {MessagePort} port @param {number} id @param {string | object[]} prompt */
-  tokenCount: (port, id, prompt) =>
-    perform(port, async () => ({ value: await ready().session.token_count(id, prompt) })),
+  /** @param {MessagePort} port @param {number} id @param {string | object[]} prompt
+   *  @param {object} [options] */
+  tokenCount: (port, id, prompt, options) =>
+    perform(port, async () => ({ value: await ready().session.token_count(id, prompt, options) })),
 
   /** @param {MessagePort} port @param {number} id  0 without a model */
   tune: (port, id) =>

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.sources import FOLDER
 
 SMALL_FILE = 64 << 20
 # Weights in folders below are of a sentence encoder's modules.
@@ -36,7 +37,12 @@ class SmallFiles(Mapping[str, bytes]):
         return place.read_bytes()
 
     def __iter__(self) -> Iterator[str]:
-        return (entry.name for entry in sorted(self.folder.iterdir()) if entry.name in self)
+        for entry in sorted(self.folder.iterdir()):
+            if entry.name in self:
+                yield entry.name
+            elif entry.name == FOLDER[:-1] and entry.is_dir():
+                names = (FOLDER + inner.name for inner in sorted(entry.iterdir()))
+                yield from (name for name in names if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

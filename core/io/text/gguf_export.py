@@ -15,6 +15,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.chat.sources import gguf_metadata, template_sources
 from rushlight.core.io.text.gguf_tokenizer import gguf_tokenizer
 from rushlight.core.io.text.gguf_vocab import BYTE, CONTROL, PREFIX, UNKNOWN, USER_DEFINED
 from rushlight.core.io.text.gguf_words import CONTRACTIONS, GPT2, IGNORE_MERGES, PATTERNS
@@ -43,8 +44,7 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
     does not have, or not with the same results.
     """
     if "tokenizer.json" not in files and WORLD in files:
-        settings = _object("tokenizer_config.json", files.get("tokenizer_config.json", b"{}"))
-        return world_metadata(files[WORLD], settings, rows)
+        return world_metadata(files[WORLD], rows) | gguf_metadata(template_sources(files))
     if "tokenizer.json" not in files:
         return {f"{PREFIX}model": "none"}
     original = load_tokenizer(files["tokenizer.json"])  # which checks its parts
@@ -166,15 +166,7 @@ def _special(
             raise FormatError(f"tokenizer.json: it adds {brief(side)}; GGUF has one token a side")
         if side:
             found[f"{PREFIX}{key}_token_id"] = ids[side[0]]
-    template = config.get("chat_template")
-    if isinstance(template, list):  # several by name
-        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
-        template = named.get("default")
-    if "chat_template.jinja" in files:
-        template = files["chat_template.jinja"].decode("utf-8", "replace")
-    if isinstance(template, str):
-        found["tokenizer.chat_template"] = template
-    return found
+    return found | gguf_metadata(template_sources(files))
 
 
 def _around(processor: Any) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.sources import as_setting, gguf_sources
 from rushlight.core.io.text.gguf_vocab import (
     CONTROL,
     PREFIX,
@@ -93,9 +94,8 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
     ):
         id = special_id(metadata, vocabulary, key)
         config[name] = None if id is None else vocabulary.tokens[id]
-    template = metadata.get("tokenizer.chat_template")
-    if template is not None:
-        config["chat_template"] = of_type("tokenizer.chat_template", template, str)
+    if templates := gguf_sources(metadata):
+        config["chat_template"] = as_setting(templates)
     return (
         json.dumps(file, ensure_ascii=False).encode("utf-8"),
         json.dumps(config, ensure_ascii=False).encode("utf-8"),

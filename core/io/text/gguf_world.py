@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.io.text.chat.sources import as_setting, gguf_sources
 from rushlight.core.io.text.gguf_vocab import CONTROL, PREFIX, read_vocabulary
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 
@@ -33,9 +34,9 @@ def world_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
         if id and kind == _NORMAL:  # id 0 ends a text
             data = _CODED.sub(_decoded, token.encode())
             lines.append(f"{id} {data!r} {len(data)}\n")
-    template = metadata.get("tokenizer.chat_template")
     # llama.cpp's converter may name a template of its own.
-    config = {"chat_template": template} if isinstance(template, str) and "{" in template else {}
+    templates = {name: source for name, source in gguf_sources(metadata).items() if "{" in source}
+    config = {"chat_template": as_setting(templates)} if templates else {}
     found = {WORLD: "".join(lines).encode(), "tokenizer_config.json": json.dumps(config).encode()}
     WorldTokenizer(found[WORLD])
     return found
@@ -45,7 +46,7 @@ def _decoded(match: re.Match[bytes]) -> bytes:
     return bytes([int(match[1], 16)]) if match[1] else _NAMED.get(match[2], match[2])
 
 
-def world_metadata(vocabulary: bytes, config: Mapping[str, Any], rows: int) -> dict[str, Any]:
+def world_metadata(vocabulary: bytes, rows: int) -> dict[str, Any]:
     """GGUF's metadata of a vocabulary's file, for a model with so many `rows`."""
     tokenizer = WorldTokenizer(vocabulary)
     tokens, kinds = ["<s>"], [CONTROL]
@@ -53,9 +54,8 @@ def world_metadata(vocabulary: bytes, config: Mapping[str, Any], rows: int) -> d
         token = tokenizer.bytes_of(id)
         tokens.append(f"[PAD{id}]" if token is None else repr(token)[2:-1])
         kinds.append(_UNUSED if token is None else _NORMAL)
-    template = config.get("chat_template")
     return {
         f"{PREFIX}model": KIND, f"{PREFIX}tokens": tokens,
         f"{PREFIX}token_type": np.array(kinds, np.int32), f"{PREFIX}bos_token_id": 0,
         f"{PREFIX}eos_token_id": 0,
-    } | ({"tokenizer.chat_template": template} if isinstance(template, str) else {})  # fmt: skip
+    }  # fmt: skip

@@ -8,6 +8,7 @@ process and a tab run this same code.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
@@ -26,20 +27,34 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.values import check_characters
 from rushlight.core.io.text.sandbox_meter import (
+    BITS,
     CALLS,
     ENTRY,
     METER,
     NODES,
-    NUMBER,
     SCOPE,
     Meter,
     width,
 )
 from rushlight.core.io.text.sandbox_methods import METHODS, call_method, format_text, plain_key
-from rushlight.core.io.text.sandbox_parts import checked, filter_table, function_table, test_table
+from rushlight.core.io.text.sandbox_parts import (
+    PUBLIC,
+    checked,
+    filter_table,
+    function_table,
+    test_table,
+)
 
 _REASON = 500  # characters of an error
+# In the names of the functions below, which are filters to jinja2: a template cannot know it.
+_SECRET = secrets.token_hex(16)
+
+
+def _private(name: str) -> str:
+    """The name of a filter that the rewritten tree uses, and that no template can ask for."""
+    return f"!{name} {_SECRET}"
 
 
 @pass_context
@@ -122,19 +137,19 @@ class _Bounded(NodeTransformer):
     def _through(self, name: str, node: nodes.Node, *more: int) -> nodes.Filter:
         given = [nodes.Const(number, lineno=node.lineno) for number in more]
         value = cast(nodes.Expr, node)
-        return nodes.Filter(value, name, given, [], None, None, lineno=node.lineno)
+        return nodes.Filter(value, _private(name), given, [], None, None, lineno=node.lineno)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         count = self._inner(node)
         if node.recursive:
             raise TemplateSyntaxError("recursive loops are not supported", node.lineno)
-        node.iter = self._through("!each", node.iter, count)
+        node.iter = self._through("each", node.iter, count)
         return node
 
     def _visit_macro(self, node: nodes.Macro | nodes.CallBlock) -> list[nodes.Node]:
         def scope(count: int, nbytes: int) -> nodes.Node:
             number = nodes.Const(count, lineno=node.lineno)
-            call = self._through("!scope", number, nbytes)
+            call = self._through("scope", number, nbytes)
             return nodes.ExprStmt(call, lineno=node.lineno)
 
         count = self._inner(node)
@@ -145,49 +160,50 @@ class _Bounded(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        return self._through("!concat", nodes.List(node.nodes, lineno=node.lineno))
+        return self._through("concat", nodes.List(node.nodes, lineno=node.lineno))
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
         sides: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
         for side in sides:
             if not isinstance(side.expr, nodes.Const):
-                side.expr = self._through("!weigh", side.expr)
+                side.expr = self._through("weigh", side.expr)
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
-        return self._through("!made", node) if isinstance(node.arg, nodes.Slice) else node
+        return self._through("made", node) if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
         self.generic_visit(node)
         if not isinstance(node.key, nodes.Const):
-            node.key = self._through("!key", node.key)
+            node.key = self._through("key", node.key)
         return node
 
     def _visit_literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
         self.generic_visit(node)
         stored = isinstance(node, nodes.Tuple) and node.ctx != "load"
-        return node if stored else self._through("!held", node)
+        return node if stored else self._through("held", node)
 
     visit_List = visit_Tuple = visit_Dict = _visit_literal
 
     def _visit_call(self, node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
         self.generic_visit(node)
         if node.dyn_args is not None:
-            node.dyn_args = self._through("!held", node.dyn_args)
+            node.dyn_args = self._through("held", node.dyn_args)
         if node.dyn_kwargs is not None:
-            node.dyn_kwargs = self._through("!held", node.dyn_kwargs)
+            node.dyn_kwargs = self._through("held", node.dyn_kwargs)
         return node
 
     visit_Call = visit_Filter = visit_Test = _visit_call
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:
         made_by_macro = node.name in ("varargs", "kwargs") and node.ctx == "load"
-        return self._through("!held", node) if made_by_macro else node
+        return self._through("held", node) if made_by_macro else node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
-        checked(node.value)
+        if isinstance(node.value, int) and node.value.bit_length() > BITS:
+            raise TemplateSyntaxError(f"a number of more than {BITS} bits", node.lineno)
         return node
 
     def visit_Output(self, node: nodes.Output) -> nodes.Node:
@@ -232,13 +248,13 @@ class _Environment(ImmutableSandboxedEnvironment):
         )
         self.globals = dict(function_table())
         self.filters = filter_table() | {
-            "!each": _each,
-            "!scope": _scope,
-            "!concat": _concat,
-            "!weigh": _weigh,
-            "!made": _made,
-            "!held": _held,
-            "!key": _key,
+            _private("each"): _each,
+            _private("scope"): _scope,
+            _private("concat"): _concat,
+            _private("weigh"): _weigh,
+            _private("made"): _made,
+            _private("held"): _held,
+            _private("key"): _key,
         }
         self.tests = cast(Any, test_table())
 
@@ -253,6 +269,12 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(obj, LoopContext | Macro | Namespace | Undefined):
             return True
         return attr in METHODS.get(type(obj), ())
+
+    def call_filter(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """A filter by its name, as map asks for it: only those that templates have."""
+        if not isinstance(name, str) or name not in PUBLIC:
+            raise TemplateRuntimeError(f"there is no filter named {METER.get().words(name)!r:.100}")
+        return super().call_filter(name, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """A restricted str.format in place of Python's."""
@@ -308,9 +330,10 @@ class _Environment(ImmutableSandboxedEnvironment):
                     return made
                 break
         meter.charge(1)
+        checked(left), checked(right)
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
-            if right * abs(left).bit_length() > 2 * NUMBER.bit_length():
-                raise TemplateRuntimeError("the template makes a number beyond 2**53")
+            if right * left.bit_length() > 2 * BITS:
+                raise TemplateRuntimeError(f"the template makes a number of more than {BITS} bits")
         return checked(super().call_binop(context, operator, left, right))
 
 
@@ -339,7 +362,9 @@ class Renderer:
     def _text(self, variables: Mapping[str, Any]) -> str:
         try:
             context = self._template.new_context(dict(variables))
-            return "".join(self._template.root_render_func(context))
+            text = "".join(self._template.root_render_func(context))
+            check_characters(text, "what the template writes")
+            return text
         except Exception as error:
             reason = "it recurs too deeply" if isinstance(error, RecursionError) else str(error)
             wrong = f"chat template, line {self._line(error)}: {reason[:_REASON]}"

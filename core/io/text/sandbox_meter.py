@@ -21,8 +21,9 @@ STEPS = 1_000_000  # iterations, calls, values read
 MEMORY = 1 << 26  # bytes of all texts, lists and other values that are made
 ITEMS = 100_000  # items of any list
 TEXT = 1 << 22  # characters of the output and of any text
-NUMBER = 1 << 53  # integers up to here are exact in JSON everywhere
+BITS = 8192  # of an integer that the template makes
 SECONDS = 1.5
+UNSEEN = 1000  # calls of the meter between two looks at the clock
 NODES = 8192  # of the syntax tree, six times those of the largest published template
 DEPTH = 100  # of values within values
 CALLS = 50  # of macros within macros
@@ -45,12 +46,19 @@ class Meter:
         self.steps, self.text, self.memory, self.calls = STEPS, TEXT, MEMORY, 0
         self.held: list[Any] = []  # until the end
         self.check, self.end = STEPS - 1000, time.monotonic() + SECONDS
+        self.unseen = UNSEEN
 
     def charge(self, steps: int) -> None:
-        """Count `steps`; raises if the steps or the time are used up."""
+        """Count `steps`; raises if the steps or the time are used up.
+
+        The clock is read after so many steps or calls, so that no loop goes on without it.
+        """
+        if steps < 0:
+            raise TemplateRuntimeError(f"the template counts {steps} steps")
         self.steps -= steps
-        if self.steps < self.check:
-            self.check = self.steps - 1000
+        self.unseen -= 1
+        if self.steps < self.check or self.unseen < 0:
+            self.check, self.unseen = self.steps - 1000, UNSEEN
             if self.steps < 0:
                 raise TemplateRuntimeError(f"the template takes more than {STEPS} steps")
             if time.monotonic() > self.end:
@@ -58,6 +66,8 @@ class Meter:
 
     def keep(self, nbytes: int) -> None:
         """Count memory; it is not given back, as nobody knows what the template still holds."""
+        if nbytes < 0:
+            raise TemplateRuntimeError(f"the template counts {nbytes} bytes")
         self.memory -= nbytes
         if self.memory < 0:
             raise TemplateRuntimeError(f"the template makes more than {MEMORY >> 20} MB of values")
@@ -66,6 +76,7 @@ class Meter:
         """Count the making of a text of `length` characters of `width` bytes."""
         if length > TEXT:
             raise TemplateRuntimeError(f"the template makes a text of more than {TEXT} characters")
+        length = max(length, 0)  # a text times a negative number is empty
         self.charge(1 + (length >> 6))
         self.keep(OBJECT + length * width)
 
@@ -73,6 +84,7 @@ class Meter:
         """Count the making of a list of this length, with items of `each` bytes."""
         if count > ITEMS:
             raise TemplateRuntimeError(f"the template makes a list of more than {ITEMS} items")
+        count = max(count, 0)
         self.charge(1 + (count >> 4))
         self.keep(OBJECT + count * each)
 

@@ -14,7 +14,7 @@ from jinja2 import tests as jinja_tests
 from jinja2.exceptions import SecurityError, TemplateError, TemplateRuntimeError
 from jinja2.utils import Namespace
 
-from rushlight.core.io.text.sandbox_meter import ENTRY, METER, NUMBER, TEXT, check_data, width
+from rushlight.core.io.text.sandbox_meter import BITS, ENTRY, METER, TEXT, check_data, width
 from rushlight.core.io.text.sandbox_methods import joined, lines_of, plain_key, replaced, search
 
 INDENT = 64
@@ -31,6 +31,7 @@ TESTS = (
     "greaterthan gt in integer iterable le lessthan lower lt mapping ne none number odd sameas "
     "sequence string true undefined upper"
 ).split()
+PUBLIC = frozenset((*FILTERS, "tojson", "safe"))
 _SHALLOW = frozenset(
     "count d default first items last length list map reject rejectattr select selectattr".split()
 )
@@ -45,9 +46,14 @@ _CASES = frozenset(("lower", "upper"))
 
 
 def checked(value: Any) -> Any:
-    """`value`; raises for a number out of bounds."""
-    if isinstance(value, complex) or (isinstance(value, int) and abs(value) > NUMBER):
-        raise TemplateRuntimeError("the template makes a number beyond 2**53")
+    """`value`, counted if it is a long number; raises for a number out of bounds."""
+    if isinstance(value, complex):
+        raise TemplateRuntimeError("the template makes a complex number")
+    if isinstance(value, int) and (bits := value.bit_length()) > 64:
+        if bits > BITS:
+            raise TemplateRuntimeError(f"the template makes a number of more than {BITS} bits")
+        METER.get().charge(bits >> 10)
+        METER.get().keep(bits >> 3)
     return value
 
 

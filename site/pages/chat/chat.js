@@ -104,7 +104,8 @@ function measure() {
     const next = text ? [{ role: "user", content: text }] : [];
     const given = messagesFor([...chat.messages, ...next]);
     try {
-      const used = given.length ? await asked.tokenCount(promptFor(asked, given)) : 0;
+      const shape = settings.shape(asked);
+      const used = given.length ? await asked.tokenCount(promptFor(asked, given), shape) : 0;
       if (job.model === asked && !job.busy()) showContext(used);
     } catch {
       // The error is reported when the message is sent.
@@ -116,6 +117,7 @@ function measure() {
 
 /** @param {Model | null} model */
 function loaded(model) {
+  byId("thinking").hidden = !model?.thinkingSwitch;
   if (!model) return void (byId("context").hidden = true);
   if (narrow.matches) pick("panel-model", HTMLDetailsElement).open = false;
   if (model.contextLength === 0) {
@@ -161,6 +163,7 @@ function answer() {
     try {
       const options = {
         ...settings.options(),
+        ...settings.shape(current),
         signal,
         onProgress: (/** @type {any} */ { done, total }) => {
           count.prompt = total;

@@ -21,6 +21,14 @@ function show() {
 /** The system prompt, or "" for the model's default. */
 export const system = () => field("system").value.trim();
 
+/** What shapes the prompt of a model's chat template.
+ *  @param {import("../rushlight/client.js").Model} model
+ *  @returns {import("../rushlight/client.js").TemplateOptions} */
+export function shape({ thinkingSwitch }) {
+  const { value } = field("thinking");
+  return thinkingSwitch && value ? { enable_thinking: value === "on" } : {};
+}
+
 /** The options of an answer. @returns {import("../rushlight/client.js").GenerateOptions} */
 export function options() {
   const number = (/** @type {string} */ name) =>

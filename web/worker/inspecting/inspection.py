@@ -18,6 +18,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io import kind_of
+from rushlight.core.io.text.chat.sources import gguf_sources, special_texts, template_sources
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.weights.gguf import MAGIC, read_gguf
 from rushlight.core.io.weights.pickles.storages import Saved, read_saved
@@ -29,7 +30,7 @@ from rushlight.models.config import parse_object
 from rushlight.web.loading.held import Held
 from rushlight.web.worker.inspecting.fitting import FREQUENCIES, fit
 from rushlight.web.worker.inspecting.tensor_figures import Sample, figures, sample
-from rushlight.web.worker.inspecting.vocabulary import Vocabulary, special
+from rushlight.web.worker.inspecting.vocabulary import Vocabulary
 
 _NAME, _VALUE = 300, 400  # the most characters of a name and of a value that a page gets
 _KEYS = 2000
@@ -128,7 +129,6 @@ class Inspection:
             row = sizes[e.dtype.name]
             row[0], row[1], row[2] = row[0] + 1, row[1] + e.nbytes, row[2] + math.prod(e.shape)
         nbytes, count = (sum(row[i] for row in sizes.values()) for i in (1, 2))
-        template = self._template()
         return json.dumps(
             {
                 "format": first.format,
@@ -149,7 +149,7 @@ class Inspection:
                 ],
                 "keys": len(first.metadata),
                 "vocabulary": len(self.vocabulary().tokens),
-                "template": None if template is None else _shown(template[0], 1 << 16),
+                "template": self._source(),
                 **self._model(),
             }
         )
@@ -273,32 +273,30 @@ class Inspection:
         """How many tokens have `search` in them, and `count` of them from `start` on, as JSON."""
         return json.dumps(self.vocabulary().page(search, start, count))
 
-    def _template(self) -> tuple[str, str, str] | None:
-        """The chat template with the texts of its begin and end token."""
+    def _template(self) -> ChatTemplate | None:
+        """The chat template, or the templates by name, with the texts of special tokens."""
         metadata = self._gguf()
         if metadata is not None:
-            source = metadata.get("tokenizer.chat_template")
-            names = [self.vocabulary().text(metadata.get(f"tokenizer.ggml.{kind}_token_id"))
-                     for kind in ("bos", "eos")]  # fmt: skip
+            sources = gguf_sources(metadata)
+            texts = {f"{kind}_token": self.vocabulary().text(metadata.get(
+                f"tokenizer.ggml.{kind}_token_id")) for kind in ("bos", "eos")}  # fmt: skip
         else:
-            config = self._json("tokenizer_config.json")
-            source = config.get("chat_template")
-            if isinstance(source, list):  # several, by name
-                named = [x for x in source if isinstance(x, dict)]
-                source = next(
-                    (x.get("template") for x in named if x.get("name") == "default"), None
-                )
-            if "chat_template.jinja" in self.files:
-                source = self.files["chat_template.jinja"].decode("utf-8", "replace")
-            names = [special(config.get(f"{kind}_token")) for kind in ("bos", "eos")]
-        return (source, names[0], names[1]) if isinstance(source, str) and source else None
+            sources, texts = template_sources(self.files), special_texts(self.files)
+        return ChatTemplate(sources, **texts) if any(sources.values()) else None
+
+    def _source(self) -> str | None:
+        """The source of the chat template, if it can be read."""
+        try:
+            found = self._template()
+        except FormatError:
+            return None
+        return None if found is None else _shown(found.source, 1 << 16)
 
     async def prompt(self, messages: Any) -> str:
         """The prompt that the chat template makes of messages. Raises FormatError without one."""
-        found = self._template()
-        if found is None:
+        template = self._template()
+        if template is None:
             raise FormatError("the file has no chat template")
-        template = ChatTemplate(found[0], bos_token=found[1], eos_token=found[2])
         await template.prepare()
         return _shown(template.render(messages.to_py()), 1 << 16)
 

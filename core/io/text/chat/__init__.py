@@ -1,0 +1,1 @@
+"""Chats: where their templates are, and what a template is given."""

@@ -1,0 +1,294 @@
+"""The bodies of calls: what stands between the tokens or tags that mark a call.
+
+A reader takes a body and returns rows of (name, arguments, texts), or None where the body is no
+call. `texts` tells that all values are texts, whose types the tool's schema says. Every reader goes
+over a body once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rushlight.models.generation.answers.literals import Literals, Malformed
+from rushlight.models.generation.answers.schema import json_of
+
+Row = tuple[str, dict[str, Any], bool]
+Rows = list[Row] | None
+
+_NAME = r"[\w.$:/-]{1,256}+"
+_NAMED = re.compile(rf"\s*+({_NAME})\s*+(?:\[CALL_ID\][\w.-]*+)?(?:\[ARGS\])?\s*+(?=\{{)")
+# A string or a bracket of JSON.
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.S)
+_BETWEEN = re.compile(r"[\s,;]*+")
+_FENCE = re.compile(r"```(?:json|tool_code|python)?")
+# Tags of XML: function or invoke, and their parameters, whatever stands before the names.
+_OPEN = re.compile(
+    r'\s*+<(?:[\w｜|]{1,40}[:｜|])?(?:function|invoke)(?:\s?=\s?|\s++name\s?=\s?)["\']?'
+    r"([\w.$:/-]{1,256}+)[\"']?\s?>"
+)
+_PARAMETER = re.compile(
+    r"\s*+<((?:[\w｜|]{1,40}[:｜|])?(?:parameter|param))(?:\s?=\s?|\s++name\s?=\s?)"
+    r"[\"']?([^<>\"'=\s]{1,256}+)[\"']?(?:\s++string\s?=\s?[\"'](true|false)[\"'])?\s?>"
+)
+_CLOSE = re.compile(r"\s*+</(?:[\w｜|]{1,40}[:｜|])?(?:function|invoke)\s?>")
+_BARE_NAME = re.compile(rf"\s*+(?:functions\.)?({_NAME})\s*+")
+_KEY = re.compile(r"\s*+<(\w{0,20}?)arg_key(:\w{1,40}+)?>")
+
+
+def end_of_json(text: str, begin: int, limit: int | None = None) -> int:
+    """Where the object or array at `begin` ends; the limit or the text's end if it does not."""
+    depth, limit = 0, len(text) if limit is None else limit
+    for token in _TOKEN.finditer(text, begin, limit):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth <= 0:
+            return token.end()
+    return limit
+
+
+def end_of_calls(text: str, begin: int, limit: int) -> int:
+    """Where the values of JSON end that begin at a place, each with a name before it or not."""
+    at = begin
+    while True:
+        name = _NAMED.match(text, at)
+        start = at if name is None else name.end()
+        between = _BETWEEN.match(text, start)
+        start = start if between is None else between.end()
+        if start >= limit or text[start] not in "{[":
+            return at
+        at = end_of_json(text, start, limit)
+
+
+def _row(value: Any) -> Row | None:
+    """The call that a JSON value says, or None."""
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        value = inner
+    name = next((value[k] for k in ("name", "tool_name", "function") if k in value), None)
+    keys = [k for k in ("arguments", "parameters", "args", "input") if k in value]
+    arguments = value[keys[0]] if keys else {}
+    if isinstance(arguments, str):  # some models write the arguments as a text of JSON
+        arguments = json_of(arguments) if arguments.strip() else {}
+    arguments = {} if arguments is None and keys else arguments
+    if not isinstance(name, str) or not name or not isinstance(arguments, dict):
+        return None
+    return name, arguments, False
+
+
+def _values(text: str) -> Iterator[Any]:
+    """The JSON values of a text, with blanks, commas or semicolons between; None for others."""
+    at = 0
+    while at < len(text):
+        end = end_of_json(text, at)
+        yield json_of(text[at:end])
+        between = _BETWEEN.match(text, end)
+        at = end if between is None else between.end()
+
+
+def says_function(text: str) -> bool:
+    """Whether all objects of a text of JSON say that they are of the type "function"."""
+    rows = [r for v in _values(unfenced(text)) for r in (v if isinstance(v, list) else [v])]
+    return all(isinstance(r, dict) and r.get("type") == "function" for r in rows)
+
+
+def unfenced(text: str) -> str:
+    """A text without blanks and the fence of Markdown around it."""
+    text = text.strip()
+    fence = _FENCE.match(text)
+    return text if fence is None else text[fence.end() :].removesuffix("```").strip()
+
+
+def json_calls(body: str) -> Rows:
+    """Objects of name and arguments, in lists or one after the other."""
+    found: list[Row] = []
+    for value in _values(unfenced(body)):
+        for one in value if isinstance(value, list) else [value]:
+            row = _row(one)
+            if row is None:
+                return None
+            found.append(row)
+    return found or None
+
+
+def keyed_calls(body: str) -> Rows:
+    """Objects whose one key is the name, as Apertus writes them: [{"f": {"a": 1}}]."""
+    found: list[Row] = []
+    for value in _values(body.strip()):
+        for one in value if isinstance(value, list) else [value]:
+            if not isinstance(one, dict) or not all(isinstance(v, dict) for v in one.values()):
+                return json_calls(body)
+            found += [(name, arguments, False) for name, arguments in one.items()]
+    return found or None
+
+
+def xml_calls(body: str) -> Rows:
+    """<function=f><parameter=a>1</parameter></function>, and <invoke name="f">, and their kin."""
+    found: list[Row] = []
+    at = 0
+    while (opening := _OPEN.match(body, at)) is not None:
+        arguments: dict[str, Any] = {}
+        texts, at = True, opening.end()
+        while (parameter := _PARAMETER.match(body, at)) is not None:
+            closing = f"</{parameter[1]}>"
+            end = body.find(closing, parameter.end())
+            if end < 0:
+                return None
+            value: Any = body[parameter.end() : end]
+            value = value.removeprefix("\n").removesuffix("\n")
+            if parameter[3] == "false":
+                value, texts = json_of(value), False
+            elif parameter[3] == "true":
+                texts = False
+            arguments[parameter[2]] = value
+            at = end + len(closing)
+        if not arguments and (begin := body.find("{", at)) >= 0 and not body[at:begin].strip():
+            end = end_of_json(body, begin)  # the arguments may be JSON
+            arguments, texts = json_of(body[begin:end]), False
+            if not isinstance(arguments, dict):
+                return None
+            at = end
+        closed = _CLOSE.match(body, at)
+        at = at if closed is None else closed.end()
+        found.append((opening[1], arguments, texts))
+    return found if found and not body[at:].strip() else None
+
+
+def keys_and_values(body: str) -> Rows:
+    """A name, then <arg_key>a</arg_key><arg_value>1</arg_value> for each argument, as GLM's."""
+    name = _BARE_NAME.match(body)
+    if name is None:
+        return None
+    arguments: dict[str, Any] = {}
+    at = name.end()
+    separator = re.compile(r"<tool_sep[\w:]*+>").match(body, at)
+    at = at if separator is None else separator.end()
+    while (key := _KEY.match(body, at)) is not None:
+        before, after = key[1], key[2] or ""
+        parts = []
+        for tag in ("arg_key", "arg_value"):
+            opening, closing = f"<{before}{tag}{after}>", f"</{before}{tag}{after}>"
+            begin = body.find(opening, at)
+            end = body.find(closing, begin)
+            if begin < 0 or end < 0 or body[at:begin].strip():
+                return None
+            parts.append(body[begin + len(opening) : end])
+            at = end + len(closing)
+        arguments[parts[0].strip()] = parts[1]
+    if body[at:].strip() or (not arguments and separator is None):
+        return None
+    return [(name[1], arguments, True)]
+
+
+def name_alone(body: str) -> Rows:
+    """A name without arguments; only where it is that of a tool."""
+    name = _BARE_NAME.fullmatch(body)
+    return None if name is None else [(name[1], {}, True)]
+
+
+def named_json(*separators: str) -> Callable[[str], Rows]:
+    """A reader of a name, a separator and JSON, with what marks a call around each.
+
+    separators: the tokens that may stand before the name, behind it and behind the call.
+    """
+    marks = re.compile("|".join(map(re.escape, separators)))
+
+    def read(body: str) -> Rows:
+        found: list[Row] = []
+        at = 0
+        while at < len(body):
+            begin = body.find("{", at)
+            head = [part.strip() for part in marks.split(body[at : max(begin, at)])]
+            words = [w for part in head for w in part.removesuffix("```json").split() if w]
+            if begin < 0:
+                return found if found and not marks.sub("", body[at:]).strip("` \n") else None
+            words = [word for word in words if word not in ("function", "```json", "```", "json")]
+            end = end_of_json(body, begin)
+            arguments = json_of(body[begin:end])
+            if not words or len(words) > 2 or not isinstance(arguments, dict):
+                return None
+            # Kimi counts the calls of an answer: functions.f:0. Solar has an id before the name.
+            name = words[-1].removeprefix("functions.")
+            name = re.sub(r":\d{1,9}\Z", "", name)
+            if not re.fullmatch(_NAME, name):
+                return None
+            found.append((name, arguments, False))
+            at = end
+            rest = marks.sub("", body[at:]) if len(body) - at < 64 else "{"
+            if not rest.strip("` \n"):
+                break
+        return found or None
+
+    return read
+
+
+def program_calls(body: str) -> Rows:
+    """[f(a="x"), g()], one after the other, or print(f(a="x")), as programs write them."""
+    reader = Literals(unfenced(body))
+    found: list[Row] = []
+    try:
+        listed = reader.sees("[")
+        while not (listed and reader.sees("]")):
+            printed = reader.sees("print(")
+            name, arguments = reader.call()
+            if printed:
+                reader.expect(")")
+            found.append((name.removeprefix("default_api."), arguments, False))
+            if listed and not reader.sees(","):
+                reader.expect("]")
+                break
+            if not listed:
+                reader.sees(";")
+                reader.sees(",")
+                if reader.ended():
+                    break
+        return found if found and reader.ended() else None
+    except (Malformed, RecursionError, ValueError):
+        return None
+
+
+def builtin_calls(body: str) -> Rows:
+    """JSON, or brave_search.call(query="x") for the tools that Llama 3 was trained with."""
+    rows = json_calls(body) or program_calls(body)
+    return rows and [(name.removesuffix(".call"), given, texts) for name, given, texts in rows]
+
+
+def braced_calls(body: str) -> Rows:
+    """call:f{a:1}, as Gemma's."""
+    reader = Literals(body.strip())
+    found: list[Row] = []
+    try:
+        while not reader.ended():
+            reader.sees("call:")
+            name, arguments = reader.braced()
+            found.append((name, arguments, False))
+        return found or None
+    except (Malformed, RecursionError, ValueError):
+        return None
+
+
+def mistral_calls(body: str) -> Rows:
+    """A list of JSON, or name[CALL_ID]x[ARGS]{...}."""
+    found: list[Row] = []
+    at = 0
+    body = body.strip()
+    while (name := _NAMED.match(body, at)) is not None:
+        at = end_of_json(body, name.end())
+        arguments = json_of(body[name.end() : at])
+        if not isinstance(arguments, dict):
+            return None
+        found.append((name[1], arguments, False))
+        between = _BETWEEN.match(body, at)
+        at = at if between is None else between.end()
+    return found if found and at >= len(body) else json_calls(body)
+
+
+def any_of(*readers: Callable[[str], Rows]) -> Callable[[str], Rows]:
+    """A reader that tries several, in order."""
+
+    def read(body: str) -> Rows:
+        return next((rows for reader in readers if (rows := reader(body))), None)
+
+    return read

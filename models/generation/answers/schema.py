@@ -1,0 +1,90 @@
+"""The tools that an answer may call, and the types that their schemas give to arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.jsontext import parse_json
+
+DEEPEST = 64
+_OF_TYPE: dict[str, tuple[type, ...]] = {
+    "integer": (int,), "number": (int, float), "boolean": (bool,), "null": (type(None),),
+    "object": (dict,), "array": (list,), "string": (str,),
+}  # fmt: skip
+_WORDS = {"True": True, "False": False, "None": None}
+
+
+def json_of(text: str) -> Any:
+    """The value of a text of JSON; None if it is not JSON, or for null."""
+    try:
+        return parse_json(text.strip().encode("utf-8", "replace"), "tool call", depth=DEEPEST)
+    except FormatError:
+        return None
+
+
+class Tools:
+    """The names and the arguments' types of tools; any name is known if `tools` is True."""
+
+    def __init__(self, tools: bool | Sequence[Any] | None) -> None:
+        self.wanted = bool(tools)
+        self.given = not isinstance(tools, bool) and bool(tools)
+        self.types: dict[str, dict[str, Any]] = {}
+        for tool in tools if self.given and not isinstance(tools, bool) and tools else ():
+            inner = tool.get("function") if isinstance(tool, Mapping) else None
+            row = inner if isinstance(inner, Mapping) else tool
+            if isinstance(row, Mapping) and isinstance(row.get("name"), str):
+                schema = row.get("parameters", row.get("input_schema"))
+                fields = schema.get("properties") if isinstance(schema, Mapping) else None
+                self.types[row["name"]] = dict(fields) if isinstance(fields, Mapping) else {}
+
+    def knows(self, name: str) -> bool:
+        """Whether a tool of this name was given."""
+        return name in self.types
+
+    def typed(self, name: str, arguments: Mapping[str, Any], texts: bool) -> dict[str, Any]:
+        """Arguments in the types of the tool's schema.
+
+        texts: all values are texts, as in XML: without a schema a text of JSON is its value.
+        """
+        types = self.types.get(name, {})
+        return {
+            key: _typed(value, _names(types.get(key)), texts) if isinstance(value, str) else value
+            for key, value in arguments.items()
+        }
+
+
+def _names(schema: Any) -> set[str]:
+    """The names of JSON types that a schema allows; none if it does not say."""
+    if not isinstance(schema, Mapping):
+        return set()
+    kinds = schema.get("type")
+    found = {kinds} if isinstance(kinds, str) else set()
+    if isinstance(kinds, list):
+        found |= {kind for kind in kinds if isinstance(kind, str)}
+    for key in ("anyOf", "oneOf", "allOf"):
+        rows = schema.get(key)
+        for row in rows if isinstance(rows, list) else ():
+            kind = row.get("type") if isinstance(row, Mapping) else None
+            found |= {kind} if isinstance(kind, str) else set()
+    values = schema.get("enum")
+    if not found and isinstance(values, list):
+        found = {n for n, t in _OF_TYPE.items() for v in values if type(v) in t}
+    return {str(kind).lower() for kind in found}
+
+
+def _typed(text: str, names: set[str], texts: bool) -> Any:
+    if names == {"string"} or (not names and not texts):
+        return text
+    value: Any = _WORDS[text.strip()] if text.strip() in _WORDS else json_of(text)
+    if value is None and text.strip() not in ("null", "None"):
+        return text
+    if not names:
+        # A text in quotes was meant as one that is not JSON.
+        return text if isinstance(value, str) else value
+    for name in names - {"string"}:
+        fits = type(value) in _OF_TYPE.get(name, ())
+        if fits or (name == "integer" and isinstance(value, float) and value.is_integer()):
+            return int(value) if name == "integer" else value
+    return text

@@ -1,0 +1,234 @@
+"""Chatting: a model's chat templates, and the prompts that they make of messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Generator as Steps
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from rushlight.core.io.text.chat.sources import special_texts, template_sources
+from rushlight.core.io.text.template import ChatTemplate
+from rushlight.models.generation.answers import (
+    AnswerDelta,
+    AnswerParts,
+    AnswerTokens,
+    parts_of_tokens,
+)
+from rushlight.models.generation.sampling import Options
+from rushlight.models.model import Model
+
+Message = Mapping[str, Any]
+Tools = Sequence[Mapping[str, Any]] | None
+
+SAMPLING = frozenset(field.name for field in fields(Options))
+# The arguments of `apply_chat_template` that are no variables.
+ARGUMENTS = (
+    "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message",
+)  # fmt: skip
+# Options of generation in other libraries. They would have no effect as variables of a template.
+_FOREIGN = frozenset(
+    "assistant_model bad_words_ids best_of do_sample early_stopping eos_token_id epsilon_cutoff "
+    "eta_cutoff forced_bos_token_id forced_eos_token_id generation_config length_penalty "
+    "logits_processor logprobs max_length max_time max_tokens min_length min_new_tokens "
+    "mirostat n no_repeat_ngram_size num_beam_groups num_beams num_predict num_return_sequences "
+    "output_scores pad_token_id penalty_alpha prefix_allowed_tokens_fn return_full_text "
+    "stop_strings stopping_criteria stream streamer suppress_tokens top_h typical_p use_cache "
+    "top_logprobs tool_choice response_format".split()
+)
+
+
+def read_template(files: Mapping[str, bytes]) -> ChatTemplate | None:
+    """The chat template, or the templates by name, of a checkpoint's small files; None without."""
+    sources = template_sources(files)
+    return ChatTemplate(sources, **special_texts(files)) if sources else None
+
+
+def divided(
+    template: ChatTemplate | None, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of `apply_chat_template` and the options of sampling among `options`.
+
+    A name that is neither is a variable of the template. One that the template does not use has no
+    effect; TypeError if it looks like an option of sampling.
+    """
+    shape = {name: options[name] for name in ARGUMENTS if name in options}
+    variables = dict(options.get("chat_template_kwargs") or {})
+    check_variables(variables)
+    sampling = {}
+    for name, value in options.items():
+        if name in SAMPLING:
+            sampling[name] = value
+        elif name not in (*ARGUMENTS, "chat_template_kwargs"):
+            check_variable(template, name)
+            variables[name] = value
+    return {**variables, **shape}, sampling
+
+
+def check_variables(variables: Mapping[str, Any]) -> None:
+    """Raise ValueError for a reserved name among the variables of a template."""
+    for name in ("messages", "self", *ARGUMENTS):
+        if name in variables:
+            way = "the messages are given" if name in ("messages", "self") else f"pass {name}="
+            raise ValueError(f"chat_template_kwargs: the name {name!r} is reserved; {way}")
+
+
+def check_variable(template: ChatTemplate | None, name: str) -> None:
+    """Raise TypeError for a name that a template does not use and that looks like an option."""
+    if template is not None and template.uses(name):
+        return
+    near = difflib.get_close_matches(name, SAMPLING, 1, 0.8)
+    if near or name in _FOREIGN:
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise TypeError(
+            f"chat: option {name!r} is not supported, and the chat template does not use it;{hint} "
+            f"supported: {', '.join(sorted(SAMPLING))}, and variables of the template"
+        )
+
+
+def _unfinished(messages: Sequence[Any]) -> bool:
+    """Whether the last message is an answer in words, which a model is to go on with."""
+    last = messages[-1] if len(messages) and isinstance(messages[-1], Mapping) else {}
+    said = last.get("role") == "assistant" and last.get("content") is not None
+    return said and not last.get("tool_calls")
+
+
+class Chatting(Model):
+    """A Model with a tokenizer and chat templates."""
+
+    template: ChatTemplate | None = None
+    eos_ids: frozenset[int] = frozenset()
+
+    def chat(
+        self, messages: Sequence[Message], *, tools: Tools = None, **options: Any
+    ) -> Steps[str, None, None]:
+        """The assistant's next answer to `messages` ({"role", "content"}), piece by piece.
+
+        If the last message is the assistant's, it is continued. options: those of
+        `sampling.Options`; documents, chat_template, continue_final_message and
+        chat_template_kwargs, see `apply_chat_template`; any other name is a variable of the
+        template, such as enable_thinking. Raises ValueError without a chat template.
+        """
+        shape, sampling = divided(self.template, options)
+        found: Steps[str, None, None] = self.generate(
+            self.chat_ids(messages, tools=tools, **shape), **sampling
+        )
+        return found
+
+    def generate(self, prompt: Any, **options: Any) -> Any:
+        """Continue a prompt; models that write define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define generate")
+
+    def answer_parts(
+        self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Tools = None
+    ) -> AnswerParts:
+        """The parts of an answer's tokens: content, thinking, and calls if there are `tools`.
+
+        prompt: the tokens before, which may have begun a thought.
+        """
+        return parts_of_tokens(self.tokenizer, self.eos_ids, ids, prompt, tools)
+
+    def chat_parts(
+        self, messages: Sequence[Message], *, tools: Tools = None, **options: Any
+    ) -> Iterator[AnswerDelta]:
+        """`chat` in parts: what each token adds to content, thinking and tool calls.
+
+        No piece holds a part of the marks around thoughts and calls; a call comes when it is
+        complete. Raises ValueError as `chat` does, and without a tokenizer.
+        """
+        shape, sampling = divided(self.template, options)
+        ids = self.chat_ids(messages, tools=tools, **shape)
+        if self.tokenizer is None:
+            raise ValueError("chat_parts: the checkpoint has no tokenizer")
+        answer = AnswerTokens(self.tokenizer, self.eos_ids, ids, tools)
+        return self._deltas(answer, self.tokens(ids, **sampling))
+
+    @staticmethod
+    def _deltas(answer: AnswerTokens, tokens: Iterator[Any]) -> Iterator[AnswerDelta]:
+        for token in tokens:
+            if (delta := answer.add(token.id)) != AnswerDelta():
+                yield delta
+        if (delta := answer.finish()) != AnswerDelta():
+            yield delta
+
+    def tokens(self, prompt: Any, **options: Any) -> Any:
+        """The tokens that continue a prompt; models that write define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define tokens")
+
+    def chat_ids(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Tools = None,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool | str | None = None,
+        **variables: Any,
+    ) -> list[int]:
+        """Token ids of `messages` formatted by the chat template, up to the answer.
+
+        As `apply_chat_template`, but the prompt ends where an answer begins, or within the last
+        message if that is the assistant's.
+        """
+        if continue_final_message is None:
+            continue_final_message = not add_generation_prompt and _unfinished(messages)
+        if add_generation_prompt is None:
+            add_generation_prompt = not continue_final_message
+        found = self.apply_chat_template(
+            messages, tools=tools, add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message, **variables,
+        )  # fmt: skip
+        assert isinstance(found, list)
+        return found
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Tools = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool | str = False,
+        tokenize: bool = True,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> list[int] | str:
+        """The prompt of `messages` by the chat template: token ids, or the text.
+
+        tools: functions that the model may call, as JSON Schemas in the form of OpenAI's interface:
+        {"type": "function", "function": {"name", "description", "parameters"}}. documents: what the
+        answer may draw on, {"title", "text"} each. chat_template: the name of one of the
+        checkpoint's templates, or a template; by default "tool_use" with tools if there is one.
+        continue_final_message: end the prompt within the last message, which the model goes on
+        with; or the key of it that is unfinished. variables: those of the template, such as
+        enable_thinking or reasoning_effort, also as chat_template_kwargs; one that the template
+        does not use has no effect. The arguments are those of transformers' tokenizers.
+
+        Raises ValueError without a chat template or messages, and for a reserved name among
+        chat_template_kwargs.
+        """
+        template = self.template
+        if template is None and chat_template is not None and "{" in chat_template:
+            template = ChatTemplate(chat_template)
+        if template is None:
+            raise ValueError(
+                f"chat: this {self.config.model_type} checkpoint has no chat template; pass "
+                "chat_template=, or use generate() with a prompt of your own"
+            )
+        if not len(messages):
+            raise ValueError("chat: there are no messages; pass at least one")
+        check_variables(chat_template_kwargs or {})
+        text = template.render(
+            messages, tools=tools, documents=documents, chat_template=chat_template,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            **{**(chat_template_kwargs or {}), **variables},
+        )  # fmt: skip
+        return self.encode_text(text, add_special_tokens=False) if tokenize else text
+
+    def encode_text(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """The token ids of a text; ValueError for a checkpoint without a tokenizer."""
+        if self.tokenizer is None:
+            raise ValueError("generate: the checkpoint has no tokenizer; give token ids")
+        return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
