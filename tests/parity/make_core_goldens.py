@@ -561,6 +561,11 @@ def losses() -> list[Case]:
     return [case(code, "several") for code in listed("losses")]
 
 
+def masked_rows() -> list[Case]:
+    """Attention whose queries see no key, as functions and in layers, with gradients."""
+    return [case(code, "several") for code in listed("masked rows")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -610,8 +615,8 @@ def main() -> None:
     """Write every file, or those of the groups that are named."""
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
-              functions, composites, networks, modules, distributions, functionals, losses, linalg,
-              transforms)  # fmt: skip
+              functions, composites, networks, modules, distributions, functionals, losses,
+              masked_rows, linalg, transforms)  # fmt: skip
     for group in groups:
         if not sys.argv[1:] or group.__name__ in sys.argv:
             prelude = PRELUDE + MATRICES * (group in (linalg, transforms))
