@@ -566,6 +566,11 @@ def masked_rows() -> list[Case]:
     return [case(code, "several") for code in listed("masked rows")]
 
 
+def in_place() -> list[Case]:
+    """Activations and methods that write over their input, in chains and changed again."""
+    return [case(code, "several") for code in listed("in place")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -616,7 +621,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
               functions, composites, networks, modules, distributions, functionals, losses,
-              masked_rows, linalg, transforms)  # fmt: skip
+              masked_rows, in_place, linalg, transforms)  # fmt: skip
     for group in groups:
         if not sys.argv[1:] or group.__name__ in sys.argv:
             prelude = PRELUDE + MATRICES * (group in (linalg, transforms))

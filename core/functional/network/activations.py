@@ -40,6 +40,11 @@ def done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
     return copy_(x, out) if inplace else out
 
 
+def before(x: Tensor, inplace: bool) -> Tensor:
+    """What a function that saves its input computes with: a copy of what will be written over."""
+    return x.clone() if inplace and needs_gradient(x) else x
+
+
 @network
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
@@ -49,7 +54,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x) (Elfwing et al., 2017)."""
-    return done(input, _silu(input), inplace)
+    return done(input, _silu(before(input, inplace)), inplace)
 
 
 @network
@@ -137,7 +142,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x times `hardsigmoid` (Howard et al., 2019)."""
-    return done(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    x = before(input, inplace)
+    return done(input, x * hardtanh(x + 3, 0.0, 6.0) / 6, inplace)
 
 
 @network
@@ -160,7 +166,8 @@ def logsigmoid(input: Tensor) -> Tensor:
 @network
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(softplus(x)) (Misra, 2020)."""
-    return done(input, input * tanh(softplus(input)), inplace)
+    x = before(input, inplace)
+    return done(input, x * tanh(softplus(x)), inplace)
 
 
 @network

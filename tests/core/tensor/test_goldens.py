@@ -118,7 +118,8 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules", "linalg",
-          "transforms", "distributions", "functionals", "losses", "masked_rows")  # fmt: skip
+          "transforms", "distributions", "functionals", "losses",
+          "masked_rows", "in_place")  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*they are broadcast")
