@@ -571,6 +571,11 @@ def in_place() -> list[Case]:
     return [case(code, "several") for code in listed("in place")]
 
 
+def hooks() -> list[Case]:
+    """Hooks of modules and tensors: what they see, and what their results change."""
+    return [case(code, "several") for code in listed("hooks")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -621,7 +626,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
               functions, composites, networks, modules, distributions, functionals, losses,
-              masked_rows, in_place, linalg, transforms)  # fmt: skip
+              masked_rows, hooks, in_place, linalg, transforms)  # fmt: skip
     for group in groups:
         if not sys.argv[1:] or group.__name__ in sys.argv:
             prelude = PRELUDE + MATRICES * (group in (linalg, transforms))

@@ -119,10 +119,11 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules", "linalg",
           "transforms", "distributions", "functionals", "losses",
-          "masked_rows", "in_place")  # fmt: skip
+          "masked_rows", "hooks", "in_place")  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*they are broadcast")
+@pytest.mark.filterwarnings("ignore:.*its backward hooks are not called")
 @pytest.mark.parametrize("group", GROUPS)
 def test_agrees_with_torch(device: str, golden: Golden, group: str) -> None:
     content = golden(f"core_{group}")
