@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import bool_
+from rushlight.core.basis.dtype import bool_, uint8
 from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import (
@@ -341,7 +341,9 @@ CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=(rule(_clamp_x, 
 
 @public
 def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
-    """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
+    """`a` where `condition` (bool, or bytes) holds and `b` elsewhere, broadcast to one shape."""
+    if condition.dtype is uint8:
+        condition = condition.to(bool_)
     if condition.dtype is not bool_:
         raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
     if is_tensor(a) and is_tensor(b) and alike(condition, a, b):  # type: ignore[arg-type]

@@ -576,6 +576,11 @@ def hooks() -> list[Case]:
     return [case(code, "several") for code in listed("hooks")]
 
 
+def kinds_of_keys() -> list[Case]:
+    """Keys as programs write them: bytes as masks, lists as tuples, arrays and bools."""
+    return [case(code, "several") for code in listed("kinds of keys")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -626,7 +631,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
               functions, composites, networks, modules, distributions, functionals, losses,
-              masked_rows, hooks, in_place, linalg, transforms)  # fmt: skip
+              masked_rows, kinds_of_keys, hooks, in_place, linalg, transforms)  # fmt: skip
     for group in groups:
         if not sys.argv[1:] or group.__name__ in sys.argv:
             prelude = PRELUDE + MATRICES * (group in (linalg, transforms))

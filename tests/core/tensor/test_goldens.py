@@ -119,7 +119,7 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules", "linalg",
           "transforms", "distributions", "functionals", "losses",
-          "masked_rows", "hooks", "in_place")  # fmt: skip
+          "masked_rows", "kinds_of_keys", "hooks", "in_place")  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*they are broadcast")
