@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.ops.binary import CLAMP
-from rushlight.core.ops.common import TensorLike, numbers, operands, repeated
+from rushlight.core.ops.common import TensorLike, is_tensor, numbers, operands, repeated
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
+from rushlight.core.tensor.autograd import needs_gradient
 from rushlight.core.tensor.op import REGISTRY, Op
 
 if TYPE_CHECKING:
@@ -41,9 +42,14 @@ def _call(x: Tensor, min: Any, max: Any) -> tuple[Op, list[Tensor]]:
 def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """`x` limited to [min, max]; where min > max the result is max. One may be None.
 
-    At a bound the whole gradient goes to x, as in torch.
+    At a bound that is a number no gradient goes to x; x and an equal bound that is a tensor get
+    half of it each, as in torch 2.14.
     """
     op, whole = _call(x, min, max)
+    tensors = [v for v in (min, max) if is_tensor(v)]
+    if op is CLAMP and tensors and needs_gradient(x, *tensors):  # type: ignore[arg-type]
+        found: Tensor = whole[0] if min is None else REGISTRY["maximum"](whole[0], whole[1])
+        return found if max is None else REGISTRY["minimum"](found, whole[2])
     return op(*whole)
 
 
@@ -52,6 +58,8 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
 def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Limit the elements of `x` to [min, max], in place."""
     op, whole = _call(x, min, max)
-    if whole[0].dtype is not x.dtype or whole[0].shape != x.shape:
-        return copy_(x, clamp(x, min, max))
+    tensors = [v for v in (min, max) if is_tensor(v)]
+    halves = tensors and needs_gradient(x, *tensors)  # type: ignore[arg-type]
+    if halves or whole[0].dtype is not x.dtype or whole[0].shape != x.shape:
+        return copy_(x, clamp(x.clone() if needs_gradient(x) else x, min, max))
     return op.inplace(x, *whole[1:])

@@ -330,6 +330,9 @@ from rushlight.core.functional.math.statistics import (
 from rushlight.core.functional.network.activations import (
     bilinear, celu, cosine_similarity, hardshrink, pairwise_distance, pdist, prelu, selu, threshold
 )
+from rushlight.core.functional.network.ctc import (
+    ctc_loss
+)
 from rushlight.core.functional.network.folding import (
     channel_shuffle, pixel_shuffle, pixel_unshuffle
 )
@@ -337,8 +340,8 @@ from rushlight.core.functional.network.layers import (
     embedding_bag
 )
 from rushlight.core.functional.network.losses import (
-    cosine_embedding_loss, ctc_loss, hinge_embedding_loss, kl_div, margin_ranking_loss,
-    poisson_nll_loss, triplet_margin_loss
+    cosine_embedding_loss, hinge_embedding_loss, kl_div, margin_ranking_loss, poisson_nll_loss,
+    triplet_margin_loss
 )
 from rushlight.core.functional.network.pooling import (
     adaptive_avg_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d, max_pool3d

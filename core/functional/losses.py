@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.indexing import GATHER
@@ -32,15 +34,26 @@ def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
 
 def _check_same(name: str, input: Tensor, other: Tensor, what: str = "target") -> None:
     if input.shape != other.shape:
-        # torch broadcasts with a warning, which is nearly always a mistake.
         raise ShapeError(f"{name}: input is {input.shape}, {what} {other.shape}; reshape one")
+
+
+def _beside(name: str, input: Tensor, target: Tensor, weight: Tensor | None = None) -> None:
+    """Warn where a target will be broadcast, as torch does; a weight has the input's shape."""
+    if weight is not None:
+        _check_same(name, input, weight, "weight")
+    if input.shape != target.shape:
+        broadcast_shapes(name, input.shape, target.shape)
+        warnings.warn(
+            f"{name}: using a target of shape {target.shape} that differs from the input's "
+            f"{input.shape}: they are broadcast, which is likely to give wrong results; give both "
+            "one shape", stacklevel=5,
+        )  # fmt: skip
 
 
 def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
     """The loss with a weight for each element, by whose sum the mean divides."""
     if weight is None:
         return _reduced(name, loss, reduction)
-    _check_same(name, loss, weight, "weight")
     if reduction == "mean":
         return (loss * weight).sum() / weight.sum()
     return _reduced(name, loss * weight, reduction)
@@ -51,9 +64,12 @@ def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """(input - target)^2; both, and a weight for each element, of one shape."""
+    """(input - target)^2; weight: one for each element of input.
+
+    A target of another shape is broadcast, with a warning.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
-    _check_same("mse_loss", input, target)
+    _beside("mse_loss", input, target, weight)
     return _weighted("mse_loss", (input - target).square(), reduction, weight)
 
 
@@ -62,9 +78,12 @@ def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """|input - target|; both, and a weight for each element, of one shape."""
+    """|input - target|; weight: one for each element of input.
+
+    A target of another shape is broadcast, with a warning.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
-    _check_same("l1_loss", input, target)
+    _beside("l1_loss", input, target, weight)
     return _weighted("l1_loss", (input - target).abs(), reduction, weight)
 
 

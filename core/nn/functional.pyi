@@ -22,6 +22,9 @@ from rushlight.core.functional.network.activations import (
 from rushlight.core.functional.network.attention import (
     multi_head_attention_forward
 )
+from rushlight.core.functional.network.ctc import (
+    ctc_loss
+)
 from rushlight.core.functional.network.folding import (
     channel_shuffle, fold, interpolate, pad, pixel_shuffle, pixel_unshuffle, unfold, upsample,
     upsample_bilinear, upsample_nearest
@@ -31,7 +34,7 @@ from rushlight.core.functional.network.layers import (
     instance_norm, local_response_norm
 )
 from rushlight.core.functional.network.losses import (
-    binary_cross_entropy, cosine_embedding_loss, ctc_loss, gaussian_nll_loss, hinge_embedding_loss,
+    binary_cross_entropy, cosine_embedding_loss, gaussian_nll_loss, hinge_embedding_loss,
     huber_loss, kl_div, linear_cross_entropy, margin_ranking_loss, multi_margin_loss,
     multilabel_margin_loss, multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss,
     soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -151,10 +152,13 @@ class Hooked:
         try:
             kinds = self._hooks.keys() | self._of_all.keys()
             through = {"backward", "backward_pre"} & kinds and is_grad_enabled()
-            out = (_differentiated if through else _plain)(self, args, kwargs)
+            ends = _Boundaries(self) if through else None
+            args = args if ends is None else ends.enter(args)
+            out = self.forward(*args, **kwargs)
             for hook, flags in self._each_hook("post"):
                 called.add(hook)
                 out = _after(self, hook, flags, args, kwargs, out)
+            out = out if ends is None else ends.leave(out)
         except Exception:
             for hook, flags in self._each_hook("post"):
                 if flags["always"] and hook not in called:
@@ -174,39 +178,60 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _plain(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return module.forward(*args, **kwargs)
+class _Boundaries:
+    """Where backward calls a module's hooks: at the output that its forward hooks leave, and at
+    the inputs that its forward pre hooks leave."""
 
+    def __init__(self, module: Hooked) -> None:
+        self.module = module
+        self.grad_output: tuple[Any, ...] | None = None
+        self.inputs = 0
+        self.open = False  # whether an input needs a gradient, so that backward comes by it
 
-def _differentiated(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """forward between two boundaries, where backward calls the hooks."""
-    grad_output: list[tuple[Any, ...]] = [()]
-    floating = [isinstance(a, Tensor) and a.requires_grad for a in args]
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of forward."""
+        self.inputs = len(args)
+        self.open = any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        return _boundary(args, self.at_input)
 
-    def at_input(grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook, _ in module._each_hook("backward"):
-            given = hook(module, grads, grad_output[0])
-            grads = grads if given is None else _tuple(given)
+    def leave(self, out: Any) -> Any:
+        """The module's output; hooks are not called for one that is no tensor and no tuple."""
+        if isinstance(out, Tensor):
+            return _boundary((out,), self.at_output)[0]
+        if isinstance(out, tuple):
+            parts = _boundary(out, self.at_output)
+            return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
+        name = type(self.module).__name__
+        warnings.warn(f"{name}: its backward hooks are not called, as its output is a "
+                      f"{type(out).__name__}; it must be a tensor or a tuple of tensors",
+                      stacklevel=4)  # fmt: skip
+        return out
+
+    def at_input(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of the inputs, which the hooks may replace."""
+        if self.grad_output is None:
+            return grads
+        for hook, _ in self.module._each_hook("backward"):
+            grads = _replaced("backward hook", grads, hook(self.module, grads, self.grad_output))
         return grads
 
-    def at_output(grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook, _ in module._each_hook("backward_pre"):
-            given = hook(module, grads)
-            grads = grads if given is None else _tuple(given)
-        grad_output[0] = grads
-        if not any(floating):
-            at_input((None,) * len(args))
+    def at_output(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of the outputs, which the hooks before backward may replace."""
+        for hook, _ in self.module._each_hook("backward_pre"):
+            grads = _replaced("backward pre hook", grads, hook(self.module, grads))
+        self.grad_output = grads
+        if not self.open:
+            self.at_input((None,) * self.inputs)
         return grads
 
-    out = module.forward(*_boundary(args, at_input), **kwargs)
-    if isinstance(out, Tensor):
-        return _boundary((out,), at_output)[0]
-    if not isinstance(out, tuple | list):
-        raise TypeError(
-            f"{type(module).__name__}: a module with a backward hook returned a "
-            f"{type(out).__name__}; it must return a tensor, or a tuple or list of them"
-        )
-    return type(out)(_boundary(tuple(out), at_output))
+
+def _replaced(kind: str, grads: tuple[Any, ...], given: Any) -> tuple[Any, ...]:
+    if given is None:
+        return grads
+    found = _tuple(given)
+    if len(found) != len(grads):
+        raise RuntimeError(f"a {kind} returned {len(found)} gradients; there are {len(grads)}")
+    return found
 
 
 def _infer_boundary(x: Meta, **_: Any) -> Meta:

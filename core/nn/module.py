@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, TypeVar
 
 from rushlight.core import ops
-from rushlight.core.backends import HOST, Device
+from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import (
     DTYPES,
@@ -26,7 +26,13 @@ from rushlight.core.basis.dtype import (
 )
 from rushlight.core.jit import capture
 from rushlight.core.nn.parameter import Buffer, Parameter
-from rushlight.core.nn.state import Filter, IncompatibleKeys, load_into, quantize_layers
+from rushlight.core.nn.state import (
+    Filter,
+    IncompatibleKeys,
+    fill_bare,
+    load_into,
+    quantize_layers,
+)
 from rushlight.core.nn.tree import Tree
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
@@ -226,31 +232,7 @@ class Module(Tree):
         without memory in a module that has no such method. Random numbers are the device's
         (`rl.manual_seed`).
         """
-        target = None if device is None else _device(device)
-        with autograd.no_grad():
-            for path, module in self.named_modules():
-                bare, held = [], []
-                for name, tensor in module._own_parameters() + module._own_buffers():
-                    if tensor.device.type == "meta":
-                        bare.append(f"{path}.{name}" if path else name)
-                        made = ops.empty(tensor.shape, dtype=tensor.dtype, device=target or HOST)
-                        tensor.set_(made)
-                    elif target is not None and tensor.device is not target:
-                        tensor.set_(tensor.detach().to(device=target))
-                        held.append(tensor)
-                    else:
-                        held.append(tensor)
-                if bare and not hasattr(module, "reset_parameters"):
-                    raise RuntimeError(
-                        f"init_: {bare[0]} has no values, and {type(module).__name__} no method "
-                        "reset_parameters to set them; define one, or make the parameter from a "
-                        "tensor with values"
-                    )
-                if bare:
-                    kept = [tensor.detach().clone() for tensor in held]
-                    module.reset_parameters()
-                    for tensor, values in zip(held, kept, strict=True):
-                        tensor.copy_(values)
+        fill_bare(self, None if device is None else _device(device))
         return self
 
     def to_empty(self: Self, *, device: Device | str, recurse: bool = True) -> Self:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rushlight.core.backends import HOST
+from rushlight.core import ops
+from rushlight.core.backends import HOST, Device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.encoding import check_encodable
 from rushlight.core.basis.errors import LoadError, nearest
@@ -192,3 +193,36 @@ def _check_quantizable(name: str, weight: Tensor, dtype: DType) -> None:
             f"{dtype.name} blocks of {dtype.block}; leave the layer out with filter=, or give a "
             "type of smaller blocks, such as q8_0"
         )
+
+
+def fill_bare(root: Module, target: Device | None) -> None:
+    """Give what has no memory in a module default values; all of it is on `target` in the end."""
+    filled = False
+    with autograd.no_grad():
+        for path, module in root.named_modules():
+            bare, held = [], []
+            for name, tensor in module._own_parameters() + module._own_buffers():
+                if tensor.device.type == "meta":
+                    bare.append(f"{path}.{name}" if path else name)
+                    made = ops.empty(tensor.shape, dtype=tensor.dtype, device=target or HOST)
+                    tensor.set_(made)
+                elif target is not None and tensor.device is not target:
+                    tensor.set_(tensor.detach().to(device=target))
+                    held.append(tensor)
+                else:
+                    held.append(tensor)
+            if bare and not hasattr(module, "reset_parameters"):
+                raise RuntimeError(
+                    f"init_: {bare[0]} has no values, and {type(module).__name__} no method "
+                    "reset_parameters to set them; define one, or make the parameter from a "
+                    "tensor with values"
+                )
+            if bare:
+                kept = [tensor.detach().clone() for tensor in held]
+                module.reset_parameters()
+                for tensor, values in zip(held, kept, strict=True):
+                    tensor.copy_(values)
+                filled = True
+        for module in root.modules() if filled else ():
+            if hasattr(module, "_settle"):  # what a Transformer sets in its layers
+                module._settle()

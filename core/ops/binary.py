@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import bool_
+from rushlight.core.basis.dtype import bool_, uint8
 from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import (
@@ -327,29 +328,23 @@ WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_wh
 
 
 def _clamp_x(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    return where((x >= low) & (x <= high), g, 0.0)  # at a bound all of it, as in torch
-
-
-def _clamp_low(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    return where((x < low) & (low < high), g, 0.0)
-
-
-def _clamp_high(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    return where((x > high) | (low > high), g, 0.0)
+    # Nothing at a bound, as in torch 2.14; an infinite bound bounds nothing.
+    above, below = (x > low) | (low == -math.inf), (x < high) | (high == math.inf)
+    return where(above & below, g, 0.0)
 
 
 elementwise("clamp", 3, special.clamp, {
     **_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"
 })  # fmt: skip
-# x in [low, high], high where they cross.
-CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
-    rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
-))  # fmt: skip
+# x in [low, high], high where they cross. Bounds that need a gradient go through `maximum`.
+CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=(rule(_clamp_x, A, B, 2),))
 
 
 @public
 def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
-    """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
+    """`a` where `condition` (bool, or bytes) holds and `b` elsewhere, broadcast to one shape."""
+    if condition.dtype is uint8:
+        condition = condition.to(bool_)
     if condition.dtype is not bool_:
         raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
     if is_tensor(a) and is_tensor(b) and alike(condition, a, b):  # type: ignore[arg-type]

@@ -111,15 +111,13 @@ def arange(
     given: list[Any] = [start, end, step]
     start, end, step = (v.item() if is_tensor(v) else v for v in given)
     found = None if dtype is None else as_dtype(dtype)
-    if found is int64:
-        start, end, step = int(start), int(end), int(step)
     if step == 0 or (end - start) * step < 0 or not math.isfinite(end - start):
         raise ValueError(f"arange: step {step} does not lead from {start} to {end}")
     whole = all(isinstance(v, int) for v in (start, end, step))
     found = (int64 if whole else get_default_dtype()) if found is None else found
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not found.is_floating_point:
-        start, step = int(start), int(step)  # but for int64 torch counts first
+        start, step = int(start), int(step)  # after they were counted, as in torch
     if whole:
         for bound in (start, start + max(count - 1, 0) * step):
             fitted("arange", bound, int64)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Slope = Callable[..., "Tensor"] | None
 
 
-def _infer(x: Meta, *others: Meta, slopes: Sequence[Slope]) -> Meta:
+def _infer(x: Meta, *others: Meta, **attrs: Any) -> Meta:
     return x.fresh()
 
 
@@ -43,29 +43,33 @@ class _Derived(Op):
     ) -> Tensor:
         """`derived` again, of what a batch holds."""
         given = [t for t in inputs if t is not None]
-        return derived(attrs["name"], attrs["value"], attrs["slopes"], *given)
+        made = derived(attrs["name"], attrs["value"], attrs["slopes"], *given, wide=attrs["wide"])
+        return made
 
 
 DERIVED = _Derived("derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False)
 
 
 def derived(
-    name: str, value: Callable[..., Tensor], slopes: Sequence[Slope], *inputs: Any
-) -> Tensor:
+    name: str, value: Callable[..., Tensor], slopes: Sequence[Slope], *inputs: Any,
+    wide: bool = True,
+) -> Tensor:  # fmt: skip
     """value(*inputs) of one or two tensors or numbers, broadcast; integers become float32.
 
     slopes: for each input a function of (*inputs, out), written in ops, that gives the derivative;
-    None where there is none. The host computes in float64, other devices in float32.
+    None where there is none. wide: the host computes in float64, other devices in float32.
     """
     tensors = [floating(name, t) for t in (operands(name, *inputs) if inputs[1:] else inputs)]
     x = tensors[0]
     two = (x, tensors[1] if len(tensors) > 1 else None)
     slopes = (*slopes, None)
     if levels.active and levels.among(two):
-        attrs = {"name": name, "value": value, "slopes": slopes}
+        attrs = {"name": name, "value": value, "slopes": slopes, "wide": wide}
         return levels.handlers.run(DERIVED, two, attrs)
     with autograd.no_grad():
-        parts = [t.to(float64) if t.device is HOST else widened(t) for t in tensors]
+        parts = tensors
+        if wide:
+            parts = [t.to(float64) if t.device is HOST else widened(t) for t in tensors]
         out = value(*parts).to(x.dtype)
         out = out.clone() if out.is_view else out
     if autograd.is_grad_enabled():

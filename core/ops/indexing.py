@@ -27,7 +27,7 @@ def _zeros(g: Tensor, shape: Shape) -> Tensor:
     return full(shape, 0, dtype=g.dtype, device=g.device)
 
 
-def _infer_gather(x: Meta, index: Meta, *, dim: int, blamed: str = "") -> Meta:
+def _infer_gather(x: Meta, index: Meta, *, dim: int, blamed: str = "", refusal: str = "") -> Meta:
     return x.fresh(index.shape)
 
 

@@ -1,6 +1,7 @@
 """Indexing: `x[key]` and `x[key] = value` with torch's meaning of a key.
 
 Ints, slices, None and Ellipsis give a view; integer tensors, boolean masks and lists give a copy.
+Tensors and arrays of uint8 are masks, too.
 Negative indices count from the end. An index out of range raises IndexError.
 """
 
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.basis.dtype import bool_, int64
-from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.dtype import bool_, int64, uint8
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import fitted, is_tensor, repeated
@@ -38,23 +39,39 @@ class _Lifted:
 
 
 def _part(x: Tensor, part: Any) -> Any:
-    """One part of a key as an int, a slice, None, Ellipsis or a tensor."""
+    """One part of a key as an int, a slice, None, Ellipsis or a tensor; bytes are a mask."""
     if part is None or part is Ellipsis or isinstance(part, slice):
         return part
     if isinstance(part, (bool, np.bool_)):
-        raise TypeMismatch("index: a Python bool is not supported; use a bool tensor, or None")
-    if isinstance(part, (list, range, np.ndarray)):
-        part = x.from_host(part)
+        return full((), bool(part), dtype=bool_, device=x.device)
+    if isinstance(part, np.ndarray) and part.dtype == np.uint8:
+        part = part != 0
+    if isinstance(part, (list, tuple, range, np.ndarray)):
+        part = x.from_host(list(part) if isinstance(part, tuple) else part)
     if is_tensor(part):
         if part.dtype.kind not in "bui":
             raise TypeError(f"index: a {part.dtype.name} tensor is not an index; use .long()")
-        return part
+        return part.to(bool_) if part.dtype is uint8 else part
     if hasattr(part, "__index__"):
         return part.__index__()
     raise TypeError(
         f"index: {part!r} is not an index; use ints, slices, None, ..., or tensors of integers or "
         "booleans"
     )
+
+
+_MOST_PARTS = 31  # of a list that stands for a tuple, as in torch
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    """The parts of a key. A short list that holds a sequence, slice or None is a tuple of parts."""
+    if isinstance(key, list) and len(key) <= _MOST_PARTS and any(
+        p is None or p is Ellipsis or isinstance(p, (list, tuple, range, slice, np.ndarray))
+        or is_tensor(p)
+        for p in key
+    ):  # fmt: skip
+        return tuple(key)
+    return key if isinstance(key, tuple) else (key,)
 
 
 def _dims_of(item: Any) -> int:
@@ -66,10 +83,12 @@ def _dims_of(item: Any) -> int:
 
 def _items(x: Tensor, key: Any) -> list[Any]:
     """The parts of a key for every dim of `x`: Ellipsis expanded, masks as integer tensors."""
-    parts = [_part(x, p) for p in (key if isinstance(key, tuple) else (key,))]
+    given = [_part(x, p) for p in _parts(key)]
+    # A second Ellipsis stands for no dims.
+    parts = [p for k, p in enumerate(given) if p is not Ellipsis or Ellipsis not in given[:k]]
     dots = [k for k, p in enumerate(parts) if p is Ellipsis]
     used = sum(map(_dims_of, parts))
-    if len(dots) > 1 or used > x.ndim:
+    if used > x.ndim:
         raise IndexError(f"index: {key!r} names more dims than shape {x.shape} has")
     at = dots[0] if dots else len(parts)
     items: list[Any] = []

@@ -312,12 +312,13 @@ class Optimizer:
         if have != given:
             raise LoadError(f"load_state_dict: groups of {given} parameters; the optimizer has "
                             f"groups of {have}")  # fmt: skip
+        saved = {_number(key): kept for key, kept in state_dict["state"].items()}
         state: dict[Tensor, dict[str, Any]] = {}
         for group, other in zip(self.param_groups, groups, strict=True):
             options = {**group, **other}
             for number, p in zip(other["params"], group["params"], strict=True):
-                if number in state_dict["state"]:
-                    kept = state_dict["state"][number]
+                if number in saved:
+                    kept = saved[number]
                     begin = self.start(p, options)
                     state[p] = {key: _copied(number, key, v, p, begin.get(key))
                                 for key, v in kept.items() if v is not None}  # fmt: skip
@@ -363,6 +364,11 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _number(key: Any) -> Any:
+    """The number of a parameter, which some files keep as a text."""
+    return int(key) if isinstance(key, str) and key.isdecimal() else key
 
 
 def _copied(number: int, key: str, value: Any, param: Tensor, begin: Any) -> Any:

@@ -180,12 +180,12 @@ class SWALR(LRScheduler):
             raise ValueError(f"SWALR: {len(rates)} values of swa_lr for {count} groups")
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["swa_lr"] = rate
-        self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
+        self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+        return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     def get_lr(self) -> list[float]:
         """The groups' rates moved on by one epoch."""

@@ -79,6 +79,9 @@ class Trainer:
         module: Any = model if own else plain
         self.module: Any = module
         self.optimizer, self.scheduler = optimizer_of(module.configure_optimizers())
+        if scheduler_interval == "step" and isinstance(self.scheduler, ReduceLROnPlateau):
+            raise ValueError("Trainer: a ReduceLROnPlateau waits for the metric of an epoch; "
+                             'scheduler_interval must be "epoch"')  # fmt: skip
         self.scheduler_interval, self.accumulate = scheduler_interval, accumulate
         self.clip_norm, self.clip_value = clip_norm, clip_value
         self.ema = None

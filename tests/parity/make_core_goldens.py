@@ -1,8 +1,8 @@
 """What PyTorch says of the core's tricky cases, written to tests/core/data/core_*.json.
 
-Run with a Python that has torch (2.13 made the files that are committed):
+Run with a Python that has torch (2.14.1 made the files that are committed), for all groups or some:
 
-    python tests/parity/make_core_goldens.py
+    python tests/parity/make_core_goldens.py [losses ...]
 
 A case is a line or more of Python over the name `T`, which is torch here and rushlight in the
 test, and `N`, a maker of numbers; most stand in core_cases.txt. Its last line is an expression: a
@@ -18,6 +18,7 @@ import itertools
 import json
 import math
 import re
+import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -555,6 +556,31 @@ def distributions() -> list[Case]:
     return cases + [case(code, "several") for code in listed("shapes of distributions")]
 
 
+def losses() -> list[Case]:
+    """Losses at saturated, masked, infinite and broadcast inputs, with both gradients."""
+    return [case(code, "several") for code in listed("losses")]
+
+
+def masked_rows() -> list[Case]:
+    """Attention whose queries see no key, as functions and in layers, with gradients."""
+    return [case(code, "several") for code in listed("masked rows")]
+
+
+def in_place() -> list[Case]:
+    """Activations and methods that write over their input, in chains and changed again."""
+    return [case(code, "several") for code in listed("in place")]
+
+
+def hooks() -> list[Case]:
+    """Hooks of modules and tensors: what they see, and what their results change."""
+    return [case(code, "several") for code in listed("hooks")]
+
+
+def kinds_of_keys() -> list[Case]:
+    """Keys as programs write them: bytes as masks, lists as tuples, arrays and bools."""
+    return [case(code, "several") for code in listed("kinds of keys")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -601,17 +627,18 @@ def expected(case: Case) -> Case:
 
 
 def main() -> None:
-    """Write every file."""
+    """Write every file, or those of the groups that are named."""
     warnings.simplefilter("ignore")
-    groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions)
-    for group in (*groups, functions, composites, networks, modules, distributions, functionals):
-        cases = [expected(c) for c in group()]
-        write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
-    prelude = PRELUDE + MATRICES
-    for group in (linalg, transforms):
-        cases = [expected(c) for c in group()]
-        write(group.__name__, {"torch": torch.__version__, "prelude": prelude, "cases": cases})
-    write("rounding", {"torch": torch.__version__, "cases": rounding()})
+    groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
+              functions, composites, networks, modules, distributions, functionals, losses,
+              masked_rows, kinds_of_keys, hooks, in_place, linalg, transforms)  # fmt: skip
+    for group in groups:
+        if not sys.argv[1:] or group.__name__ in sys.argv:
+            prelude = PRELUDE + MATRICES * (group in (linalg, transforms))
+            cases = [expected(c) for c in group()]
+            write(group.__name__, {"torch": torch.__version__, "prelude": prelude, "cases": cases})
+    if not sys.argv[1:] or "rounding" in sys.argv:
+        write("rounding", {"torch": torch.__version__, "cases": rounding()})
 
 
 def write(name: str, content: dict[str, Any]) -> None:

@@ -119,6 +119,8 @@ def optimizer(text: str) -> dict[str, Any]:
         if step + 1 in trajectory.SHOWN:
             shown = [p.detach().flatten().tolist() for p in ps]
             trace.append([[float(f"{x:.13g}") for x in values] for values in shown])
+        if step + 1 == trajectory.SHOWN[1]:
+            middle = json.loads(json.dumps(made.state_dict(), default=_listed))
     state = made.state_dict()
     kept = {
         str(n): {
@@ -129,7 +131,13 @@ def optimizer(text: str) -> dict[str, Any]:
         for n, s in state["state"].items()
     }
     keys = [sorted(g) for g in state["param_groups"]]
-    return {"trace": trace, "state": kept, "keys": keys[0]}
+    return {"trace": trace, "state": kept, "keys": keys[0], "middle": middle}
+
+
+def _listed(x: torch.Tensor) -> Any:
+    """A tensor of a state as nested lists."""
+    numbers = torch.tensor([float(f"{v:.13g}") for v in x.flatten().tolist()], dtype=x.dtype)
+    return numbers.reshape(x.shape).tolist()
 
 
 def closure(text: str) -> list[Any]:
@@ -161,11 +169,61 @@ def schedule(text: str) -> list[list[float]]:
     return rates
 
 
+# Objects with variables of their own, whose state torch keeps.
+class Halving:
+    """A factor that halves in each call of an epoch that is new to it."""
+
+    def __init__(self) -> None:
+        self.seen, self.factor = 0, 1.0
+
+    def __call__(self, epoch: float) -> float:
+        """The factor of an epoch."""
+        if epoch > self.seen:
+            self.seen, self.factor = int(epoch), self.factor / 2
+        return self.factor
+
+
+RESUMED = [
+    *SCHEDULES, "ReduceLROnPlateau(o, patience=1, cooldown=1, min_lr=[0.001, 0.0])",
+    "ReduceLROnPlateau(o, 'max', 0.5, 0, threshold_mode='abs')", "LambdaLR(o, Halving())",
+    "MultiplicativeLR(o, [lambda n: 0.9, lambda n: 0.8])",
+    "CyclicLR(o, 0.01, 0.3, 2, scale_fn=Halving())",
+    "SequentialLR(o, [StepLR(o, 2), MultiStepLR(o, [1, 3, 3], 0.5)], [5])",
+    "SequentialLR(o, [StepLR(o, 2), ExponentialLR(o, 0.5)], [0])",
+    "ChainedScheduler([MultiStepLR(o, [4, 7, 7], 0.5), LambdaLR(o, lambda n: 0.9 ** n)])",
+]  # fmt: skip
+BEFORE, AFTER = 6, 6  # steps before the state is taken, and after
+
+
+def advance(made: Any, number: int) -> None:
+    """A step of a schedule; a plateau gets a metric."""
+    plateau = "Plateau" in type(made).__name__
+    made.step(*[1.0 + number % 4 * 0.1] * plateau)
+
+
+def resumed(text: str) -> list[Any]:
+    """The states of a schedule and of its optimizer's groups, and the rates that follow."""
+    ps = [torch.nn.Parameter(p) for p in trajectory.start(torch, torch.float64)]
+    o = torch.optim.SGD([{"params": ps[:1]}, {"params": ps[1:], "lr": 0.1}], lr=0.5, momentum=0.7)
+    names = {**vars(torch.optim.lr_scheduler), "swa_utils": torch.optim.swa_utils, "o": o}
+    made = eval(text, {**names, "Halving": Halving})
+    for number in range(BEFORE):
+        o.step()
+        advance(made, number)
+    state = json.loads(json.dumps([made.state_dict(), o.state_dict()["param_groups"]]))
+    rates = []
+    for number in range(BEFORE, BEFORE + AFTER):
+        advance(made, number)
+        rates.append([float(g[key]) for key in ("lr", "momentum") for g in o.param_groups])
+    return [*state, rates]
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     found: dict[str, Any] = {"optimizers": {text: optimizer(text) for text in OPTIMIZERS}}
     found["closures"] = {text: closure(text) for text in CLOSURES}
     found["schedules"] = {text: schedule(text) for text in SCHEDULES}
+    found["resumed"] = {text: resumed(text) for text in RESUMED}
     lines = json.dumps(found, separators=(",", ":")).replace(']},"', ']},\n"')
     TARGET.write_text(lines + "\n", encoding="utf-8")
     print(f"{TARGET}: {TARGET.stat().st_size} bytes")

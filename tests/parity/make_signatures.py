@@ -141,7 +141,7 @@ def layer(text: str) -> dict[str, Any]:
     private = ("training", "activation_relu_or_gelu")
     plain = {k: v for k, v in vars(made).items() if not k.startswith("_") and k not in private}
     return {
-        "repr": repr(made).replace("NonDynamicallyQuantizable", ""),
+        "repr": repr(made),
         "attributes": {k: repr(v) for k, v in plain.items()
                        if isinstance(v, bool | int | float | str | tuple | list | None)},
         "state": {k: list(v.shape) for k, v in made.state_dict().items()},

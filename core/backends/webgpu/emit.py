@@ -66,6 +66,7 @@ class Emitter:
         self.op, self.recorder, self.pool = op, recorder, pool
         self.status = status
         self.blamed = op  # what the error of an index out of range names
+        self.noted = "index"  # the kind of that error
         self.limits = recorder.port.limits
         self.features = recorder.port.features
 

@@ -182,7 +182,7 @@ def fmod(x: TensorLike, other: TensorLike) -> Tensor:
 def fmax(x: TensorLike, other: TensorLike) -> Tensor:
     """The larger of both; the other one where one is nan."""
     a, b = operands("fmax", x, other)
-    return where((a >= b) | isnan(b), a, b)
+    return where(isnan(b), a, where(isnan(a), b, maximum(a, b)))
 
 
 @public
@@ -190,7 +190,7 @@ def fmax(x: TensorLike, other: TensorLike) -> Tensor:
 def fmin(x: TensorLike, other: TensorLike) -> Tensor:
     """The smaller of both; the other one where one is nan."""
     a, b = operands("fmin", x, other)
-    return where((a <= b) | isnan(b), a, b)
+    return where(isnan(b), a, where(isnan(a), b, minimum(a, b)))
 
 
 @public

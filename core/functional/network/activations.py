@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.basis.dtype import float64
+from rushlight.core.basis.dtype import bool_, float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.clamping import clamp
@@ -40,6 +40,11 @@ def done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
     return copy_(x, out) if inplace else out
 
 
+def before(x: Tensor, inplace: bool) -> Tensor:
+    """What a function that saves its input computes with: a copy of what will be written over."""
+    return x.clone() if inplace and needs_gradient(x) else x
+
+
 @network
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
@@ -49,7 +54,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x) (Elfwing et al., 2017)."""
-    return done(input, _silu(input), inplace)
+    return done(input, _silu(before(input, inplace)), inplace)
 
 
 @network
@@ -137,7 +142,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x times `hardsigmoid` (Howard et al., 2019)."""
-    return done(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    x = before(input, inplace)
+    return done(input, x * hardtanh(x + 3, 0.0, 6.0) / 6, inplace)
 
 
 @network
@@ -160,7 +166,8 @@ def logsigmoid(input: Tensor) -> Tensor:
 @network
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(softplus(x)) (Misra, 2020)."""
-    return done(input, input * tanh(softplus(input)), inplace)
+    x = before(input, inplace)
+    return done(input, x * tanh(softplus(x)), inplace)
 
 
 @network
@@ -277,14 +284,15 @@ def scaled_dot_product_attention(
     """softmax(q k^T * scale + mask) v over (..., length, features); scale is 1 / sqrt(features).
 
     attn_mask: bool (True is seen) or added numbers, broadcast to (..., queries, keys). Rows that
-    see nothing are zeros. enable_gqa: heads (dim -3) of q may be a multiple of those of k and v.
+    see nothing, all False or all -inf, are zeros and have no gradient. enable_gqa: heads (dim -3)
+    of q may be a multiple of those of k and v.
     """
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
     if enable_gqa and query.ndim > 2 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     query, rows, keys = query * factor, query.shape[-2], key.shape[-2]
     each = math.prod(query.shape[:-2]) * keys
     step = max(1, MOST_SCORES // max(each, 1))
@@ -305,19 +313,32 @@ def _attended(
     """Attention of scaled queries; causal: the number of the first of them."""
     from rushlight.core.functional.random import dropout
 
-    scores = query @ key.transpose(-2, -1)
+    scores, unseeing = query @ key.transpose(-2, -1), None
     if causal is not None:  # every query sees the first key
         rows, keys = scores.shape[-2:]
         hidden = full((rows, keys), -math.inf, dtype=scores.dtype, device=scores.device)
-        attn_mask = hidden.triu(causal + 1)
-    if attn_mask is not None and attn_mask.dtype.name == "bool":
-        seen = attn_mask.expand(*scores.shape)
-        scores = scores.masked_fill(~seen, -math.inf)
-        none = (~seen).all(-1, True)
-        weights = softmax(scores.masked_fill(none, 0.0), -1).masked_fill(none, 0.0)
-    else:
-        weights = softmax(scores if attn_mask is None else scores + attn_mask, -1)
-    return (dropout(weights, dropout_p) if dropout_p else weights) @ value
+        scores = scores + hidden.triu(causal + 1)
+    elif attn_mask is not None:
+        attn_mask, unseeing = opened(attn_mask)
+        if attn_mask.dtype is bool_:
+            scores = scores.masked_fill(~attn_mask, -math.inf)
+        else:
+            scores = scores + attn_mask
+    weights = softmax(scores, -1)
+    out = (dropout(weights, dropout_p) if dropout_p else weights) @ value
+    return out if unseeing is None else out.masked_fill(unseeing, 0.0)
+
+
+def opened(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """A mask whose rows that hide every key hide none, and which rows these are (..., 1).
+
+    What attention gives for them is to be replaced: the softmax of a row of -inf is nan.
+    """
+    if mask.dtype is bool_:
+        unseeing = ~mask.any(-1, True)
+        return mask | unseeing, unseeing
+    unseeing = (mask == -math.inf).all(-1, True)
+    return mask.masked_fill(unseeing, 0.0), unseeing
 
 
 @public

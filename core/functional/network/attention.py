@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.activations import opened, scaled_dot_product_attention
 from rushlight.core.functional.random import dropout
 from rushlight.core.ops.creation import zeros
 from rushlight.core.ops.declare import network
@@ -34,7 +34,8 @@ def multi_head_attention_forward(
 
     Masks: bool (True is hidden) or added numbers; attn_mask (queries, keys) or (n * heads, queries,
     keys), key_padding_mask (n, keys). static_k and static_v (n * heads, keys, head) replace the
-    projected keys and values. weights: (n, queries, keys), per head unless averaged, or None.
+    projected keys and values. weights: (n, queries, keys), per head unless averaged, or None. A
+    query that sees no key, as in a sample of padding, gets zeros before the last projection.
     """
     e, heads = embed_dim_to_check, num_heads
     if query.shape[-1] != e or heads < 1 or e % heads:
@@ -69,7 +70,11 @@ def multi_head_attention_forward(
     p = dropout_p if training else 0.0
     if need_weights:
         scores = (q * (1 / math.sqrt(e // heads))) @ k.transpose(-2, -1)
-        shown = softmax(scores if mask is None else scores + mask, -1)
+        if mask is None:
+            shown = softmax(scores, -1)
+        else:  # a query that sees no key has weights of zero
+            mask, unseeing = opened(mask)
+            shown = softmax(scores + mask, -1).masked_fill(unseeing, 0.0)
         shown = dropout(shown, p) if p else shown
         out, seen = shown @ v, shown.mean(1) if average_attn_weights else shown
     else:

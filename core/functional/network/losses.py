@@ -7,24 +7,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.losses import (
+    _beside,
     _check_reduction,
     _check_same,
     _reduced,
     cross_entropy,
     reduction_of,
 )
-from rushlight.core.functional.network.activations import (
-    cosine_similarity,
-    logsigmoid,
-    pairwise_distance,
-)
-from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.functional.math.pointwise import xlogy
+from rushlight.core.functional.network.activations import logsigmoid, pairwise_distance
+from rushlight.core.ops.binary import minimum, where
+from rushlight.core.ops.checking import require
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.derived import derived
 from rushlight.core.ops.indexing import GATHER
 from rushlight.core.ops.matmul import linear
-from rushlight.core.ops.unary import abs, exp, log
+from rushlight.core.ops.unary import abs, exp, log, log1p, sqrt
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -35,12 +34,32 @@ def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """-y log p - (1 - y) log(1 - p) of probabilities; logarithms are at least -100."""
+    """-y log p - (1 - y) log(1 - p) of probabilities p and targets y of one shape.
+
+    Logarithms are at least -100, and the gradient (p - y) / (p (1 - p)) has a divisor of at least
+    1e-12, as in torch: a saturated sigmoid before it gets zero and not nan. weight broadcasts.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _check_same("binary_cross_entropy", input, target)
-    yes, no = (log(p).clamp(min=-100) for p in (input, 1 - input))
-    loss = -(target * yes + (1 - target) * no)
+    for label, x in (("input", input), ("target", target)):
+        require(
+            "binary_cross_entropy", (x >= 0) & (x <= 1), f"{label} has an element out of [0, 1]"
+        )
+    loss = derived("binary_cross_entropy", _crossed, (_crossed_input, _crossed_target),
+                   input, target, wide=False)  # fmt: skip
     return _reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
+
+
+def _crossed(p: Tensor, y: Tensor) -> Tensor:
+    return (y - 1) * log1p(-p).clamp(min=-100) - y * log(p).clamp(min=-100)
+
+
+def _crossed_input(p: Tensor, y: Tensor, out: Tensor) -> Tensor:
+    return (p - y) / ((1 - p) * p).clamp(min=1e-12)
+
+
+def _crossed_target(p: Tensor, y: Tensor, out: Tensor) -> Tensor:
+    return log1p(-p) - log(p)
 
 
 @network
@@ -48,17 +67,22 @@ def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2."""
+    """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
+
+    A target of another shape is broadcast, with a warning.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
-    _check_same("smooth_l1_loss", input, target)
+    _beside("smooth_l1_loss", input, target)
     if beta < 0:
         raise ValueError(f"smooth_l1_loss: beta is {beta}; it must not be negative")
     d = abs(input - target)
     if beta == 0:
         return _reduced("smooth_l1_loss", d, reduction)
-    return _reduced(
-        "smooth_l1_loss", where(d < beta, d.square() / (2 * beta), d - beta / 2), reduction
-    )
+    near = d < beta
+    # The square is of near ones only: the gradient of an infinite difference is not nan.
+    small = where(near, d, 0.0)
+    loss = where(near, small.square() / (2 * beta), d - beta / 2)
+    return _reduced("smooth_l1_loss", loss, reduction)
 
 
 @network
@@ -66,12 +90,17 @@ def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2) (Huber, 1964)."""
-    _check_same("huber_loss", input, target)
+    """d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2) (Huber, 1964).
+
+    A target of another shape is broadcast, with a warning; a weight has the shape of input.
+    """
+    _beside("huber_loss", input, target, weight)
     if delta <= 0:
         raise ValueError(f"huber_loss: delta is {delta}; it must be positive")
     d = abs(input - target)
-    loss = where(d <= delta, d.square() / 2, delta * (d - delta / 2))
+    near = d <= delta
+    small = where(near, d, 0.0)
+    loss = where(near, small.square() / 2, delta * (d - delta / 2))
     return _reduced("huber_loss", loss if weight is None else loss * weight, reduction)
 
 
@@ -86,8 +115,7 @@ def kl_div(
     if log_target:
         loss = exp(target) * (target - input)
     else:
-        safe = where(target > 0, target, 1.0)
-        loss = where(target > 0, target * log(safe), 0.0) - target * input
+        loss = xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0]
     return _reduced("kl_div", loss, reduction)
@@ -115,10 +143,30 @@ def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """(log var + (x - y)^2 / var) / 2 with var at least eps; `full` adds log(2 pi) / 2."""
-    spread = input.ones_like() * var if isinstance(var, int | float) else var
-    if spread.ndim == input.ndim - 1:
-        spread = spread.unsqueeze(-1)
+    """(log var + (x - y)^2 / var) / 2 with var at least eps; `full` adds log(2 pi) / 2.
+
+    var: a number, or a tensor of the shape of x, or without its last dim, or with one dim of 1.
+    ValueError for a negative number, and for other shapes.
+    """
+    if isinstance(var, int | float):
+        if var < 0:
+            raise ValueError(f"gaussian_nll_loss: var is {var}; it must not be negative")
+        spread = input.detach().ones_like() * var
+    else:
+        spread = var
+    if spread.shape != input.shape:
+        if spread.shape == input.shape[:-1]:
+            spread = spread.unsqueeze(-1)
+        elif (
+            spread.ndim != input.ndim
+            or sum(n for n, m in zip(spread.shape, input.shape, strict=True) if n != m) != 1
+        ):
+            raise ShapeError(
+                f"gaussian_nll_loss: var is {spread.shape}; for input {input.shape} it must have "
+                "that shape, but for the last dim or one of 1"
+            )
+    if spread is var:
+        require("gaussian_nll_loss", ~(var < 0), "var has a negative element")
     # The limit takes no part in the gradient.
     spread = spread + (spread.detach().clamp(min=eps) - spread.detach())
     loss = 0.5 * (log(spread) + (input - target).square() / spread)
@@ -133,8 +181,11 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, -y (x1 - x2) + margin)."""
+    """max(0, -y (x1 - x2) + margin) of three tensors with as many dims."""
     reduction = reduction_of(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(f"margin_ranking_loss: input1 {input1.shape}, input2 {input2.shape} and "
+                         f"target {target.shape} differ in their number of dims")  # fmt: skip
     return _reduced(
         "margin_ranking_loss", (-target * (input1 - input2) + margin).clamp(min=0), reduction
     )
@@ -148,9 +199,8 @@ def hinge_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """x where y is 1, max(0, margin - x) where y is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
-    zero = input * 0
-    loss = where(target != 1, (margin - input).clamp(min=0), zero)
-    return _reduced("hinge_embedding_loss", loss + where(target != -1, input, zero), reduction)
+    loss = where(target != 1, (margin - input).clamp(min=0), 0.0)
+    return _reduced("hinge_embedding_loss", loss + where(target != -1, input, 0.0), reduction)
 
 
 @public
@@ -159,10 +209,19 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """1 - cos where y is 1, max(0, cos - margin) where y is -1."""
+    """1 - cos where y is 1, max(0, cos - margin) where y is -1, and 0 elsewhere.
+
+    The inputs are (n, features), the target (n,), or without n. 1e-12 is added to squared lengths.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
-    cos = cosine_similarity(input1, input2, -1)
-    loss = where(target == 1, 1 - cos, (cos - margin).clamp(min=0))
+    if input1.ndim != input2.ndim or input1.ndim != target.ndim + 1 or target.ndim > 1:
+        raise ShapeError(f"cosine_embedding_loss: input1 is {input1.shape}, input2 {input2.shape}, "
+                         f"target {target.shape}; they must be (n, features) and (n,), or "
+                         "(features,) and ()")  # fmt: skip
+    dim = target.ndim
+    lengths = [x.square().sum(dim) + 1e-12 for x in (input1, input2)]
+    cos = (input1 * input2).sum(dim) / sqrt(lengths[0] * lengths[1])
+    loss = where(target == 1, 1 - cos, 0.0) + where(target == -1, (cos - margin).clamp(min=0), 0.0)
     return _reduced("cosine_embedding_loss", loss, reduction)
 
 
@@ -171,7 +230,7 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """log(1 + exp(-y x))."""
+    """log(1 + exp(-y x)), without overflow where -y x is large (torch gives inf there)."""
     reduction = reduction_of(size_average, reduce, reduction)
     _check_same("soft_margin_loss", input, target)
     return _reduced("soft_margin_loss", -logsigmoid(target * input), reduction)
@@ -182,11 +241,13 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The mean over classes of the binary cross entropy of logits."""
+    """The mean over classes, the last dim of input, of the binary cross entropy of logits."""
     reduction = reduction_of(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return _reduced("multilabel_soft_margin_loss", loss.mean(-1), reduction)
+    dim = input.ndim - 1
+    loss = loss.sum(dim) / input.shape[dim]
+    return _reduced("multilabel_soft_margin_loss", loss, reduction)
 
 
 @network
@@ -221,12 +282,14 @@ def multilabel_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     _check_reduction("multilabel_margin_loss", reduction)
     rows, named = (x if x.ndim > 1 else x.reshape(1, -1) for x in (input, target))
+    require("multilabel_margin_loss", (named >= -1) & (named < rows.shape[1]),
+            f"target has an element that is no class below {rows.shape[1]} and not -1")  # fmt: skip
     counted = (named < 0).long().cumsum(1) == 0
     safe = where(counted, named, 0)
     marks = rows.detach().zeros_like().scatter_add(1, safe, counted.to(rows.dtype)) > 0
     gap = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     keep = counted.unsqueeze(2) & ~marks.unsqueeze(1)
-    loss = where(keep, gap, gap * 0).sum((1, 2)) / rows.shape[1]
+    loss = where(keep, gap, 0.0).sum((1, 2)) / rows.shape[1]
     return _reduced("multilabel_margin_loss", loss if input.ndim > 1 else loss.reshape(), reduction)
 
 
@@ -258,81 +321,14 @@ def triplet_margin_with_distance_loss(
     """`triplet_margin_loss` with a distance of one's own; by default `pairwise_distance`."""
     if margin <= 0:
         raise ValueError(f"triplet_margin_loss: margin is {margin}; it must be positive")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ShapeError(f"triplet_margin_loss: anchor {anchor.shape}, positive {positive.shape}, "
+                         f"negative {negative.shape} differ in their number of dims")  # fmt: skip
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
     return _reduced("triplet_margin_loss", (near - far + margin).clamp(min=0), reduction)
-
-
-@public
-@network
-def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
-    blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
-    """-log of the probability of label sequences over all alignments (Graves et al., 2006).
-
-    log_probs: (steps, n, classes) or (steps, classes). targets: (n, length) or all joined. Lengths:
-    tensors or lists of integers. "mean" divides by the target's length first.
-    """
-    single = log_probs.ndim == 2
-    logs = log_probs.unsqueeze(1) if single else log_probs
-    steps, n, _ = logs.shape
-    given, wanted = ([int(v) for v in (t.reshape(-1).tolist() if hasattr(t, "tolist") else t)]
-                     for t in (input_lengths, target_lengths))  # fmt: skip
-    most = max(wanted, default=0)
-    flat, rows, at = targets.reshape(-1).tolist(), [], 0
-    width = targets.shape[-1] if targets.ndim > 1 else 0
-    for i, count in enumerate(wanted):
-        at = i * width if targets.ndim > 1 else at
-        row = [int(v) for v in flat[at : at + count]]
-        at += count
-        rows.append(row + [blank] * (most - count))
-    labels = [[blank, *(v for label in row for v in (label, blank))] for row in rows]
-    width = 2 * most + 1
-    index = of_data(labels, dtype="int64", device=logs.device).reshape(n, width)
-    skips = [[s > 1 and row[s] != blank and row[s] != row[s - 2] for s in range(width)]
-             for row in labels]  # fmt: skip
-    skip = of_data(skips, dtype="bool", device=logs.device).reshape(n, width)
-    low = -1e30  # a logarithm of 0 whose gradient is 0 and not nan
-    first = of_data([[s < 2 and s < 2 * c + 1 for s in range(width)] for c in wanted],
-                   dtype="bool", device=logs.device).reshape(n, width)  # fmt: skip
-    state = where(first, logs[0].gather(1, index), low)
-    pad = logs.detach()[0, :, :1] * 0 + low
-    for t in range(1, steps):
-        one = _shifted(state, pad, 1, width)
-        two = where(skip, _shifted(state, pad, 2, width), low)
-        best = maximum(maximum(state, one), two).detach()
-        total = log(exp(state - best) + exp(one - best) + exp(two - best)) + best
-        moved = maximum(total, low) + logs[t].gather(1, index)
-        going = of_data([t < length for length in given], dtype="bool", device=logs.device)
-        state = where(going.unsqueeze(1), moved, state)
-    ends = of_data([[2 * c, max(2 * c - 1, 0)] for c in wanted], dtype="int64", device=logs.device)
-    last = state.gather(1, ends.reshape(n, 2))
-    short = of_data([[False, c == 0] for c in wanted], dtype="bool", device=logs.device)
-    last = where(short.reshape(n, 2), low, last)
-    best = last.amax(1, True).detach()
-    loss = -(log(exp(last - best).sum(1)) + best.squeeze(1))
-    # torch's gradient is that of probabilities which add up to 1: exp(log_probs) has a share. For
-    # the result of log_softmax this changes nothing.
-    counted = of_data([[t < length for length in given] for t in range(steps)], dtype="bool",
-                      device=logs.device).reshape(steps, n)  # fmt: skip
-    mass = where(counted, exp(logs).sum(2), 0.0).sum(0)
-    loss = loss + (mass - mass.detach())
-    never = loss > -low / 2
-    loss = where(never, 0.0 if zero_infinity else math.inf, loss).to(logs.dtype)
-    if reduction == "mean":
-        sizes = of_data([max(c, 1) for c in wanted], dtype=loss.dtype, device=logs.device)
-        return (loss / sizes).mean()
-    return _reduced("ctc_loss", loss.reshape() if single else loss, reduction)
-
-
-def _shifted(state: Tensor, pad: Tensor, by: int, width: int) -> Tensor:
-    from rushlight.core.ops.join import cat
-
-    front = pad.expand(pad.shape[0], min(by, width))
-    return cat([front, state[:, : max(width - by, 0)]], 1)
 
 
 @network

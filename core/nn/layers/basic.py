@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.core import ops
-from rushlight.core.functional.network.activations import done
+from rushlight.core.functional.network.activations import before, done
 from rushlight.core.functional.random import dropout
 from rushlight.core.functional.shapes import flatten, unflatten
 from rushlight.core.nn.module import Module
@@ -49,7 +49,7 @@ class SiLU(_Inplace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Same shape as input."""
-        return done(input, ops.silu(input), self.inplace)
+        return done(input, ops.silu(before(input, self.inplace)), self.inplace)
 
 
 class Tanh(Module):

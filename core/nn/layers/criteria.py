@@ -12,10 +12,10 @@ from rushlight.core.functional.losses import (
     nll_loss,
     reduction_of,
 )
+from rushlight.core.functional.network.ctc import ctc_loss
 from rushlight.core.functional.network.losses import (
     binary_cross_entropy,
     cosine_embedding_loss,
-    ctc_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,

@@ -22,6 +22,16 @@ from rushlight.core.tensor.tensor import Tensor
 Activation = str | Callable[[Tensor], Tensor]
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The last projection of attention: a Linear whose bias begins with zeros."""
+
+    def reset_parameters(self) -> None:
+        """A Linear's uniform weights; a bias of zeros."""
+        super().reset_parameters()
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
 class MultiheadAttention(Module):
     """Attention with projections of queries, keys and values to `num_heads` heads.
 
@@ -49,7 +59,7 @@ class MultiheadAttention(Module):
         self.k_proj_weight = None if same else parameter(embed_dim, self.kdim)
         self.v_proj_weight = None if same else parameter(embed_dim, self.vdim)
         self.in_proj_bias = parameter(3 * embed_dim) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
         self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
         self._fill(device, dtype)
@@ -64,6 +74,8 @@ class MultiheadAttention(Module):
         for extra in (self.bias_k, self.bias_v):
             if extra is not None:
                 init.xavier_normal_(extra)
+
+    _reset_parameters = reset_parameters  # torch's name
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
@@ -255,9 +267,15 @@ class Transformer(Module):
             LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype),
         )  # fmt: skip
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        self._settle()
+
+    def _settle(self) -> None:
+        """Glorot's uniform numbers for every matrix, whose layers have set their vectors."""
         for p in self.parameters():
             if p.ndim > 1 and p.device.type != "meta":
                 init.xavier_uniform_(p)
+
+    _reset_parameters = _settle  # torch's name
 
     def forward(
         self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
+from rushlight.core.basis.errors import LoadError, brief
 from rushlight.core.optim.optimizer import Optimizer
 
 
@@ -27,6 +29,11 @@ class LRScheduler:
                 raise KeyError(f"{type(self).__name__}: last_epoch is {last_epoch}, but a group of "
                                "the optimizer has no initial_lr")  # fmt: skip
         self.base_lrs: list[float] = [g["initial_lr"] for g in optimizer.param_groups]
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Set the rates of the first step."""
+        self._step_count = 0
         self.step()
 
     def get_lr(self) -> list[float]:
@@ -34,8 +41,12 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} has no method get_lr")
 
     def closed_form(self) -> list[float]:
-        """The rate of each group at `last_epoch`, after any jump; by default `get_lr`."""
-        return self.get_lr()
+        """The rate of each group at `last_epoch`, after any jump.
+
+        By default that of a method `_get_closed_form_lr`, as torch calls it, else `get_lr`.
+        """
+        found: list[float] = getattr(self, "_get_closed_form_lr", self.get_lr)()
+        return found
 
     def get_last_lr(self) -> list[float]:
         """The rates that the last step set."""
@@ -43,6 +54,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Count an epoch, or go to `epoch`, and set the groups' rates."""
+        self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._set(self.get_lr() if epoch is None else self.closed_form())
 
@@ -52,15 +64,39 @@ class LRScheduler:
             group["lr"] = lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and functions."""
+        """Everything but the optimizer and functions, under torch's names."""
         return {k: v for k, v in vars(self).items() if k != "optimizer" and not _calls(v)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        vars(self).update(state_dict)
+        """Take over what `state_dict` gave, here or in torch. LoadError for what is no state."""
+        vars(self).update(checked(type(self).__name__, state_dict))
 
     def _rates(self) -> list[float]:
         return [g["lr"] for g in self.optimizer.param_groups]
+
+
+def checked(name: str, state: Any) -> dict[str, Any]:
+    """A copy of the state of a schedule; LoadError for what is none."""
+    if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):
+        raise LoadError(f"{name}: load_state_dict takes a dict of names, not {brief(state)}")
+    return dict(state)
+
+
+def variables(functions: Sequence[Any]) -> list[dict[str, Any] | None]:
+    """What states hold of functions: the variables of callable objects, None of plain functions."""
+    return [None if isinstance(fn, FunctionType) else dict(getattr(fn, "__dict__", {}))
+            for fn in functions]  # fmt: skip
+
+
+def revive(name: str, functions: Sequence[Any], kept: Any) -> None:
+    """Put what `variables` gave back into callable objects; LoadError where they do not fit."""
+    kept = [] if kept is None else kept
+    if len(kept) not in (0, len(functions)):
+        raise LoadError(f"{name}: the state is of {len(kept)} functions; there are "
+                        f"{len(functions)}")  # fmt: skip
+    for fn, values in zip(functions, kept, strict=False):
+        if values:
+            vars(fn).update(values)
 
 
 def _calls(value: Any) -> bool:
@@ -86,11 +122,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.mode, self.factor, self.patience, self.eps = mode, factor, patience, eps
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         count = len(optimizer.param_groups)
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
         if len(self.min_lrs) != count:
             raise ValueError(f"ReduceLROnPlateau: {len(self.min_lrs)} min_lr for {count} groups")
         self.optimizer, self.last_epoch = optimizer, 0
-        self.best = math.inf if mode == "min" else -math.inf
+        self.best = self.mode_worse = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = 0
         self._last_lr = self._rates()
 

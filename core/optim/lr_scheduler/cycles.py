@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.core.optim.lr_scheduler.base import LRScheduler
+from rushlight.core.optim.lr_scheduler.base import LRScheduler, checked, revive, variables
 from rushlight.core.optim.optimizer import Optimizer
 
 Each = float | Sequence[float]
@@ -70,20 +70,23 @@ class _Momentum(LRScheduler):
         if not keys:
             raise ValueError(f"{type(self).__name__}: the optimizer has neither momentum nor "
                              "betas; pass cycle_momentum=False")  # fmt: skip
-        self._key = keys[0]
+        self.use_beta1 = keys[0] == "betas"
         name, count = type(self).__name__, len(optimizer.param_groups)
         values = (
             _each(name, "base_momentum", low, count),
             _each(name, "max_momentum", high, count),
         )
+        self.base_momentums, self.max_momentums = values
         for group, least, most in zip(optimizer.param_groups, *values, strict=True):
             if fresh:
                 self._move(group, most)
             group["base_momentum"], group["max_momentum"] = least, most
 
     def _move(self, group: dict[str, Any], momentum: float) -> None:
-        betas = self._key == "betas"
-        group[self._key] = (momentum, *group["betas"][1:]) if betas else momentum
+        if self.use_beta1:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
 
 
 class CyclicLR(_Momentum):
@@ -114,18 +117,18 @@ class CyclicLR(_Momentum):
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
-        self.mode, self.gamma, self.scale_fn = mode, gamma, scale_fn
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._begin(optimizer, base_momentum, max_momentum, last_epoch == -1)
-        self._low = low
         super().__init__(optimizer, last_epoch)
         self.base_lrs = low
 
-    def _scale(self, x: float) -> float:
-        if self.scale_fn is not None:
-            return self.scale_fn(x)
+    def scale_fn(self, x: float) -> float:
+        """How high the cycle, or the step, of number x is."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         if self.mode == "triangular":
             return 1.0
         base, power = (2.0, 1 - x) if self.mode == "triangular2" else (self.gamma, x)
@@ -137,13 +140,29 @@ class CyclicLR(_Momentum):
         x = 1 + self.last_epoch / self.total_size - cycle
         ratio = self.step_ratio
         height = x / ratio if x <= ratio else (x - 1) / (ratio - 1)
-        height *= self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            for group in self.optimizer.param_groups:
-                low, high = group["base_momentum"], group["max_momentum"]
+            ends = zip(self.base_momentums, self.max_momentums, strict=True)
+            for group, (low, high) in zip(self.optimizer.param_groups, ends, strict=True):
                 self._move(group, high - (high - low) * height)
-        pairs = zip(self._low, self.max_lrs, strict=True)
+        pairs = zip(self.base_lrs, self.max_lrs, strict=True)
         return [low + (high - low) * height for low, high in pairs]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and functions; of a callable object its variables."""
+        kept = None if self._scale_fn_custom is None else variables([self._scale_fn_custom])[0]
+        return {**super().state_dict(), "_scale_fn_custom": kept}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; the function stays, a callable object goes on."""
+        rest = checked("CyclicLR", state_dict)
+        kept = rest.pop("_scale_fn_custom", None)
+        if kept and self._scale_fn_custom is not None:
+            revive("CyclicLR", [self._scale_fn_custom], [kept])
+        super().load_state_dict(rest)
+
+
+_PHASE = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
 
 
 class OneCycleLR(_Momentum):
@@ -172,20 +191,20 @@ class OneCycleLR(_Momentum):
                              f"{anneal_strategy!r}; they must be in [0, 1] and cos or linear"
                              )  # fmt: skip
         self.total_steps, self.cycle_momentum = total_steps, cycle_momentum
-        self._anneal = anneal_strategy
+        self._anneal_func_type = anneal_strategy
         rise = pct_start * total_steps - 1
         # The last step of each phase, and the options at its begin and its end.
-        self._phases: list[tuple[float, str, str, str, str]] = [
+        phases: list[tuple[float, str, str, str, str]] = [
             (rise, "initial_lr", "max_lr", "max_momentum", "base_momentum")
         ]
         if three_phase:
-            self._phases += [
+            phases += [
                 (2 * rise, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                 (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:
-            fall = (total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")
-            self._phases.append(fall)
+            phases += [(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+        self._schedule_phases = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
         if last_epoch == -1:
             high = _each("OneCycleLR", "max_lr", max_lr, len(optimizer.param_groups))
             for group, lr in zip(optimizer.param_groups, high, strict=True):
@@ -196,7 +215,7 @@ class OneCycleLR(_Momentum):
         super().__init__(optimizer, last_epoch)
 
     def _between(self, start: float, end: float, share: float) -> float:
-        if self._anneal == "linear":
+        if self._anneal_func_type == "linear":
             return (end - start) * share + start
         return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
 
@@ -206,12 +225,13 @@ class OneCycleLR(_Momentum):
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR: step {step} of total_steps={self.total_steps}")
         begin = 0.0
-        for end, first, last, m_first, m_last in self._phases:  # noqa: B007
+        phases = [tuple(phase[key] for key in _PHASE) for phase in self._schedule_phases]
+        for end, first, last, m_first, m_last in phases:  # noqa: B007
             if step <= end:
                 break
             begin = end
         else:
-            begin = self._phases[-2][0]
+            begin = phases[-2][0]
         share = (step - begin) / (end - begin)
         rates = []
         for group in self.optimizer.param_groups:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from rushlight.core.optim.lr_scheduler.base import LRScheduler
+from rushlight.core.basis.errors import LoadError, brief
+from rushlight.core.optim.lr_scheduler.base import LRScheduler, checked, revive, variables
 from rushlight.core.optim.optimizer import Optimizer
 
 
@@ -79,6 +81,17 @@ class LambdaLR(LRScheduler):
             raise ValueError(f"LambdaLR: {len(self.lr_lambdas)} functions for {count} groups")
         super().__init__(optimizer, last_epoch)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and functions; of callable objects their variables."""
+        return {**super().state_dict(), "lr_lambdas": variables(self.lr_lambdas)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; the functions stay, callable objects go on."""
+        name = type(self).__name__
+        rest = checked(name, state_dict)
+        revive(name, self.lr_lambdas, rest.pop("lr_lambdas", None))
+        super().load_state_dict(rest)
+
     def get_lr(self) -> list[float]:
         """The first rates times the functions of the epoch."""
         pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
@@ -122,9 +135,21 @@ class MultiStepLR(LRScheduler):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; files may keep the milestones as texts or as a list."""
+        rest = checked("MultiStepLR", state_dict)
+        kept = rest.get("milestones", self.milestones)
+        try:
+            pairs = kept.items() if isinstance(kept, Mapping) else Counter(kept).items()
+            rest["milestones"] = Counter({int(at): int(count) for at, count in pairs})
+        except (TypeError, ValueError):
+            raise LoadError(f"MultiStepLR: milestones are {brief(kept)}; they must be epochs, with "
+                            "how often each is mentioned") from None  # fmt: skip
+        super().load_state_dict(rest)
+
     def get_lr(self) -> list[float]:
         """The groups' rates, times gamma at a milestone."""
-        factor = self.gamma ** self.milestones[self.last_epoch]
+        factor = self.gamma ** self.milestones.get(self.last_epoch, 0)
         return [lr * factor for lr in self._rates()]
 
     def closed_form(self) -> list[float]:

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rushlight.core.optim.lr_scheduler.base import LRScheduler, ReduceLROnPlateau
+from rushlight.core.basis.errors import LoadError, brief
+from rushlight.core.optim.lr_scheduler.base import LRScheduler, ReduceLROnPlateau, checked
 from rushlight.core.optim.optimizer import Optimizer
 
 
@@ -35,8 +36,14 @@ class _Joined(LRScheduler):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        rest = dict(state_dict)
-        for one, state in zip(self._schedulers, rest.pop("_schedulers"), strict=True):
+        name = type(self).__name__
+        rest = checked(name, state_dict)
+        states = rest.pop("_schedulers", None)
+        if not isinstance(states, (list, tuple)) or len(states) != len(self._schedulers):
+            given = brief(states) if not isinstance(states, (list, tuple)) else len(states)
+            raise LoadError(f"{name}: _schedulers of the state are {given}; there must be the "
+                            f"states of {len(self._schedulers)}")  # fmt: skip
+        for one, state in zip(self._schedulers, states, strict=True):
             one.load_state_dict(state)
         vars(self).update(rest)
 
@@ -56,8 +63,9 @@ class SequentialLR(_Joined):
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         _undo(self)  # each schedule made a step when it was made
-        self._schedulers[0].step()
-        self._last_lr = self._schedulers[0].get_last_lr()
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
         """Count an epoch and step the schedule whose turn it is. ValueError for an epoch."""

@@ -208,3 +208,40 @@ def test_a_captured_function_calls_a_hook_that_came_later(device: str) -> None:
         assert_close(run(x).detach(), plain * 2)
     assert calls and calls[0] is layer
     assert_close(run(x).detach(), plain)
+
+
+@pytest.mark.parametrize("first", ["forward", "backward"])
+def test_a_backward_hook_sees_the_gradient_of_a_replaced_output(device: str, first: str) -> None:
+    layer, seen = nn.Linear(3, 2, device=device), []
+    hooks = {
+        "forward": lambda: layer.register_forward_hook(lambda m, a, out: out * 3),
+        "backward": lambda: layer.register_full_backward_hook(lambda m, i, o: seen.append((i, o))),
+    }
+    for name in sorted(hooks, key=lambda name: name != first):
+        hooks[name]()
+    x = rl.ones(4, 3, device=device).requires_grad_()
+    layer(x).sum().backward()
+    (inputs, outputs) = seen[0]
+    assert outputs[0].tolist() == [[1.0] * 2] * 4  # of the replaced output, not three times it
+    assert rl.allclose(inputs[0].cpu(), x.grad.cpu())
+
+
+def test_outputs_that_are_no_tensors_call_no_backward_hooks() -> None:
+    class Named(nn.Module):
+        def forward(self, x: rl.Tensor) -> dict[str, rl.Tensor]:
+            return {"y": x * 2}
+
+    layer, seen = Named(), []
+    layer.register_full_backward_hook(lambda m, i, o: seen.append(o))
+    x = rl.ones(3).requires_grad_()
+    with pytest.warns(UserWarning, match="Named: its backward hooks are not called"):
+        layer(x)["y"].sum().backward()
+    assert not seen and x.grad.tolist() == [2.0] * 3
+
+
+def test_hooks_that_return_too_many_gradients_are_refused() -> None:
+    for kind in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+        layer = nn.Linear(3, 2)
+        getattr(layer, kind)(lambda m, grads, *outputs: (grads[0], grads[0]))
+        with pytest.raises(RuntimeError, match="returned 2 gradients; there are 1"):
+            layer(rl.ones(1, 3).requires_grad_()).sum().backward()

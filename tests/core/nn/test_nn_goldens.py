@@ -125,8 +125,6 @@ def test_a_class_out_of_range_is_named(device: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("F.mse_loss(x, x[0])", r"mse_loss: input is \(2, 3\), target \(3,\)"),
-        ("F.l1_loss(x, x[0])", r"l1_loss: input is \(2, 3\), target \(3,\)"),
         ("F.mse_loss(x, x, reduction='avg')", r"mse_loss: reduction is 'avg'"),
         ("F.cross_entropy(x, t, reduction='avg')", r"cross_entropy: reduction is 'avg'"),
         ("F.cross_entropy(x, t[:1])", r"target is int64 \(1,\).* of shape \(2,\)"),

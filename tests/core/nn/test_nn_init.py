@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -158,3 +162,62 @@ def test_defaults_of_the_others(device: str) -> None:
         "running_var": [1.0, 1.0],
         "num_batches_tracked": 0,
     }
+
+
+DATA = Path(__file__).parents[1] / "data" / "initial_values.json"
+LAWS: dict[str, dict[str, list[Any]]] = json.loads(DATA.read_text(encoding="utf-8"))
+DRAWS = 12
+
+
+def fed(layer: Any, *shape: int) -> Any:
+    layer(rl.zeros(shape))
+    return layer
+
+
+def check_laws(made: list[dict[str, rl.Tensor]], laws: dict[str, list[Any]]) -> None:
+    """Every tensor has torch's law: its kind, its bound, its spread, its share of zeros."""
+    assert list(made[0]) == list(laws)
+    for key, (kind, *numbers) in laws.items():
+        values = np.concatenate([one[key].numpy().reshape(-1) for one in made]).astype(np.float64)
+        if kind == "constant":
+            assert (values == numbers[0]).all(), key
+            continue
+        most, std, zeros, count = numbers
+        some = values[values != 0]
+        assert values.size == count and abs((values == 0).mean() - zeros) < 1e-6, key
+        loose = 0.01 + 6 / np.sqrt(2 * count)
+        assert abs(some.std() / std - 1) < loose and abs(some.mean()) < loose * std, key
+        peak = ((some - some.mean()) ** 4).mean() / some.var() ** 2
+        assert (peak < 2.4) == (kind == "uniform"), key
+        if kind == "uniform":
+            assert abs(np.abs(some).max() / most - 1) < max(0.02, 20 / count), key
+
+
+@pytest.mark.filterwarnings("ignore:.*enable_nested_tensor", "ignore:.*Lazy")
+@pytest.mark.parametrize("text", LAWS)
+def test_layers_begin_with_numbers_of_torchs_laws(text: str) -> None:
+    rl.manual_seed(0)
+    names = {**vars(nn), **vars(nn.layers.transformer), "feed": fed}
+    check_laws([eval(text, names).state_dict() for _ in range(DRAWS)], LAWS[text])
+
+
+@pytest.mark.parametrize("text", [t for t in LAWS if not t.startswith("feed")])
+def test_layers_made_without_memory_begin_so_too(text: str, device: str) -> None:
+    rl.manual_seed(0)
+    made = []
+    for _ in range(DRAWS):
+        with nn.layers_on("meta"):
+            layer = eval(text, vars(nn))
+        state = layer.init_(device=device).state_dict()
+        made.append({key: value.cpu() for key, value in state.items()})
+    check_laws(made, LAWS[text])
+
+
+def test_every_layer_with_parameters_has_a_law() -> None:
+    """A layer that torch makes of sizes, and that has tensors, is in the table."""
+    named = {text.split("(")[0] for text in LAWS} | {text.split("(")[1] for text in LAWS}
+    for name in nn.__all__:
+        made = getattr(nn, name, None)
+        if isinstance(made, type) and issubclass(made, nn.Module) and name not in named:
+            own = vars(made).get("reset_parameters")
+            assert own is None or "Lazy" in name or name.startswith("_"), name

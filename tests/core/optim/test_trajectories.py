@@ -12,6 +12,7 @@ from tests.core.optim import trajectory
 
 import rushlight as rl
 from rushlight import nn, optim
+from rushlight.core.training import checkpoint
 
 DATA = Path(__file__).parents[1] / "data" / "optim_goldens.json"
 GOLDENS: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
@@ -63,6 +64,35 @@ def test_fifty_steps_in_float64(text: str) -> None:
 @pytest.mark.parametrize("text", CASES)
 def test_fifty_steps_in_float32(text: str) -> None:
     follow(text, rl.float32, "cpu", 1e-5)
+
+
+@pytest.mark.parametrize("way", ["memory", "file", "trainer"])
+@pytest.mark.parametrize("text", CASES)
+def test_going_on_from_torchs_state(text: str, way: str, tmp_path: Path) -> None:
+    """From torch's state after nine steps to torch's parameters after fifty."""
+    ps = [nn.Parameter(rl.tensor(values, dtype=rl.float64).reshape(p.shape))
+          for values, p in zip(CASES[text]["trace"][1], trajectory.start(rl, rl.float64),
+                               strict=True)]  # fmt: skip
+    kept = CASES[text]["middle"]
+    state = {int(n): {k: v if v is None else rl.tensor(v, dtype=rl.float64) for k, v in s.items()}
+             for n, s in kept["state"].items()}  # fmt: skip
+    made = made_of(text, ps)
+    made.load_state_dict({"state": state, "param_groups": kept["param_groups"]})
+    if way == "file":
+        rl.save(made.state_dict(), tmp_path / "o.pt")
+        made = made_of(text, ps)
+        made.load_state_dict(rl.load(tmp_path / "o.pt"))
+    elif way == "trainer":
+        checkpoint.write(tmp_path / "o.safetensors", {"optimizer": made.state_dict()})
+        made = made_of(text, ps)
+        made.load_state_dict(checkpoint.read(tmp_path / "o.safetensors")["optimizer"])
+    for step in range(trajectory.SHOWN[1], trajectory.STEPS):
+        trajectory.feed(rl, ps, step)
+        made.step()
+    most = max(1e-9, LOOSE.get(text.split("(")[0], 0.0))
+    for p, values in zip(ps, CASES[text]["trace"][2], strict=True):
+        actual = np.array(p.detach().flatten().tolist())
+        assert np.abs(actual - values).max() <= most * max(1.0, np.abs(values).max())
 
 
 @pytest.mark.parametrize("text", SAMPLE)

@@ -118,12 +118,15 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules", "linalg",
-          "transforms", "distributions", "functionals")  # fmt: skip
+          "transforms", "distributions", "functionals", "losses",
+          "masked_rows", "kinds_of_keys", "hooks", "in_place")  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*they are broadcast")
+@pytest.mark.filterwarnings("ignore:.*its backward hooks are not called")
 @pytest.mark.parametrize("group", GROUPS)
 def test_agrees_with_torch(device: str, golden: Golden, group: str) -> None:
     content = golden(f"core_{group}")
-    assert len(content["cases"]) > 30
+    assert len(content["cases"]) > 20
     wrong = [w for case in content["cases"] if (w := check(case, content["prelude"], device))]
     assert not wrong, f"{len(wrong)} of {len(content['cases'])}:\n" + "\n".join(wrong)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.basis import philox
 from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import RangeError
 
 Array = npt.NDArray[Any]
 Kernel = Callable[..., None]
@@ -133,7 +134,11 @@ def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:
     return x[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(shape))]
 
 
-def _gather(out: Array, x: Array, index: Array, *, dim: int, blamed: str = "gather") -> None:
+def _gather(
+    out: Array, x: Array, index: Array, *, dim: int, blamed: str = "gather", refusal: str = ""
+) -> None:
+    if refusal and index.size and int(index.max()) >= x.shape[dim]:
+        raise RangeError(refusal)
     i = within(blamed, index, x.shape[dim])
     out[...] = np.take_along_axis(_front(x, index.shape, dim), i, axis=dim)
 

@@ -104,7 +104,7 @@ def _take_range(
     count = out.layout.numel
     parameters[:8] = [
         count, o_at, x_at, i_at, x.layout.strides[dim], len(sizes), x.layout.shape[dim],
-        e.status.code(e.blamed, "index"),
+        e.status.code(e.blamed, e.noted),
     ]  # fmt: skip
     parameters[32:34] = [start, stop]
     fill(parameters, 8, sizes, *steps)
@@ -116,7 +116,8 @@ def _take_range(
 def gather(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Each element by its own index."""
     x, index = given(*inputs)
-    e.blamed = attrs.get("blamed", e.op)
+    e.blamed = attrs.get("refusal") or attrs.get("blamed", e.op)
+    e.noted = "refusal" if attrs.get("refusal") else "index"
     _take(e, x, index.layout, index, out, attrs["dim"])
 
 

@@ -15,6 +15,7 @@ from rushlight.core.backends.protocol import Bytes
 from rushlight.core.backends.readback import Readback
 from rushlight.core.backends.webgpu.runtime.pool import Pool
 from rushlight.core.backends.webgpu.runtime.recorder import Recorder, Slice
+from rushlight.core.basis.errors import RangeError
 
 _BYTES = 16
 
@@ -37,7 +38,9 @@ class Status:
         return self.noting > self.checked
 
     def code(self, op: str, kind: str) -> int:
-        """The code that a kernel sets for `op`; kind: "index", "capacity" or "overflow".
+        """The code that a kernel sets for `op`; kind: "index", "capacity", "overflow" or "refusal".
+
+        Of a refusal `op` is the whole message.
 
         Arms the check of the next read.
         """
@@ -95,6 +98,8 @@ class Status:
         op, kind = self.codes[code - 1]
         if kind == "index":
             raise IndexError(f"{op}: index {value} is out of range for size {size}")
+        if kind == "refusal":
+            raise RangeError(op)
         if kind == "capacity":
             raise IndexError(f"{op}: new tokens at {value} do not fit the capacity {size}")
         raise OverflowError(
