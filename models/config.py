@@ -36,22 +36,22 @@ HARMLESS = frozenset(
     """
     apply_query_key_layer_scaling architectures attention_softmax_in_fp32
     bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout cls_dropout
-    decoder_start_token_id dtype eos_token_id forced_bos_token_id forced_eos_token_id
+    decoder_start_token_id dtype eos_token_id forced_eos_token_id
     gradient_checkpointing id2label initializer_range label2id model_type pad_token_id
     pretraining_tp problem_type sep_token_id transformers_version use_cache
     suppress_tokens begin_suppress_tokens tie_word_embeddings
     partial_rotary_factor slow_but_exact image_token_id emb_pdrop embedding_dropout
     summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
     summary_last_dropout router_jitter_noise
-    attn_impl emb_init_std emb_init_uniform_lim embedding_fraction fan_mode init_config init_device
+    attn_impl emb_init_std emb_init_uniform_lim embedding_fraction fan_mode init_device
     init_div_is_residual init_gain init_nonlinearity init_std low_precision_layernorm param_init_fn
     verbose
-    activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
+    activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop
     decoder_layerdrop dropout dropout_rate embd_pdrop encoder_layerdrop fp32_residual_connection
     hidden_dropout hidden_dropout_prob initializer_factor pooler_dropout resid_pdrop
-    output_attentions output_hidden_states output_router_logits router_aux_loss_coef
-    aux_loss_alpha seq_aux qk_head_dim return_dict num_labels
-    conv_dim fused_add_norm rescale_prenorm_residual residual_in_fp32 time_step_floor
+    output_hidden_states output_router_logits router_aux_loss_coef
+    return_dict num_labels
+    rescale_prenorm_residual residual_in_fp32 time_step_floor
     time_step_init_scheme time_step_max time_step_min time_step_scale use_associative_scan
     use_mambapy w_init_variance_scale final_w_init_variance_scale
     deterministic_flash_attn sparse_pred_ignore_index sparse_prediction

@@ -152,6 +152,9 @@ def popped(cls: type) -> dict[str, Any]:
                 ):
                     literal = rest and isinstance(rest[0], ast.Constant)
                     found[name] = rest[0].value if literal else None  # type: ignore[attr-defined]
+                    theta: Any = getattr(cls, "default_theta", None)
+                    if rest and ast.unparse(rest[0]).endswith("default_theta"):
+                        found[name] = theta if isinstance(theta, int | float) else None
     return found
 
 
@@ -200,7 +203,8 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
         if one.__module__.startswith("transformers.models."):
             asked |= {n: None for n, v in vars(one).items()
                       if isinstance(v, property) and v.fset is not None}  # fmt: skip
-    if "rope_parameters" in keys:
+    own = cls.convert_rope_params_to_dict is not base.convert_rope_params_to_dict
+    if "rope_parameters" in keys and not own:  # else `popped` has what it reads
         asked |= {n: v for n, v in ROTARY.items() if n not in keys}
         if "rope_theta" not in keys and isinstance(cls.default_theta, int | float):
             asked["rope_theta"] = cls.default_theta

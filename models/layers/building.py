@@ -15,6 +15,7 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
 FLOATS = (int, float)  # types of numbers, for `numbers_of`
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+_OLDER = {"attention": FULL, "mamba": LINEAR}  # names of older files
 
 
 def decoder_builder(
@@ -60,6 +61,8 @@ def kinds_of(
     """
     if given is None:
         return [default(i) for i in range(count)]
+    if isinstance(given, list) and all(isinstance(one, str) for one in given):
+        given = [_OLDER.get(one, one) for one in given]
     known = isinstance(given, list) and all(one in (FULL, other) for one in given)
     if not known or len(given) != count:
         raise FormatError(

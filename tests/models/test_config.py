@@ -109,7 +109,7 @@ REFUSED: dict[str, str] = {
     "gemma": "use_bidirectional_attention",
     "gemma2": "use_bidirectional_attention",
     "gemma3_text": "use_bidirectional_attention",
-    "modernbert": "rope_theta sliding_window",
+    "modernbert": "sliding_window",
     "olmoe": "sliding_window",
     "replit_lm": "attn_uses_sequence_id prefix_lm",
     "rt_detr_resnet": "num_attention_heads",

@@ -40,10 +40,9 @@ class Config:
     layer_norm_eps: float = 1e-5
     rotary_pct: float = 0.25
     rotary_emb_base: float = 10000.0
-    rope_theta: float | None = None
     rope_scaling: Any = None
     rope_parameters: Any = None
-    partial_rotary_factor: float | None = None
+    partial_rotary_factor: float | None = None  # in rope_parameters, and in GGUF files
     use_parallel_residual: bool = True
     attention_bias: bool = True
     stacked: bool = False  # rows of q, of k, of v: in GGUF files
@@ -56,7 +55,7 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     heads = c.num_attention_heads
     head = c.hidden_size // max(heads, 1)
-    given = {**vars(c), "rope_theta": c.rope_theta or c.rotary_emb_base}
+    given = {**vars(c), "rope_theta": c.rotary_emb_base}
     attention = AttentionSpec(
         heads, heads, head, bias=c.attention_bias, out_bias=c.attention_bias, names=ATTENTION,
         rotary=rotary_of(given, head, share=c.rotary_pct),
@@ -73,8 +72,9 @@ def describe(c: Config) -> DecoderSpec:
 build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "gpt_neox", "GPTNeoXForCausalLM", keys={
-        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "layer_norm_eps": "attention.layer_norm_epsilon", "rotary_emb_base": "rope.freq_base",
         "use_parallel_residual": "use_parallel_residual",
     }, transforms={"query_key_value": STACKED}, fixed={"stacked": True, "attention_bias": True},
+    adjust=lambda c: c.update(rotary_pct=c.pop("partial_rotary_factor", 0.25)),
     decoder=NAMES, attention=ATTENTION, mlp=MLP,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.positions.rotary import rotary_of
 from rushlight.models.layers.routing import RoutingSpec
 
 MODEL_TYPES = ("phimoe",)
@@ -44,16 +45,16 @@ def describe(c: Config) -> DecoderSpec:
     if c.num_experts_per_tok != 2:
         raise FormatError(f"config.json: num_experts_per_tok is {c.num_experts_per_tok}, not 2")
 
-    plain = each_attention(llama.describe(c), lambda _, a: replace(a, window=c.sliding_window))
+    plain = each_attention(llama.describe(c), lambda _, a: replace(
+        a, window=c.sliding_window, rotary=rotary_of(vars(c), a.head_dim, amplitudes=True),
+    ))  # fmt: skip
     experts = ExpertsSpec(
-        c.num_local_experts, 2, c.intermediate_size, c.hidden_act, normalized=False,
-        names=FED,
+        c.num_local_experts, 2, c.intermediate_size, c.hidden_act, normalized=False, names=FED,
         routing=RoutingSpec("sparsemixer", jitter=c.router_jitter_noise),
     )  # fmt: skip
     return replace(
         plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers),
-        norm=NormSpec("layer", c.rms_norm_eps), head_bias=c.lm_head_bias,
-        names=NAMES,
+        norm=NormSpec("layer", c.rms_norm_eps), head_bias=c.lm_head_bias, names=NAMES,
     )  # fmt: skip
 
 

@@ -83,13 +83,17 @@ def _of_transformers(c: Config) -> MobileSpec:
     lists = (c.in_channels, c.out_channels, c.kernel_sizes, c.strides, c.num_block_repeats,
              c.expand_ratios)  # fmt: skip
     whole = all(isinstance(n, int) and 1 <= n <= 1 << 16 for one in lists for n in one)
-    if len({len(one) for one in lists}) != 1 or not lists[0] or not whole:
-        raise FormatError("config.json: the lists of the stages differ in length, or hold no sizes")
-    repeats = [math.ceil(c.depth_coefficient * n) for n in c.num_block_repeats]
+    count = len(c.in_channels)  # longer lists, as the defaults are, have more than is read
+    if min(map(len, lists)) < count or not count or not whole:
+        raise FormatError(
+            "config.json: in_channels, out_channels, kernel_sizes, strides, num_block_repeats and "
+            "expand_ratios differ in length, or hold no sizes"
+        )
+    repeats = [math.ceil(c.depth_coefficient * n) for n in c.num_block_repeats[:count]]
     if sum(repeats) > _MOST:
         raise FormatError(f"config.json: {sum(repeats)} blocks are more than {_MOST}")
     blocks: list[Block] = []
-    for i, (inputs, outputs, kernel, stride, _, ratio) in enumerate(zip(*lists, strict=True)):
+    for i, (inputs, outputs, kernel, stride, _, ratio) in enumerate(zip(*lists, strict=False)):
         now = width(inputs)
         for j in range(repeats[i]):
             step, half = stride if j == 0 else 1, kernel // 2

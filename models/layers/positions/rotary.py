@@ -16,7 +16,7 @@ from rushlight.models.config import LARGEST, RANGES
 
 Angles = Mapping["RotarySpec", tuple[Tensor, Tensor]]
 # Scalings that depend on the context's length.
-_BY_CONTEXT = ("yarn", "longrope", "su", "dynamic")
+_BY_CONTEXT = ("yarn", "longrope", "su", "dynamic", "llama3")
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,20 @@ class RotarySpec:
             raise FormatError(f"config.json: head_dim {self.dim} is out of range")
 
 
-def rotary_of(config: Mapping[str, Any], dim: int, share: float = 1.0) -> RotarySpec:
+def rotary_of(
+    config: Mapping[str, Any], dim: int, share: float = 1.0, amplitudes: bool = False
+) -> RotarySpec:
     """The rotary positions of a config.json: theta, scaling and share of a head with `dim`.
 
     share: of a head, where the file does not say it. A config without the key partial_rotary_factor
-    is of a family that rotates whole heads. FormatError for a key with an invalid value.
+    is of a family that rotates whole heads. amplitudes: short_mscale and long_mscale are read, as
+    only PhiMoE does. FormatError for a key with an invalid value.
     """
     found: dict[str, Any] = {}
     for name in ("rope_parameters", "rope_scaling"):  # the older one comes first
         found = _object(config, name) or found
+    if not amplitudes:
+        found = {n: v for n, v in found.items() if n not in ("short_mscale", "long_mscale")}
     # Newer files hold theta, share and scaling in one object.
     theta = _number(config, "rope_theta", 10000.0, RANGES["theta"])
     theta = _number(found, "rope_theta", theta, RANGES["theta"])
