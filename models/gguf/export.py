@@ -29,6 +29,7 @@ from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.matching import COMPUTED, EXPERT
 from rushlight.models.config import parse_object
 from rushlight.models.configuration import require_config
 from rushlight.models.families import families, family_of
@@ -36,7 +37,7 @@ from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floa
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
-from rushlight.models.loading import COMPUTED, EXPERT, small_json
+from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
 
