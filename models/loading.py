@@ -17,7 +17,7 @@ from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints.fitting import fitted
+from rushlight.models.checkpoints.fitting import adopted, fitted, one_width
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
 from rushlight.models.config import LAYERS, parse_object
 from rushlight.models.configuration import completed, configuration, require_config
@@ -173,7 +173,7 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
-    tensors = unwrapped(tensors)
+    tensors = one_width(unwrapped(tensors))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     model, found, small, files = _shortened(files, tensors, wanted)
     # With assign the parameters share the mapped file or the downloaded bytes.
@@ -220,7 +220,7 @@ def _matched(
         # What is saved is in our names, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
     family = family_of(config.get("model_type"), "config.json: model_type")
-    tensors = getattr(family, "adopt", dict)(tensors)
+    tensors = adopted(family, tensors)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
         config, tensors = dequantized(config, tensors, dtype)

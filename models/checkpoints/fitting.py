@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import HOST
-from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.dtype import float64, int64
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
@@ -133,6 +133,35 @@ def _compare(model: Model, match: Matched) -> bool:
             match.found |= {to: values[at] for to, at in own.items() if at in values}
             changed = True
     return changed
+
+
+def adopted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Another tool's tensors under the family's names; LoadError for one of a wrong shape."""
+    adopt = getattr(family, "adopt", dict)
+    try:
+        found: dict[str, Tensor] = adopt(tensors)
+    except (FormatError, LoadError):
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        trace, name = error.__traceback__, ""
+        while trace is not None:  # the innermost loop over names says which one it was
+            values = [v for v in trace.tb_frame.f_locals.values() if type(v) is str]
+            name, trace = next((v for v in values if v in tensors), name), trace.tb_next
+        told = f'"{name}" is {tensors[name].dtype.name} {tensors[name].shape}; ' if name else ""
+        raise LoadError(f"{told}a tensor of the checkpoint has a wrong shape: {error}") from error
+    return found
+
+
+def one_width(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The tensors, with float64 among other floats in the dtype that most of those have."""
+    kinds = Counter(t.dtype.name for t in tensors.values() if t.dtype.kind == "f")
+    if "float64" not in kinds or len(kinds) == 1:
+        return tensors
+    del kinds["float64"]
+    usual = kinds.most_common(1)[0][0]
+    wide = [n for n, t in tensors.items() if t.dtype is float64]
+    log.warning("%d tensors in float64 are cast to %s, as %s", len(wide), usual, wide[0])
+    return {n: t.to(dtype=usual) if t.dtype is float64 else t for n, t in tensors.items()}
 
 
 def equal(a: Tensor, b: Tensor) -> bool:

@@ -16,7 +16,7 @@ from rushlight.core.basis.layout import Layout
 from rushlight.core.io.weights.table import Entry
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints.fitting import fitted
+from rushlight.models.checkpoints.fitting import adopted, fitted
 from rushlight.models.checkpoints.prefixes import unwrapped
 from rushlight.models.configuration import configuration
 from rushlight.models.families import family_of
@@ -52,7 +52,7 @@ def fit(
         layers = config.get("num_hidden_layers")
         if isinstance(layers, int) and layers > len(tensors):
             raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
-        tensors = getattr(family, "adopt", dict)(tensors)
+        tensors = adopted(family, tensors)
         model, found = fitted(family, config, tensors)
         model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)
     except RushlightError as error:
