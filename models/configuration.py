@@ -27,7 +27,15 @@ def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> 
     told = {told: module for told, module in families("TENSORS").items() if told in tensors}
     if told and "config.json" not in files:
         family = importlib.import_module(next(iter(told.values())))
-        config: dict[str, Any] = family.config_of(tensors)
+        try:
+            config: dict[str, Any] = family.config_of(tensors)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, FormatError | LoadError):
+                raise
+            raise LoadError(
+                f"the checkpoint holds {next(iter(told))!r}, but no configuration follows from the "
+                f"shapes of its tensors: {error}"
+            ) from error
         return config
     require_config(files)
     config = parse_object("config.json", files["config.json"])

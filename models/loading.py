@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import sys
 from collections import ChainMap
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
-from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import FormatError, LoadError
-from rushlight.core.functional.pieces import stack
 from rushlight.core.io.text.chat.sources import FOLDER
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
-from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.fitting import adopted, fitted, one_width
+from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
 from rushlight.models.config import LAYERS, parse_object
 from rushlight.models.configuration import completed, configuration, require_config
 from rushlight.models.families import families, family_of
@@ -33,19 +32,10 @@ from rushlight.models.sentence_modules import read_list
 if TYPE_CHECKING:
     from rushlight.models.model import Model
 
-log = logging.getLogger("rushlight")
 Progress = Callable[[int, int | None], None]
-
-# A parameter of one expert: the last number in the path is the expert's.
-EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
 
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 TELLING = (".pth", ".pt", ".bin", ".npz")
-
-# Buffers that older files store: position ids, rotary frequencies, causal masks.
-COMPUTED = (
-    ".position_ids", ".inv_freq", ".masked_bias", ".attn.bias", ".attention.bias", ".causal_mask",
-)  # fmt: skip
 
 
 def load(
@@ -185,6 +175,46 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
+    tensors = one_width(unwrapped(tensors))
+    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
+    model, found, small, files = _shortened(files, tensors, wanted)
+    # With assign the parameters share the mapped file or the downloaded bytes.
+    plain = wanted or named_dtype(parse_object("config.json", small["config.json"]))
+    placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
+    model.load_state_dict(placed, assign=True)
+    model.configure(files)
+    small |= {name: files[name] for name in files if name.startswith(FOLDER)}
+    model.files = small | dict(model.files)  # with those that `configure` keeps
+    model.eval()
+    return model
+
+
+def _shortened(
+    files: Mapping[str, bytes], tensors: Mapping[str, Tensor], dtype: DType | None
+) -> tuple[Model, dict[str, Tensor], dict[str, bytes], Mapping[str, bytes]]:
+    """`_matched`, without first segments of the names if another tool's names are below them.
+
+    These names tell the family or its sizes, so they are not compared with the model's.
+    """
+    try:
+        return _matched(files, tensors, dtype)
+    except (FormatError, LoadError) as error:
+        kind = small_json(files, "config.json").get("model_type")
+        known = families().get(kind) if isinstance(kind, str) else None
+        first = first_segment(tensors)
+        if not first or (kind and not (known and hasattr(sys.modules.get(known), "adopt"))):
+            raise
+        shorter = {n.removeprefix(first): t for n, t in tensors.items()}
+        try:
+            return _shortened(files, shorter, dtype)
+        except (FormatError, LoadError):
+            raise error from None
+
+
+def _matched(
+    files: Mapping[str, bytes], tensors: Mapping[str, Tensor], dtype: DType | None
+) -> tuple[Model, dict[str, Tensor], dict[str, bytes], Mapping[str, bytes]]:
+    """The model on the meta device, the tensors by its names, the small files, and all files."""
     files = completed(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
     config = configuration(small, tensors)
@@ -193,11 +223,10 @@ def assemble(
         # What is saved is in our names, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
     family = family_of(config.get("model_type"), "config.json: model_type")
-    tensors = getattr(family, "adopt", dict)(tensors)
-    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
+    tensors = adopted(family, tensors)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
-        config, tensors = dequantized(config, tensors, wanted)
+        config, tensors = dequantized(config, tensors, dtype)
     tensors = parted(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
@@ -209,26 +238,9 @@ def assemble(
                 f"config.json: {key} is {layers}, but the checkpoint has only "
                 f"{len(tensors)} tensors"
             )
-    try:
-        model: Model = family.build(config, tensors)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(
-            f"config.json: no {config['model_type']} has these values: {error}",
-            hint="a size or a list in it is wrong",
-        ) from error
-    model.tasks = model.tasks or family.TASKS  # a head serves its own
-    found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
-    # With assign the parameters share the mapped file or the downloaded bytes.
-    plain = wanted or named_dtype(config)
-    placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
-    model.load_state_dict(placed, assign=True)
-    model.configure(ChainMap({"config.json": told or small["config.json"]}, files))  # type: ignore[arg-type]
-    small |= {name: files[name] for name in files if name.startswith(FOLDER)}
-    model.files = small | dict(model.files)  # with those that `configure` keeps
-    model.eval()
-    return model
+    model, found = fitted(family, config, tensors)
+    own = {"config.json": told or small["config.json"]}
+    return model, found, small, ChainMap(own, files)  # type: ignore[arg-type]
 
 
 def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Tensor:
@@ -236,57 +248,6 @@ def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Ten
     if t.dtype.name.startswith("float8"):
         t = t.to(dtype=plain)
     return t.to(device=device, dtype=dtype if t.dtype.is_floating_point else None)
-
-
-def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str, Tensor]:
-    """The tensors under the model's names, with Hugging Face's legacy spellings undone.
-
-    These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
-    buffers of what is computed (position ids, frequencies, masks); duplicates of one tensor; single
-    experts, which the model has as a stack; `mtp.` layers, which predict tokens further ahead. Each
-    rule that was applied is logged.
-    """
-    wanted = set(model.state_dict())
-    found: dict[str, Tensor] = {}
-    experts: dict[str, dict[int, Tensor]] = {}
-    for stored, tensor in tensors.items():
-        name = stored
-        if name.endswith(COMPUTED) and name not in wanted:
-            log.info("skipped %s: it is computed", stored)
-            continue
-        if name.startswith("mtp.") and name not in wanted:
-            log.info("skipped %s: only the next token is predicted", stored)
-            continue
-        for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
-            if name.endswith(old) and "LayerNorm" in name:
-                name = name.removesuffix(old) + new
-        if name not in wanted and prefix:
-            if name.startswith(prefix) and name.removeprefix(prefix) in wanted:
-                name = name.removeprefix(prefix)
-            elif prefix + name in wanted:
-                name = prefix + name
-        same = model.duplicates.get(name, model.duplicates.get(prefix + name))
-        if name not in wanted and same is not None:
-            if not same or {same, same.removeprefix(prefix)} & (tensors.keys() | found.keys()):
-                log.info("skipped %s: %s", stored, f"equal to {same}" if same else "it is computed")
-                continue
-            name = same
-        one = EXPERT.fullmatch(name) if name not in wanted else None
-        if one is not None and one[1] + one[3] in wanted:
-            experts.setdefault(one[1] + one[3], {})[int(one[2])] = tensor
-            continue
-        if name != stored:
-            log.info("loaded %s as %s", stored, name)
-        if name in found:
-            raise LoadError(f"the checkpoint holds {name!r} twice, once as {stored!r}")
-        found[name] = tensor
-    for name, parts in experts.items():
-        log.info("stacked %d experts as %s", len(parts), name)
-        found[name] = stack([parts[number] for number in sorted(parts)])
-    for name in wanted - found.keys():
-        if name.endswith(".num_batches_tracked"):  # older files have none; training counts on
-            found[name] = zeros((), dtype=int64)
-    return found
 
 
 def find_tokenizer(files: Mapping[str, bytes]) -> Tokenizer | None:

@@ -18,11 +18,15 @@ class Model(nn.Module):
 
     tasks: the names of the tasks that its family serves, the default first. duplicates: names that
     a checkpoint may hold beside the parameter that they are equal to; "" for what is computed.
+    lacking: tasks of a head that the checkpoint does not have, with the name of a tensor of it.
+    headless: the name of the head's weight, if the model itself is what is below the head.
     """
 
     config: Any
     tasks: tuple[str, ...] = ()
     duplicates: Mapping[str, str] = {}
+    lacking: Mapping[str, str] = {}
+    headless: str = ""
     tokenizer: Tokenizer | None = None
     files: Mapping[str, bytes] = {}  # the small files that `save_pretrained` writes again
 
@@ -38,6 +42,14 @@ class Model(nn.Module):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the checkpoint's small files other than config.json; families override this."""
+
+    def untie(self, name: str) -> dict[str, str]:
+        """Give one of the `duplicates` a parameter of its own, as its values differ in the file.
+
+        Returns the new parameters' names, each with the tensor whose values it takes: `name`, or
+        that of a parameter; {} where the family has one tensor for both.
+        """
+        return {}
 
     def save_pretrained(
         self,

@@ -56,7 +56,12 @@ def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
     found: dict[str, Tensor] = {}
     for name, t in joined(tensors).items() if hasattr(family, "PARTS") else tensors.items():
         parts = parts_of(family, name)
-        found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}
+        try:
+            found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}
+        except (LookupError, TypeError, ValueError) as error:
+            raise LoadError(
+                f'"{name}" is {t.dtype.name} {t.shape}, which has no parts: {error}'
+            ) from error
     return found
 
 

@@ -102,7 +102,7 @@ def _small_files(model: Model) -> dict[str, bytes]:
         (t.dtype.name for t in model.parameters() if t.dtype.is_floating_point), "float32"
     )
     tied = getattr(getattr(model, "spec", None), "tied", None)
-    if tied is not None:
+    if tied is not None and not hasattr(model.config, "scale_decoder_outputs"):  # T5: of scales
         config["tie_word_embeddings"] = tied
     found["config.json"] = json.dumps(config, indent=2).encode()
     found |= model.after.files if getattr(model, "after", None) is not None else {}

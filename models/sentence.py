@@ -87,13 +87,15 @@ class SentenceEncoder(Model):
         name = "config_sentence_transformers.json"
         prompts, default = found.get("prompts") or {}, found.get("default_prompt_name")
         texts = isinstance(prompts, dict) and all(isinstance(v, str) for v in prompts.values())
-        if not texts or not (default is None or default in prompts):
+        named = default is None or (isinstance(default, str) and default in prompts)
+        if not texts or not named:
             raise FormatError(f"{name}: prompts {brief(prompts)} and default_prompt_name "
                               f"{brief(default)} must be texts and one of their names")  # fmt: skip
         sparse = self.after is not None and self.after.splade is not None
         kind = found.get("similarity_fn_name") or ("dot" if sparse else "cosine")
         dim = found.get("truncate_dim")
-        if kind not in SIMILARITIES or not (dim is None or (isinstance(dim, int) and dim > 0)):
+        known = isinstance(kind, str) and kind in SIMILARITIES
+        if not known or not (dim is None or (isinstance(dim, int) and dim > 0)):
             raise FormatError(f"{name}: similarity_fn_name {brief(kind)} or truncate_dim "
                               f"{brief(dim)} is not supported; supported: {', '.join(SIMILARITIES)}"
                               )  # fmt: skip

@@ -32,13 +32,13 @@ def see(
 ) -> None:
     """Say what images show: classes, vectors, objects, masks or depth, as the task is."""
     from rushlight import models
-    from rushlight.models.tasks import Pipeline, check_served, served
+    from rushlight.models.tasks import Pipeline, check_served, first_task
 
     if missing := [str(f) for f in files if not f.is_file()]:
         raise FileNotFoundError(f"{', '.join(missing)}: no such file")
     check_device(device)
     loaded = models.load(fetched(model), device=device)
-    chosen = check_served(loaded, task or served(loaded)[0])
+    chosen = check_served(loaded, task or first_task(loaded))
     if chosen.input.kind != "images":
         raise ValueError(f"{chosen.name} does not take images; --task names one that does")
     given = _given(options or [])

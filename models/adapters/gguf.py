@@ -30,9 +30,10 @@ def as_peft(
               "general.architecture": tuple(
                   one.partition("/")[0] for one in getattr(family, "GGUF_TYPES", ()))}  # fmt: skip
     for key, supported in wanted.items():
-        if metadata.get(key) not in supported:
+        told = metadata.get(key)
+        if not isinstance(told, str) or told not in supported:
             raise LoadError(
-                f"an adapter's {key} is {brief(metadata.get(key))}; it must be "
+                f"an adapter's {key} is {brief(told)}; it must be "
                 f"{' or '.join(supported) or 'of a family that GGUF has'}"
             )
     if "adapter.alora.invocation_tokens" in metadata:

@@ -30,6 +30,7 @@ from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints import matching
 from rushlight.models.config import parse_object
 from rushlight.models.configuration import require_config
 from rushlight.models.families import families, family_of
@@ -37,7 +38,7 @@ from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floa
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
-from rushlight.models.loading import COMPUTED, EXPERT, small_json
+from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
 
@@ -149,7 +150,7 @@ def _stacked(weights: Sequence[Weight], wanted: Set[str], family: ModuleType) ->
     experts: dict[str, dict[int, Weight]] = {}
     found: list[Weight] = []
     for weight in weights:
-        one = EXPERT.fullmatch(weight.name)
+        one = matching.EXPERT.fullmatch(weight.name)
         stacked = "" if one is None else one[1] + one[3]
         if one is None or not {stacked, prefix + stacked} & wanted:
             found.append(weight)
@@ -206,7 +207,7 @@ def _weights(
         name = weight.name if weight.name in shapes else prefix + weight.name
         if weight.name == head and head not in shapes:
             continue  # the embedding's own weight, stored twice
-        if name.endswith(COMPUTED) and name not in shapes:
+        if name.endswith(matching.COMPUTED) and name not in shapes:
             continue
         if name not in shapes:
             near = nearest(weight.name, shapes, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -176,37 +177,62 @@ def _share(key: str, metadata: Metadata, head: int) -> float:
 
 
 def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> dict[str, Any] | None:
+    """The scaling of rotary positions, with llama.cpp's defaults (src/llama-model.cpp).
+
+    A file without a type means linear; `rope.scale_linear` is the older key of the factor.
+    """
     factors = {n: _divisors(n, tensors[n]) for n in FACTORS if n in tensors}
-    if FACTORS[0] in factors:
-        # The converter stores llama3's scaling as a divisor for every frequency.
-        return {"rope_type": "factors", "factors": factors[FACTORS[0]]}
     key = f"{name}.rope.scaling"
+    kind = metadata.get(f"{key}.type", "longrope" if FACTORS[1] in factors else "linear")
+    if not isinstance(kind, str) or kind not in ("none", "linear", "yarn", "longrope"):
+        raise FormatError(
+            f"{key}.type is {brief(kind)}, which is not supported; supported: none, linear, yarn, "
+            "longrope"
+        )
+    stored = f"{key}.factor"
+    stored = stored if stored in metadata else f"{name}.rope.scale_linear"
+    factor = _positive(stored, metadata.get(stored, 1.0), zero=True) or 1.0  # 0: not scaled
+    factor = 1.0 if kind == "none" else factor
+    share = _positive(f"{key}.attn_factor", metadata.get(f"{key}.attn_factor", 1.0))
     original = metadata.get(f"{key}.original_context_length")
+    if FACTORS[0] in factors and kind != "yarn":
+        # The converter stores llama3's scaling as a divisor for every frequency.
+        _only(f"{key}.attn_factor", share)
+        divisors = (
+            [one * factor for one in factors[FACTORS[0]]] if factor != 1 else factors[FACTORS[0]]
+        )
+        return {"rope_type": "factors", "factors": divisors}
     if factors:
+        _only(stored, factor)
         found = {
             "rope_type": "longrope", "long_factor": factors.get(FACTORS[1]),
             "short_factor": factors.get(FACTORS[2]), "original_max_position_embeddings": original,
             "attention_factor": metadata.get(f"{key}.attn_factor"),
         }  # fmt: skip
         return {k: v for k, v in found.items() if v is not None}
-    kind = metadata.get(f"{key}.type", "none")
-    if isinstance(kind, str) and kind == "none":
-        return None
-    if not isinstance(kind, str) or kind not in ("linear", "yarn"):
-        raise FormatError(
-            f"{key}.type is {brief(kind)}, which is not supported; supported: linear, yarn"
-        )
-    factor = metadata.get(f"{key}.factor")
-    if not isinstance(factor, float) or not 0 < factor < 1e9:
-        raise FormatError(f"{key}.factor is {brief(factor)}; it must be a positive number")
-    if kind == "linear":
-        return {"rope_type": kind, "factor": factor}
+    if kind != "yarn":
+        _only(f"{key}.attn_factor", share)
+        return None if factor == 1 else {"rope_type": "linear", "factor": factor}
     found = {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
     for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
         found[ours] = metadata.get(f"{key}.{theirs}")
-    if isinstance(share := metadata.get(f"{key}.yarn_log_multiplier"), float):
-        found["mscale"] = found["mscale_all_dim"] = float(np.float32(share)) * 10
+    if isinstance(more := metadata.get(f"{key}.yarn_log_multiplier"), float):
+        _only(f"{key}.attn_factor", share)
+        found["mscale"] = found["mscale_all_dim"] = float(np.float32(more)) * 10
+    elif share != 1:
+        found["attention_factor"] = share * (0.1 * math.log(factor) + 1)
     return {k: v for k, v in found.items() if v is not None}
+
+
+def _positive(key: str, value: Any, zero: bool = False) -> float:
+    if not isinstance(value, float) or not (0 < value < 1e9 or (zero and value == 0)):
+        raise FormatError(f"{key} is {brief(value)}; it must be a positive number")
+    return value
+
+
+def _only(key: str, value: float) -> None:
+    if value != 1:
+        raise FormatError(f"{key} is {value:g}, which is not supported here; supported: 1")
 
 
 def _divisors(name: str, stored: Tensor) -> list[float]:

@@ -194,7 +194,9 @@ class _Said:
             side = self.side("size", given)
             most = self.values.get("max_size")
             if kind in _SHORTEST or most is not None:
-                return replace(p, shortest=side, longest=most and self.side("max_size", most))
+                return replace(
+                    p, shortest=side, longest=None if most is None else self.side("max_size", most)
+                )
             return replace(p, size=(side, side))
         if isinstance(given, list) and len(given) == 2:
             given = {"height": given[0], "width": given[1]}
@@ -205,8 +207,8 @@ class _Said:
         short, long = given.get("shortest_edge"), given.get("longest_edge")
         if short is None and long is None:
             raise self._bad("size", given)
-        return replace(p, shortest=short and self.side("size", short),
-                       longest=long and self.side("size", long))  # fmt: skip
+        return replace(p, shortest=None if short is None else self.side("size", short),
+                       longest=None if long is None else self.side("size", long))  # fmt: skip
 
     def crop(self, default: tuple[int, int] | None) -> tuple[int, int]:
         given = self.values.get("crop_size")

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.checkpoints.fitting import base_of
 from rushlight.models.config import read_config
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
@@ -24,17 +25,23 @@ def decoder_builder(
     """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
 
     Where config.json does not say whether the head shares the embedding's weight, it does if the
-    checkpoint has no head.
+    checkpoint has no head. The architecture below the head may have none.
     """
+    bases = [base_of(one) for one in architectures if base_of(one) not in architectures]
 
     def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
         """The model of a checkpoint with these tensor names, on the meta device."""
-        known: Any = read_config(kind, config, architectures)
+        below = config.get("architectures") in [[one] for one in bases]
+        known: Any = read_config(kind, config, [] if below else architectures)
         if known.tie_word_embeddings is None:
             known.tie_word_embeddings = not any(
                 n.endswith(("lm_head.weight", "embed_out.weight")) for n in names
             )
-        return Decoder(known, describe(known))
+        spec = describe(known)
+        if below and not spec.tied:
+            head = f"{spec.names.head}.weight"
+            spec = replace(spec, headless=not any(n.endswith(head) for n in names))
+        return Decoder(known, spec)
 
     return build
 

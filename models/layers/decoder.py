@@ -7,16 +7,16 @@ passes a description that makes the block, see `MakeBlock`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.core import nn, ops
+from rushlight.core import nn
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.layers.attention import Attention, AttentionContext, AttentionSpec
-from rushlight.models.layers.head import HeadBias, last_hidden
+from rushlight.models.layers.head import last_hidden, logits_of, put_head
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
@@ -84,6 +84,7 @@ class DecoderSpec:
     norms before the parts are those of the sums after them instead. tied: the head shares the
     embedding's weight. The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
+    headless: there is no head, and there are no logits.
     """
 
     vocab: int
@@ -104,6 +105,7 @@ class DecoderSpec:
     logits_softcap: float | None = None
     names: DecoderNames = DecoderNames()
     streams: Any = None
+    headless: bool = False
 
 
 class DecoderLayer(nn.Module):
@@ -189,15 +191,19 @@ class Decoder(CausalLM):
         put(base, names.layers, nn.ModuleList(_layer(spec, i) for i in range(len(spec.layers))))
         if names.norm is not None:
             put(base, names.norm, make_norm(spec.width, spec.norm))
-        if spec.head_bias or not spec.tied:
-            put(self, names.head, HeadBias(spec.vocab) if spec.tied
-                else nn.Linear(inside, spec.vocab, bias=spec.head_bias))  # fmt: skip
+        put_head(self)
         self.rotary = Rotary(
             one.attention.rotary if isinstance(one.attention, AttentionSpec) else one.rotary
             for one in spec.layers
         )
         if not spec.learned_positions:
             self.context_length = max(spec.context, self.rotary.reach)
+
+    def untie(self, name: str) -> dict[str, str]:
+        """Give the head a weight of its own."""
+        self.spec = replace(self.spec, tied=False)
+        put_head(self)
+        return {name: name}
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The states that the cache keeps: one of each layer, then their second ones."""
@@ -279,18 +285,11 @@ class Decoder(CausalLM):
         return x
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., width) -> (..., vocab) by the head, or by the embedding if they are tied."""
-        spec = self.spec
-        if spec.tied:
-            own: Any = self.get_submodule(spec.names.head) if spec.head_bias else None
-            weight = self._part(spec.names.embedding).weight
-            out = ops.linear(hidden, weight, None if own is None else own.bias)
-        else:
-            out = self.get_submodule(spec.names.head)(hidden)
-        if spec.logits_scale != 1:
-            out = out * spec.logits_scale
-        cap = spec.logits_softcap
-        return out if cap is None else (out / cap).tanh() * cap
+        """(..., width) -> (..., vocab) by the head, or by the embedding if they are tied.
+
+        LoadError where the checkpoint has no head.
+        """
+        return logits_of(self, hidden)
 
 
 def _layer(spec: DecoderSpec, i: int) -> nn.Module:

@@ -1,11 +1,15 @@
-"""What comes before a language model's head, and a head that has a bias alone."""
+"""A language model's head: its parameters, what comes before it, and logits."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from rushlight.core import nn, ops
+from rushlight.core.basis.errors import LoadError
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.naming import put
 
 
 class HeadBias(nn.Module):
@@ -17,6 +21,43 @@ class HeadBias(nn.Module):
     def reset_parameters(self) -> None:
         """Zeros."""
         init.zeros_(self.bias)
+
+
+@nn.layers_on("meta")
+def put_head(model: Any) -> None:
+    """Put the head that a decoder's `spec` tells into it, and what may be stored beside it."""
+    spec, names = model.spec, model.spec.names
+    model.duplicates = {}
+    model.headless = f"{names.head}.weight" if spec.headless else ""
+    if spec.tied:
+        table = f"{names.base}.{names.embedding}.weight".lstrip(".")
+        model.duplicates = {f"{names.head}.weight": table}
+        if spec.head_bias:
+            put(model, names.head, HeadBias(spec.vocab))
+    elif not spec.headless:
+        inside = spec.embedding_width or spec.width
+        put(model, names.head, nn.Linear(inside, spec.vocab, bias=spec.head_bias))
+
+
+def logits_of(model: Any, hidden: Tensor) -> Tensor:
+    """(..., width) -> (..., vocab) by a decoder's head, or by its embedding if they are tied."""
+    spec, names = model.spec, model.spec.names
+    if spec.headless:
+        raise LoadError(
+            f"{model.config.model_type}: the checkpoint has no {names.head}.weight, so there are "
+            "no logits",
+            hint="load a checkpoint that was saved with its head",
+        )
+    if spec.tied:
+        own: Any = model.get_submodule(names.head) if spec.head_bias else None
+        weight = model.get_submodule(f"{names.base}.{names.embedding}".lstrip(".")).weight
+        out = ops.linear(hidden, weight, None if own is None else own.bias)
+    else:
+        out = model.get_submodule(names.head)(hidden)
+    if spec.logits_scale != 1:
+        out = out * spec.logits_scale
+    cap = spec.logits_softcap
+    return out if cap is None else (out / cap).tanh() * cap
 
 
 def last_hidden(x: Tensor, keep: int, lengths: Tensor | None) -> Tensor:

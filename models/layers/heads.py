@@ -127,14 +127,15 @@ class HeadedEncoder(Encoder):
             put(self, names.dense, nn.Linear(width, inside, bias=names.biases[0]))
             put(self, names.norm, make_norm(inside, spec.norm))
         if words:
-            bias = f"{names.decoder}.bias"
+            bias, weight = f"{names.decoder}.bias", f"{names.decoder}.weight"
+            self.head_width = inside
             if self.tied:
                 if names.bias == bias:
                     put(self, names.decoder, nn.Module())
                 parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
                 parent.bias = parameter(spec.vocab) if names.biases[1] else None
                 same = f"{prefix}{spec.names.words}.weight"
-                self.duplicates = {bias: names.bias, f"{names.decoder}.weight": same}
+                self.duplicates = {bias: names.bias, weight: same}
             else:
                 put(self, names.decoder, nn.Linear(inside, spec.vocab, bias=names.biases[1]))
                 self.duplicates = {names.bias: bias}
@@ -148,6 +149,19 @@ class HeadedEncoder(Encoder):
             if text and names.inner:
                 put(self, names.inner, nn.Linear(width, width))
             put(self, names.text if text else names.token, nn.Linear(width, len(self.labels)))
+
+    @nn.layers_on("meta")
+    def untie(self, name: str) -> dict[str, str]:
+        """Give the head of masked words a weight of its own, or the values of its bias."""
+        names, bias = self.head_names, f"{self.head_names.decoder}.bias"
+        if not self.tied:  # the bias that only a tied head has
+            return {bias: bias if name == names.bias else name}
+        if name == bias:
+            return {names.bias: name}
+        parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
+        parent.bias, self.tied = None, False
+        put(self, names.decoder, nn.Linear(self.head_width, self.spec.vocab, names.biases[1]))
+        return {name: name, bias: names.bias}
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the length limit and the token that stands for a masked word."""

@@ -13,7 +13,7 @@ from rushlight.models.generation.steps import Token
 from rushlight.models.loading import load
 from rushlight.models.model import Model
 from rushlight.models.tasks.record import Progress, Run, Task
-from rushlight.models.tasks.registry import check_served, find, served
+from rushlight.models.tasks.registry import check_served, find, first_task
 
 # progress(done, total)
 Tell = Callable[[int, int], object]
@@ -104,7 +104,7 @@ def pipeline(
         loaded = model
     else:
         loaded = load(model, "cpu" if device is None else device, dtype)
-    return Pipeline(check_served(loaded, task or served(loaded)[0]), loaded, defaults)
+    return Pipeline(check_served(loaded, task or first_task(loaded)), loaded, defaults)
 
 
 def parts(steps: Run, progress: Tell | None = None) -> Generator[Token, None, Any]:

@@ -7,6 +7,7 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import LoadError
 from rushlight.models.layers.heads import KINDS
 from rushlight.models.tasks.record import Task, unsupported
 
@@ -36,6 +37,12 @@ def served(model: Model) -> tuple[str, ...]:
     return _with_built(model.tasks)
 
 
+def first_task(model: Model) -> str:
+    """The task that a model serves first; LoadError if its checkpoint lacks the head for all."""
+    found = (*served(model), *model.lacking)
+    return check_served(model, found[0]).name if found else ""
+
+
 def served_by(family: Any) -> tuple[str, ...]:
     """The tasks that checkpoints of a family serve, those of its heads included."""
     heads = KINDS.values() if hasattr(family, "HEADS") else ()
@@ -48,9 +55,18 @@ def _with_built(own: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_served(model: Model, name: str) -> Task:
-    """The task `name`; ValueError if it is unknown or the model does not serve it."""
+    """The task `name`; ValueError if it is unknown or the model does not serve it.
+
+    LoadError if it needs a head that the checkpoint does not have.
+    """
     task, there = find(name), served(model)
     if name not in there:
+        needs = [n for n in (name, *task.builds_on) if n in model.lacking]
+        if needs:
+            raise LoadError(
+                f'{name}: the checkpoint has no tensor "{model.lacking[needs[0]]}" of the head',
+                hint="load a checkpoint that was trained for the task",
+            )
         family = model.config.model_type
         raise ValueError(f"{family} serves {', '.join(there)}; {name} is not supported")
     return task

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.models.checkpoints.matching import matched, stacks
 from rushlight.models.config import HARMLESS, read_config
 from rushlight.models.families import families, family_of
 from rushlight.models.families.text.llama import Config
@@ -20,7 +21,6 @@ from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
-from rushlight.models.loading import adapt
 from rushlight.models.reference import reference_keys
 
 LLAMA = {
@@ -199,7 +199,8 @@ def test_experts_that_lie_one_by_one_are_stacked() -> None:
         for e in range(3) if ".experts." in name else ():
             one = name.replace(".experts.", f".experts.{e}.")
             given[one] = rl.tensor(draws.normal(size=shape[1:]))
-    found = adapt(given, model, "")
+    match = matched(given, model, "")
+    found = match.found | stacks(match, given)
     assert {n: t.shape for n, t in found.items()} == shapes
     stack, part = "model.layers.0.mlp.experts.w2.weight", "model.layers.0.mlp.experts.2.w2.weight"
     assert found[stack][2].tolist() == given[part].tolist()

@@ -52,15 +52,29 @@ def test_heads_on_the_device(device: str, table: ModuleType) -> None:
         np.testing.assert_allclose(out, golden, **CLOSE)
 
 
-def test_a_head_that_the_checkpoint_lacks_is_named(table: ModuleType) -> None:
-    for row, part in (
-        ("bert-tokenclassification", "classifier"), ("bert-questionanswering", "qa_outputs"),
-        ("roberta-maskedlm", "lm_head.dense"), ("bert-sequenceclassification", "pooler.dense"),
-    ):  # fmt: skip
-        with pytest.raises(rl.LoadError, match=part):
-            model(row, table, without=part)
+def test_a_head_that_the_checkpoint_lacks_is_named(
+    table: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is below the head loads and says so; a task of the head is refused by the tensor."""
+    ids = rl.tensor(table.ids_of(50))
+    for row, part, task in (
+        ("bert-tokenclassification", "classifier", "token-classification"),
+        ("bert-questionanswering", "qa_outputs", "question-answering"),
+        ("roberta-maskedlm", "lm_head.dense", "fill-mask"),
+        ("bert-sequenceclassification", "pooler.dense", "text-classification"),
+    ):
+        caplog.clear()
+        m = model(row, table, without=part)
+        assert f"the checkpoint has no {part}" in caplog.text and task in caplog.text
+        assert m.tasks == ("feature-extraction",)
+        with rl.no_grad():
+            assert np.array_equal(m(ids).numpy(), model(row, table)(ids).numpy())
+        with pytest.raises(rl.LoadError, match=f'{task}: the checkpoint has no tensor "{part}'):
+            rl.pipeline(task, m)
     with pytest.raises(rl.LoadError, match="BertForMultipleChoice.*not supported"):
         model("bert-maskedlm", table, architectures=["BertForMultipleChoice"])
+    with pytest.raises(rl.LoadError, match="embeddings.LayerNorm.weight"):
+        model("bert-maskedlm", table, without="embeddings.LayerNorm")
 
 
 def test_missing_labels_are_named() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.models.checkpoints.matching import COMPUTED
 from rushlight.models.families import families
-from rushlight.models.loading import COMPUTED
 from rushlight.models.saving import checkpoint_weights
 
 pytestmark = pytest.mark.native

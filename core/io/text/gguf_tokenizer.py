@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.chat.sources import as_setting, gguf_sources
 from rushlight.core.io.text.gguf_vocab import (
     CONTROL,
@@ -24,6 +25,7 @@ from rushlight.core.io.text.gguf_vocab import (
     Vocabulary,
     flag,
     merges,
+    note_ids,
     numbers,
     of_type,
     read_vocabulary,
@@ -35,6 +37,7 @@ from rushlight.core.io.text.gguf_world import KIND, is_world, world_files
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer, load_tokenizer_async
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 
+log = logging.getLogger("rushlight")
 _MOST_ADDED = 1 << 16
 _BLANK = "\u2581"  # SentencePiece's character for a space
 # Other vocabularies that llama.cpp reads.
@@ -72,6 +75,7 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
             "rl.load(file) loads the tensors alone",
         )
     vocabulary = read_vocabulary(metadata)
+    note_ids(metadata, vocabulary)
     file = make[vocabulary.model](metadata, vocabulary)
     special = vocabulary.special()
     if len(special) > _MOST_ADDED:
@@ -219,9 +223,13 @@ def _normalizers(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[di
     """SentencePiece's own rules for characters, and blanks made one where they are several."""
     found: list[dict[str, Any]] = []
     table = metadata.get(f"{PREFIX}precompiled_charsmap")
-    if table is not None and len(table):
-        if not isinstance(table, bytes):
-            table = np.asarray(table).astype(np.uint8).tobytes()
+    if table is not None and not isinstance(table, bytes):
+        if not isinstance(table, np.ndarray) or table.dtype.itemsize != 1 or table.ndim != 1:
+            raise FormatError(
+                f"{PREFIX}precompiled_charsmap is {brief(table)}, not a list of bytes"
+            )
+        table = table.astype(np.uint8).tobytes()
+    if table:
         found.append({"type": "Precompiled",
                       "precompiled_charsmap": base64.b64encode(table).decode()})  # fmt: skip
     if flag(metadata, "remove_extra_whitespaces", False):
@@ -372,10 +380,10 @@ def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[s
         )
     sides: tuple[list[str], list[str]] = ([], [])
     for side, id, add in zip(sides, (bos, eos), adds, strict=True):
-        if add and (id is None or id >= len(vocabulary.tokens)):
-            raise FormatError(f"{PREFIX}bos_token_id or eos_token_id: the token to add is missing")
-        if add and id is not None:
+        if add and id is not None and id < len(vocabulary.tokens):
             side.append(vocabulary.tokens[id])
+        elif add:
+            log.warning("a token is to be added to texts, but the file names none: none is added")
     return sides
 
 

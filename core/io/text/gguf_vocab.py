@@ -5,6 +5,7 @@ The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 
+log = logging.getLogger("rushlight")
 PREFIX = "tokenizer.ggml."
 # Token types.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
@@ -102,15 +104,20 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
 
 
 def special_id(metadata: Mapping[str, Any], vocabulary: Vocabulary, key: str) -> int | None:
-    """A special token's id; None if the file names none."""
+    """A special token's id; None if the file names none, or one out of range as -1 is."""
     value = metadata.get(PREFIX + key)
-    if value is None:
+    if value is None or not 0 <= of_type(PREFIX + key, value, int) < len(vocabulary.tokens):
         return None
-    if not 0 <= of_type(PREFIX + key, value, int) < len(vocabulary.tokens):
-        raise FormatError(
-            f"{PREFIX}{key} is {value}, out of range for {len(vocabulary.tokens)} tokens"
-        )
     return int(value)
+
+
+def note_ids(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> None:
+    """Say which ids of special tokens are out of range: llama.cpp takes its defaults for them."""
+    count = len(vocabulary.tokens)
+    ids = {k: v for k, v in metadata.items() if k.startswith(PREFIX) and k.endswith("_token_id")}
+    bad = [f"{k} {v}" for k, v in ids.items() if type(v) is int and not 0 <= v < count]
+    if bad:
+        log.warning("ids out of range for %d tokens name no token: %s", count, ", ".join(bad))
 
 
 def merges(

@@ -69,12 +69,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
     # Only the first T5, and UMT5 if so configured, divide the output of a shared embedding.
     scaled = c.tie_word_embeddings is not False and c.model_type != "mt5"
     scaled = scaled if c.scale_decoder_outputs is None else c.scale_decoder_outputs
-    tied = "lm_head.weight" not in names
     relative = RelativeSpec(c.relative_attention_num_buckets, c.relative_attention_max_distance,
                             c.model_type == "umt5")  # fmt: skip
     decoders = c.num_layers if c.num_decoder_layers is None else c.num_decoder_layers
     return Seq2Seq(c, Seq2SeqSpec(
         c.vocab_size, c.d_model, LONGEST, _stack(c, "encoder", c.num_layers, 1),
         _stack(c, "decoder", decoders, 2), NormSpec("rms", c.layer_norm_epsilon), "before",
-        relative=relative, output_scale=c.d_model**-0.5 if scaled else 1.0, tied=tied,
+        relative=relative, output_scale=c.d_model**-0.5 if scaled else 1.0,
     ))  # fmt: skip

@@ -59,6 +59,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> SpeechModel:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
     choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
-    choose("tie_word_embeddings", c.tie_word_embeddings, (True,))
     choose("use_weighted_layer_sum", c.use_weighted_layer_sum, (False,))
-    return SpeechModel(c, speech_spec(c))
+    model = SpeechModel(c, speech_spec(c))
+    if not c.tie_word_embeddings:
+        model.untie("proj_out.weight")
+    return model

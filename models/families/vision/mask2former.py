@@ -254,12 +254,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> Mask2Former:
     whole = all(type(n) is int and n >= 1 for n in strides) and c.common_stride >= 1
     fine = int(math.log2(min(strides)) - math.log2(c.common_stride)) if whole and strides else -1
     if len(wanted) < _LEVELS or not 0 <= fine <= len(wanted) or c.feature_size % _GROUPS or (
-        c.hidden_dim % 4 or not 1 <= c.num_queries <= 1 << 16 or c.decoder_layers < 1
+        c.hidden_dim % 4 or not 1 <= c.num_queries <= 1 << 16
+        or min(c.encoder_layers, c.decoder_layers) < 1
     ):  # fmt: skip
         raise FormatError(
             f"config.json: the backbone's stages {wanted}, feature_strides {c.feature_strides}, "
             f"feature_size {c.feature_size}, hidden_dim {c.hidden_dim}, num_queries or "
-            "decoder_layers do not agree; there are 3 stages at least, and norms of 32 groups"
+            "the numbers of layers do not agree; there are at least 3 stages and norms of 32 groups"
         )
     return Mask2Former(c, seen, wanted, fine, labels_of(config))
 

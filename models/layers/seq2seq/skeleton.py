@@ -28,6 +28,7 @@ from rushlight.models.layers.seq2seq.lengths import begin_decoding, check_length
 from rushlight.models.layers.seq2seq.sinusoids import sinusoids
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.seq2seq.ssru import SSRU
+from rushlight.models.layers.seq2seq.untying import untie
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,10 @@ class Seq2Seq(Seq2SeqLM):
         if spec.encoder.names.embedding != spec.decoder.names.embedding:
             found[f"{StackNames.embedding}.weight"] = ""
         return found | ({"lm_head.weight": table} if spec.tied else {})
+
+    def untie(self, name: str) -> dict[str, str]:
+        """Give the head, or the embedding of a stack, a weight of its own."""
+        return untie(self, name)
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer of the decoder."""

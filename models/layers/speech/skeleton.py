@@ -6,6 +6,7 @@ The decoder reads the encoder's states as a memory: keys and values of each laye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from rushlight.core import nn, ops
@@ -81,6 +82,13 @@ class SpeechModel(Model):
             put(self, f"{base}.layer_norm", make_norm(width, spec.norm))
         self.duplicates = {"proj_out.weight": f"{TABLE}.weight"}
         self.tokens = SpeechTokens({}, spec.vocab)
+
+    @nn.layers_on("meta")
+    def untie(self, name: str) -> dict[str, str]:
+        """Give the head a weight of its own."""
+        self.proj_out = nn.Linear(self.spec.width, self.spec.vocab, bias=False)
+        self.spec, self.duplicates = replace(self.spec, tied=False), {}
+        return {name: name}
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, and what generation_config.json says of tokens and heads."""
@@ -183,7 +191,7 @@ class SpeechModel(Model):
         return x + self.get_submodule("model.decoder.embed_positions")(at).to(float32), None
 
     def _logits(self, x: Tensor) -> Tensor:
-        return ops.linear(x, self._table)
+        return ops.linear(x, self._table) if self.spec.tied else self.proj_out(x)
 
     def start(self, states: Tensor, **options: Any) -> SpeechState:
         """A decoding state for the encoder's states (batch, frames, width).

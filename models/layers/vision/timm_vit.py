@@ -94,7 +94,7 @@ def renamed(
         part, _, kind = layer[2].rpartition(".")
         joint = layer[2].replace("in_proj_", "qkv.").replace("self_attention.", "attn.")
         if joint.startswith("attn.qkv."):
-            if t.shape[0] % 3:
+            if not t.ndim or not t.shape[0] or t.shape[0] % 3:
                 raise FormatError(f"tensor {name!r} {t.shape} does not divide into q, k and v")
             for which, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
                 found[f"{path}attention.attention.{which}.{joint[9:]}"] = piece.contiguous()

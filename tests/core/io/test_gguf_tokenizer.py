@@ -191,11 +191,9 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"merges": ["h "]}, r"merges\[0\] is 'h ', not two tokens"),
     ({"merges": ["h zz"]}, "'zz' is not a token"),
     ({"merges": ["h z"]}, "'hz' is not a token"),
-    ({"bos_token_id": 9999}, "bos_token_id is 9999, out of range"),
-    ({"bos_token_id": -1}, "bos_token_id is -1, out of range"),
     ({"eos_token_id": "x"}, "eos_token_id is 'x', not of type int"),
     ({"eos_token_id": True}, "eos_token_id is True, not of type int"),
-    ({"padding_token_id": 10**30}, "padding_token_id is 1000"),
+    ({"padding_token_id": 1.5}, "padding_token_id is 1.5, not of type int"),
     ({"add_bos_token": 1}, "add_bos_token is 1, not of type bool"),
 ]
 
@@ -214,7 +212,11 @@ def test_a_malformed_vocabulary(change: dict[str, Any], message: str) -> None:
         ({"scores": np.full(400, np.nan)}, "a score that is not a number"),
         ({"tokens": ["<unk>", "<s>", "a" * 5000], "scores": [0.0] * 3, "token_type": None},
          "5000 characters"),
-        ({"unknown_token_id": 10**6}, "unknown_token_id is 1000000"),
+        ({"unknown_token_id": "0"}, "unknown_token_id is '0', not of type int"),
+        ({"precompiled_charsmap": "abc"}, "charsmap is 'abc', not a list of bytes"),
+        ({"precompiled_charsmap": 5}, "charsmap is 5, not a list of bytes"),
+        ({"precompiled_charsmap": np.arange(3)}, "charsmap is array.*, not a list of bytes"),
+        ({"precompiled_charsmap": ["a"]}, r"charsmap is \['a'\], not a list of bytes"),
         ({"token_type": [CONTROL] * (1 << 17), "tokens": [f"{i}" for i in range(1 << 17)],
           "scores": [0.0] * (1 << 17)}, "special tokens are too many"),
     ],
@@ -224,13 +226,30 @@ def test_a_malformed_sentence_piece_vocabulary(change: dict[str, Any], message: 
         gguf_tokenizer(_sentence_piece(**change))
 
 
-def test_a_missing_end_token() -> None:
+@pytest.mark.parametrize("id", [-1, 4294967295, 9999, 10**30])
+def test_an_id_out_of_range_names_no_token(id: int, caplog: pytest.LogCaptureFixture) -> None:
+    """As in llama.cpp, which then takes its default; one note names the keys."""
+    plain = _sentence_piece()
+    wanted = gguf_tokenizer(plain).encode("hello").ids
+    for key in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id",
+                "eot_token_id", "fim_pre_token_id"):  # fmt: skip
+        caplog.clear()
+        changed = plain | {f"tokenizer.ggml.{key}": id}
+        assert gguf_tokenizer(changed).encode("hello").ids == wanted
+        assert [r.message for r in caplog.records if key in r.message] == [
+            f"ids out of range for {len(plain['tokenizer.ggml.tokens'])} tokens name no token: "
+            f"tokenizer.ggml.{key} {id}"
+        ]
+        assert all(0 <= i < 400 for i in stop_ids(changed))
+
+
+def test_a_missing_end_token(caplog: pytest.LogCaptureFixture) -> None:
     metadata = _byte_level(add_eos_token=True, eos_token_id=None)
     metadata["tokenizer.ggml.tokens"] = [f"{i}" for i in range(10)]
     metadata["tokenizer.ggml.merges"] = []
     metadata["tokenizer.ggml.bos_token_id"] = 1
-    with pytest.raises(FormatError, match="the token to add is missing"):
-        gguf_tokenizer(metadata)
+    assert gguf_tokenizer(metadata).encode("12").ids == [1, 2]
+    assert "the file names none: none is added" in caplog.text
 
 
 def _with_tokens(count: int) -> dict[str, Any]:

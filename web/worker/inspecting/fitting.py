@@ -16,11 +16,12 @@ from rushlight.core.basis.layout import Layout
 from rushlight.core.io.weights.table import Entry
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.fitting import adopted, fitted
+from rushlight.models.checkpoints.prefixes import unwrapped
 from rushlight.models.configuration import configuration
 from rushlight.models.families import family_of
 from rushlight.models.generation.cache_spec import CacheSpec, State
 from rushlight.models.gguf.names import as_checkpoint
-from rushlight.models.loading import adapt
 
 # The one tensor of a GGUF file whose values its configuration needs.
 FREQUENCIES = "rope_freqs.weight"
@@ -45,14 +46,14 @@ def fit(
     try:
         if metadata is not None:
             files, tensors = as_checkpoint(metadata, tensors)
+        tensors = dict(unwrapped(tensors))
         config = configuration(files, tensors)
         family = family_of(config.get("model_type"), "config.json: model_type")
         layers = config.get("num_hidden_layers")
         if isinstance(layers, int) and layers > len(tensors):
             raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
-        tensors = getattr(family, "adopt", dict)(tensors)
-        model = family.build(config, tensors.keys())
-        found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
+        tensors = adopted(family, tensors)
+        model, found = fitted(family, config, tensors)
         model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)
     except RushlightError as error:
         hint = str(error.hint or "")

@@ -1,0 +1,233 @@
+"""A model of a checkpoint's tensors: names are matched, weights that are stored twice compared."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.backends import HOST
+from rushlight.core.basis.dtype import float64, int64
+from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.ops.creation import zeros
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.matching import COUNTER, Matched, matched, stacks
+from rushlight.models.checkpoints.prefixes import renamed
+
+if TYPE_CHECKING:
+    from rushlight.models.model import Model
+
+log = logging.getLogger("rushlight")
+
+# The end of the name of an architecture with a head.
+_HEADED = re.compile(r"(?:For[A-Z]\w*|LMHeadModel|WithLMHeadModel|WithProjection)$")
+_HEADLESS = "feature-extraction"  # the end of the names of tasks that need no head
+_SCALES = re.compile(r"\.weight_(?:scale(?:_inv)?|scales|zero_point|packed|shape)$")
+_TRIES = 3
+_PIECE = 1 << 24  # bytes that are compared at a time
+
+
+def fitted(
+    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Model, dict[str, Tensor]]:
+    """The family's model of a checkpoint, on the meta device, and the tensors by its names.
+
+    Names lose and get prefixes as the model needs. A weight that is stored beside the one that it
+    is tied to is that weight, or has values of its own. Tensors that no parameter has are named in
+    one warning. A checkpoint without the tensors of its head is the model below the head, with a
+    warning; `Model.lacking` says what is missing. Raises LoadError where more is missing.
+    """
+    model, match = _built(family, config, tensors)
+    missing = match.missing()
+    bases = (getattr(family, "BASE_PREFIX", ""), f"{config.get('model_type')}.")
+    for _ in range(_TRIES):  # a family may choose its names by those of the checkpoint
+        if not (missing and match.spare):
+            break
+        most = 2 * len(missing) > len(match.wanted)
+        other = renamed(tensors, match.spare, missing, bases, most)
+        if other is None:
+            break
+        count = len(other.keys() - tensors.keys())
+        log.info("%d names of the checkpoint have another prefix in the model", count)
+        tensors = other
+        model, match = _built(family, config, tensors)
+        missing = match.missing()
+    if missing and (below := _below_head(family, config, tensors)):
+        tasks, (model, match) = model.tasks, below
+        first = next((n for n in missing if n.endswith(".weight")), missing[0])
+        model.lacking = {task: first for task in tasks if not task.endswith(_HEADLESS)}
+        model.tasks = tuple(task for task in model.tasks if task not in model.lacking)
+        log.warning(
+            "the checkpoint has no %s: it is loaded without its head, of which %d tensors are "
+            "missing, and does not serve %s", first, len(missing), ", ".join(model.lacking),
+        )  # fmt: skip
+        missing = []
+    changed = _compare(model, match)
+    found = match.found | stacks(match, tensors)
+    if changed:
+        match.wanted = set(model.state_dict())
+        found = {n: t for n, t in found.items() if n in match.wanted}
+    for name in match.wanted - found.keys():
+        if name.endswith(COUNTER):  # older files have none; training counts on
+            found[name] = zeros((), dtype=int64)
+    if missing:  # which this tells, with what is in the file instead
+        bare = {n: t.to("meta") for n, t in (found | {n: tensors[n] for n in match.spare}).items()}
+        model.load_state_dict(bare, assign=True)
+    _tell_spare(match.spare, tensors, found)
+    return model, found
+
+
+def _built(
+    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Model, Matched]:
+    """`family.build`, and the tensors by the names of its parameters.
+
+    FormatError for values of config.json that cannot be.
+    """
+    try:
+        model: Model = family.build(config, tensors)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"config.json: no {config['model_type']} has these values: {error}",
+            hint="a size or a list in it is wrong",
+        ) from error
+    if model.headless:
+        model.lacking = dict.fromkeys(family.TASKS, model.headless)
+    else:
+        model.tasks = model.tasks or family.TASKS  # a head serves its own
+    return model, matched(tensors, model, getattr(family, "BASE_PREFIX", ""))
+
+
+def _compare(model: Model, match: Matched) -> bool:
+    """Take the values that are stored beside a parameter; whether the model changed by that.
+
+    They are the parameter's, or become a parameter of their own.
+    """
+    changed = False
+    for name, (same, tensor) in match.twice.items():
+        first = match.found.get(same)
+        if first is None:
+            log.info("loaded %s as %s, which is equal to it", name, same)
+            match.found[same] = tensor
+        elif equal(first, tensor):
+            log.info("skipped %s: equal to %s", name, same)
+        else:
+            own = model.untie(name)
+            if not own:
+                raise LoadError(
+                    f"the checkpoint holds {name!r} and {same!r} with different values; "
+                    f"{model.config.model_type} has one tensor for both"
+                )
+            log.warning(
+                "the checkpoint holds %s and %s with different values, so they are not tied",
+                name, same,
+            )  # fmt: skip
+            values = {**match.found, name: tensor}
+            match.found |= {to: values[at] for to, at in own.items() if at in values}
+            changed = True
+    return changed
+
+
+def adopted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Another tool's tensors under the family's names; LoadError for one of a wrong shape."""
+    adopt = getattr(family, "adopt", dict)
+    try:
+        found: dict[str, Tensor] = adopt(tensors)
+    except (FormatError, LoadError):
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        trace, name = error.__traceback__, ""
+        while trace is not None:  # the innermost loop over names says which one it was
+            values = [v for v in trace.tb_frame.f_locals.values() if type(v) is str]
+            name, trace = next((v for v in values if v in tensors), name), trace.tb_next
+        told = f'"{name}" is {tensors[name].dtype.name} {tensors[name].shape}; ' if name else ""
+        raise LoadError(f"{told}a tensor of the checkpoint has a wrong shape: {error}") from error
+    return found
+
+
+def one_width(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The tensors, with float64 among other floats in the dtype that most of those have."""
+    kinds = Counter(t.dtype.name for t in tensors.values() if t.dtype.kind == "f")
+    if "float64" not in kinds or len(kinds) == 1:
+        return tensors
+    del kinds["float64"]
+    usual = kinds.most_common(1)[0][0]
+    wide = [n for n, t in tensors.items() if t.dtype is float64]
+    log.warning("%d tensors in float64 are cast to %s, as %s", len(wide), usual, wide[0])
+    return {n: t.to(dtype=usual) if t.dtype is float64 else t for n, t in tensors.items()}
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors have the same bytes; false for values that lie on another device.
+
+    Tensors without values are taken to be equal.
+    """
+    if "meta" in (a.device.type, b.device.type):
+        return True
+    if a.dtype is not b.dtype or a.shape != b.shape or not (a.device is b.device is HOST):
+        return False
+    if a.storage is b.storage and a.layout == b.layout:
+        return True
+    rows = max(_PIECE // max(a.nbytes // max(a.shape[:1] or (1,)), 1), 1) if a.ndim else 1
+    if a.ndim < 2 or not a.numel():
+        return bool(np.array_equal(a.stored(), b.stored()))
+    pieces = range(0, a.shape[0], rows)
+    return all(np.array_equal(a[i : i + rows].stored(), b[i : i + rows].stored()) for i in pieces)
+
+
+def _below_head(
+    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Model, Matched] | None:
+    """The model below the head, if the family has one and the checkpoint has all of it."""
+    named = config.get("architectures")
+    named = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None
+    named = named or next(iter(getattr(family, "ARCHITECTURES", ())), "")
+    if (base := base_of(named)) == named:
+        return None
+    try:
+        model, match = _built(family, config | {"architectures": [base]}, tensors)
+    except (FormatError, LoadError):
+        return None
+    return None if match.missing() else (model, match)
+
+
+def base_of(architecture: str) -> str:
+    """The architecture below the head of another: LlamaModel for LlamaForCausalLM."""
+    return _HEADED.sub("Model", architecture)
+
+
+def _tell_spare(
+    spare: list[str], tensors: Mapping[str, Tensor], found: Mapping[str, Tensor]
+) -> None:
+    """Name in one warning what is not used; LoadError where weights are nothing without it."""
+    if not spare:
+        return
+    for name in spare:
+        weight = found.get(_SCALES.sub(".weight", name)) if _SCALES.search(name) else None
+        if weight is not None and weight.dtype.name.startswith("float8"):
+            raise LoadError(
+                f'"{name}" scales quantized weights, but config.json has no quantization_config'
+            )
+    groups = Counter(_apart(name, found) for name in spare)
+    shown = [f"{n} ({count})" if count > 1 else n for n, count in groups.most_common(6)]
+    log.warning(
+        "%d tensors of the checkpoint are not used: %s%s", len(spare), ", ".join(shown),
+        ", ..." if len(groups) > len(shown) else "",
+    )  # fmt: skip
+
+
+def _apart(name: str, others: Iterable[str]) -> str:
+    """The shortest path that a name begins with and no other name does; or the name."""
+    parts = name.split(".")
+    for n in range(1, len(parts)):
+        path = ".".join(parts[:n])
+        if not any(other.startswith(f"{path}.") for other in others):
+            return path
+    return name
