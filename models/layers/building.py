@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,6 +15,7 @@ from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
 FLOATS = (int, float)  # types of numbers, for `numbers_of`
+_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
 
@@ -23,19 +25,42 @@ def decoder_builder(
     """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
 
     Where config.json does not say whether the head shares the embedding's weight, it does if the
-    checkpoint has no head.
+    checkpoint has no head. A checkpoint of the base model (`LlamaModel`) embeds texts, and so does
+    one whose attention is not causal (`is_causal`, which every model of transformers asks for).
     """
+    bases = tuple(_HEAD.sub(kind, one) for one in architectures if _HEAD.search(one)
+                  for kind in ("Model", "TextModel"))  # fmt: skip
 
     def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
         """The model of a checkpoint with these tensor names, on the meta device."""
-        known: Any = read_config(kind, config, architectures)
+        causal = bool(config.get("is_causal", True))
+        config = {key: value for key, value in config.items() if key != "is_causal"}
+        known: Any = read_config(kind, config, (*architectures, *bases))
         if known.tie_word_embeddings is None:
             known.tie_word_embeddings = not any(
                 n.endswith(("lm_head.weight", "embed_out.weight")) for n in names
             )
-        return Decoder(known, describe(known))
+        spec = describe(known)
+        if not causal:
+            spec = each_attention(spec, _both_ways)
+        headless = config.get("architectures") in [[one] for one in bases]
+        if headless:
+            spec = replace(spec, tied=True, head_bias=False)
+        model = Decoder(known, spec)
+        attention = [one.attention for one in spec.layers]
+        if headless or not all(getattr(one, "causal", True) for one in attention):
+            model.tasks = ("feature-extraction",)
+        if headless:  # a base model leaves the head unread
+            head = spec.names.head
+            model.duplicates = {f"{head}.weight": "", f"{head}.bias": ""}
+        return model
 
     return build
+
+
+def _both_ways(layer: int, a: AttentionSpec) -> AttentionSpec:
+    # The window of attention that is not causal includes the tokens at its distance.
+    return replace(a, causal=False, window=None if a.window is None else a.window + 1)
 
 
 def each_attention(

@@ -7,14 +7,8 @@ from typing import Any
 
 from rushlight.models.families.text import gemma2
 from rushlight.models.gguf.architecture import OFFSET, Architecture
+from rushlight.models.layers import building
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import (
-    FULL,
-    SLIDING,
-    decoder_builder,
-    each_attention,
-    kinds_of,
-)
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
@@ -35,31 +29,36 @@ class Config(gemma2.Config):
     rope_local_base_freq: float = 10000.0
     sliding_window_pattern: int = 6
     max_position_embeddings: int = 131072
+    use_bidirectional_attention: bool | None = False
     model_type: str = "gemma3_text"
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     every = max(c.sliding_window_pattern, 1)
-    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
-    c.layer_types = [SLIDING if one else FULL for one in within]
+    within = building.kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
+    c.layer_types = [building.SLIDING if one else building.FULL for one in within]
     plain = gemma2.describe(c)
     given: dict[str, Any] = vars(c)
     # Layers with a window have positions of their own, never scaled.
     local = {"rope_theta": c.rope_local_base_freq, "rope_parameters": c.rope_parameters}
-    if SLIDING not in (c.rope_parameters or {}):
+    if building.SLIDING not in (c.rope_parameters or {}):
         local["rope_parameters"] = None
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
-        kind = SLIDING if within[layer] else FULL
+        kind = building.SLIDING if within[layer] else building.FULL
         rotary = rotary_of(local if within[layer] else given, a.head_dim, kind)
         # The published model has the key, and does not read it.
-        return replace(a, rotary=rotary, norm=plain.norm, softcap=None)
+        a = replace(a, rotary=rotary, norm=plain.norm, softcap=None)
+        if not c.use_bidirectional_attention:
+            return a
+        # The window is that of both sides together.
+        return replace(a, causal=False, window=a.window and a.window // 2 + 1)
 
-    return each_attention(plain, changed)
+    return building.each_attention(plain, changed)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = building.decoder_builder(Config, describe, ARCHITECTURES)
 
 
 def adjust(config: dict[str, Any]) -> None:
