@@ -54,6 +54,7 @@ from_safetensors: dict[str, DType] = {
     "BOOL": bool_, "U8": uint8, "I8": int8, "U16": uint16, "I16": int16, "I32": int32,
     "U32": uint32, "I64": int64, "U64": uint64, "F16": float16, "BF16": bfloat16,
     "F32": float32, "F64": float64, "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2,
+    "C64": complex64,
 }  # fmt: skip
 
 _NUMPY = {d.numpy: d for d in DTYPES.values() if not d.encoded and d.kind != "q"}
