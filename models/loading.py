@@ -195,7 +195,8 @@ def assemble(
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
-        config, tensors = dequantized(config, tensors, wanted)
+        turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
+        config, tensors = dequantized(config, tensors, wanted, turned)
     tensors = parted(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}

@@ -12,10 +12,10 @@ import numpy as np
 
 from rushlight.core.backends import Device, device_async
 from rushlight.core.backends import device as as_device
+from rushlight.core.basis.codec import is_narrow
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
-from rushlight.core.basis.narrow import is_narrow
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.fetch import FetchError
 from rushlight.core.io.hub.folder import SHORTLIST, SmallFiles

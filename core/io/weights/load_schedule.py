@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rushlight.core.basis.codec import is_narrow, widened
 from rushlight.core.basis.dtype import DType, float64, int64
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.basis.narrow import is_narrow, widened
 from rushlight.core.io.weights.byteorder import swap_bytes
 from rushlight.core.io.weights.source import Bytes, BytesSource, MmapSource, Source
 from rushlight.core.io.weights.table import Table

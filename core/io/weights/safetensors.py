@@ -3,7 +3,7 @@
 A file is 8 bytes of header length (little-endian), a JSON header, and the tensors' bytes without
 gaps: https://huggingface.co/docs/safetensors (format of 2023). The reader is at least as strict as
 the reference implementation: what it accepts, both read alike. Dtypes that no tensor here has
-(`basis/narrow.py`) are read as float32.
+(`basis/codec.py`) are read as float32.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rushlight.core.basis.codec import NARROW
 from rushlight.core.basis.dtype import from_safetensors
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
-from rushlight.core.basis.narrow import NARROW
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, open_source
