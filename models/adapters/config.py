@@ -1,36 +1,37 @@
 """Configurations of adapters: dataclasses whose fields are the keys of PEFT's adapter_config.json.
 
-A key that is not a field is harmless, has a value that changes nothing, or is an error that names
-it.
+A key that PEFT reads is a field, changes nothing, or is an error that names it; others are ignored.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.patterns import Pattern, compiled
 from rushlight.models.config import checked, parse_object
 
 FILE = "adapter_config.json"
 Names = list[str] | str | None
 
-# Keys that change nothing of what an adapter computes.
-_HARMLESS = frozenset(
-    """
-    auto_mapping base_model_name_or_path corda_config eva_config inference_mode lora_ga_config
-    loftq_config megatron_config megatron_core peft_type peft_version qalora_group_size revision
-    runtime_config task_type
-""".split()
-)
+# PEFT's keys that change what an adapter computes, with the values at which they do not. Others
+# that PEFT reads are fields, or change nothing. What PEFT does not know is ignored, as it does.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "use_qalora": (False, None), "alora_invocation_tokens": (None,), "arrow_config": (None,),
+    "use_bdlora": (None, False), "kasa_config": (None,), "velora_config": (None, {}),
+    "monteclora_config": (None,), "layer_replication": (None, []), "target_parameters": (None, []),
+    "megatron_config": (None, {}), "use_effective_conv2d": (False,), "ephemeral_gpu_offload": (
+        False, True),
+}  # fmt: skip
 # The most that a rank may be: far above any published adapter's.
 _LARGEST_RANK = 1 << 16
 _MOST_PATTERNS = 4096
+# Keys whose value, if it is a text, is a regular expression.
+_PATTERNS = ("target_modules", "exclude_modules", "feedforward_modules")
 
 
 @dataclass
@@ -158,7 +159,7 @@ class IA3Config(AdapterConfig):
         """Whether the input of the module at `path` is scaled, and not its output."""
         fed = self.feedforward_modules or []
         if isinstance(fed, str):
-            return bool(re.fullmatch(fed, path))
+            return compiled(fed, "feedforward_modules").fullmatch(path)
         return path.endswith(tuple(fed))
 
 
@@ -186,10 +187,12 @@ def from_json(data: bytes) -> AdapterConfig:
         # The values that train another base than the checkpoint's are named by what they change.
         _choose(f"{FILE}: init_lora_weights", init, ("gaussian", "eva", "orthogonal"), FormatError)
         known["init_lora_weights"] = True if init != "gaussian" else init
-    for name, value in values.items():
-        neutral = value is None or value is False or value in ({}, [], "")
-        if name not in known and name not in _HARMLESS and not neutral:
-            raise FormatError(f"{FILE}: {name} is {brief(value)}, which is not supported")
+    for name, neutral in NEUTRAL.items():
+        if name in values and name not in known and values[name] not in neutral:
+            raise FormatError(
+                f"{FILE}: {name} is {brief(values[name])}, which is not supported; supported: "
+                f"{', '.join(map(str, neutral))}"
+            )
     try:
         return cls(**known)
     except ValueError as error:
@@ -208,11 +211,8 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
             raise wrong
         if len(value) > _MOST_PATTERNS:
             raise FormatError(f"{label} has {len(value)} patterns; at most {_MOST_PATTERNS}")
-        repeats = 0
         for key, number in value.items():
-            repeats += _check_pattern(label, key, 2)
-            if repeats > 64:
-                raise FormatError(f"{label}: its patterns repeat too much")
+            ending(label, key)
             checked(label, name, "int" if "int" in kind else "float", number)
     elif kind == "Names" or kind.startswith("list"):
         values = value if isinstance(value, list) else [] if value is None else [value]
@@ -220,8 +220,11 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         alone = kind == "list[str] | None" and isinstance(value, str)
         if alone or not all(type(one) is item for one in values):
             raise wrong
-        if name == "feedforward_modules" and isinstance(value, str):
-            _check_pattern(label, value, 4)
+        if isinstance(value, str) and name in _PATTERNS:
+            compiled(value, label)
+        elif name == "layers_pattern":
+            for one in values:
+                compiled(one, label, r"(?:^|.*?\.)", "")
     elif kind == "bool | str":
         if not isinstance(value, bool | str):
             raise wrong
@@ -232,28 +235,14 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
     return value
 
 
-def _check_pattern(label: str, text: str, most: int) -> int:
-    """The repeats in a regular expression; FormatError for one that could take very long."""
-    plain = re.sub(r"\\.|\[[^\]]*\]", "x", text)
-    repeats = len(re.findall(r"[*+{]", plain))
-    if len(text) > 512 or repeats > most or re.search(r"\)[*+{]", plain):
-        raise FormatError(f"{label}: {brief(text)} repeats too much for a pattern from a file")
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise FormatError(f"{label}: {brief(text)} is no regular expression: {error}") from None
-    return repeats
-
-
 def _pattern(patterns: Mapping[str, Any], path: str) -> str:
     """The first of the patterns that `path` ends with; `path` itself if none is."""
-    return next((one for one in patterns if _ending(one).match(path)), path)
+    return next((one for one in patterns if ending("a pattern", one).match(path)), path)
 
 
-@lru_cache(maxsize=2 * _MOST_PATTERNS)
-def _ending(pattern: str) -> re.Pattern[str]:
-    """What matches paths that end with a pattern."""
-    return re.compile(rf"(.*\.)?({pattern})$")
+def ending(label: str, pattern: str) -> Pattern:
+    """What matches paths that end with a pattern; FormatError, with the label, for a bad one."""
+    return compiled(pattern, label, r"(.*\.)?", "$")
 
 
 def _choose(label: str, value: Any, supported: tuple[str, ...], kind: type = ValueError) -> None:

@@ -19,6 +19,7 @@ _STEPS = 1 << 22  # of one match: far more than names of modules take
 # matcher takes at most the cube of the text's length.
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 _REPEATS = re.compile(r"[*+?{]")
+_SLOW, _REFERENCE = re.compile(r"\)[*+?{]|\(\?"), re.compile(r"\\[1-9]")
 _PLAIN_PARTS = re.compile(r"\\.|\[[^\]]*\]", re.DOTALL)
 
 
@@ -129,7 +130,8 @@ def compiled(text: str, label: str, before: str = "", after: str = "") -> Patter
         if not _SPECIAL.search(around):
             return Pattern(around, None, None)
         bare = _PLAIN_PARTS.sub("x", text)
-        quick = len(_REPEATS.findall(bare)) <= 2 and not re.search(r"\)[*+?{]|\(\?", bare)
+        quick = len(_REPEATS.findall(bare)) <= 2 and not _SLOW.search(bare)
+        quick = quick and not _REFERENCE.search(text)
         return Pattern(around, None if quick else program_of(around), own if quick else None)
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise FormatError(f"{label}: {brief(text)} is no regular expression: {error}") from None
