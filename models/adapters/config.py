@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from rushlight.models.config import checked, parse_object
 
 FILE = "adapter_config.json"
 Names = list[str] | str | None
+TokenIndices = list[int] | dict[str, list[int]] | None
 
 # PEFT's keys that change what an adapter computes, with the values at which they do not. Others
 # that PEFT reads are fields, or change nothing. What PEFT does not know is ignored, as it does.
@@ -30,6 +32,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 # The most that a rank may be: far above any published adapter's.
 _LARGEST_RANK = 1 << 16
 _MOST_PATTERNS = 4096
+_STARTS = ("gaussian", "eva", "orthogonal", "mica", "pissa", "olora")
 # Keys whose value, if it is a text, is a regular expression.
 _PATTERNS = ("target_modules", "exclude_modules", "feedforward_modules")
 
@@ -90,7 +93,8 @@ class LoraConfig(AdapterConfig):
     is alpha / sqrt(r) (Kalajdzievski, 2023). use_dora: the rows of W + B A have lengths of their
     own (Liu et al., 2024). lora_bias: B has a bias. init_lora_weights: True, "gaussian", or False
     for an adapter that is not zero at first. rank_pattern, alpha_pattern: other values for the
-    modules whose paths end with a regular expression. fan_in_fan_out is PEFT's and has no effect:
+    modules whose paths end with a regular expression. trainable_token_indices: tokens whose rows of
+    the embedding are trained, or of the modules named. fan_in_fan_out is PEFT's and has no effect:
     a layer knows how its weight lies.
     """
 
@@ -104,6 +108,7 @@ class LoraConfig(AdapterConfig):
     init_lora_weights: bool | str = True
     rank_pattern: dict[str, int] = field(default_factory=dict)
     alpha_pattern: dict[str, float] = field(default_factory=dict)
+    trainable_token_indices: TokenIndices = None
     fan_in_fan_out: bool = False
 
     peft_type: ClassVar[str] = "LORA"
@@ -163,8 +168,21 @@ class IA3Config(AdapterConfig):
         return path.endswith(tuple(fed))
 
 
+@dataclass
+class TrainableTokensConfig(AdapterConfig):
+    """Rows of the embedding that are the adapter's own, for the tokens `token_indices`.
+
+    target_modules: names of the tables; default: that of the words.
+    """
+
+    token_indices: list[int] = field(default_factory=list)
+    init_weights: bool = True
+
+    peft_type: ClassVar[str] = "TRAINABLE_TOKENS"
+
+
 KINDS: dict[str, type[AdapterConfig]] = {
-    one.peft_type: one for one in (LoraConfig, LoHaConfig, IA3Config)
+    one.peft_type: one for one in (LoraConfig, LoHaConfig, IA3Config, TrainableTokensConfig)
 }
 
 
@@ -184,9 +202,12 @@ def from_json(data: bytes) -> AdapterConfig:
             known[one.name] = _checked(label, one.name, str(one.type), values[one.name])
     init = known.get("init_lora_weights")
     if isinstance(init, str):
-        # The values that train another base than the checkpoint's are named by what they change.
-        _choose(f"{FILE}: init_lora_weights", init, ("gaussian", "eva", "orthogonal"), FormatError)
-        known["init_lora_weights"] = True if init != "gaussian" else init
+        # Other values train another base than the checkpoint's, which no file tells.
+        if not re.fullmatch(r"pissa_niter_\d{1,4}", init):
+            _choose(f"{FILE}: init_lora_weights", init.lower(), _STARTS, FormatError)
+        known["init_lora_weights"] = (
+            init if init.startswith(("gaussian", "pissa", "olora")) else True
+        )
     for name, neutral in NEUTRAL.items():
         if name in values and name not in known and values[name] not in neutral:
             raise FormatError(
@@ -225,6 +246,13 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         elif name == "layers_pattern":
             for one in values:
                 compiled(one, label, r"(?:^|.*?\.)", "")
+    elif kind == "TokenIndices":
+        lists = (
+            list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
+        )
+        for one in lists:
+            if not isinstance(one, list) or not all(type(n) is int and 0 <= n for n in one):
+                raise wrong
     elif kind == "bool | str":
         if not isinstance(value, bool | str):
             raise wrong
