@@ -40,8 +40,19 @@ def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> 
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     if "model_type" in config or not isinstance(config.get("architecture"), str):
-        return config
+        return base_of(config, tensors) if "modules.json" in files else config
     return timm_config(config, tensors)
+
+
+def base_of(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """config.json of a sentence encoder, which is read as a base model if it has no head."""
+    named, tied = config.get("architectures"), config.get("tie_word_embeddings")
+    one = named[0] if isinstance(named, list) and len(named) == 1 else None
+    if tied is not False or not isinstance(one, str) or not one.endswith("ForCausalLM"):
+        return config
+    if any(name.endswith(("lm_head.weight", "embed_out.weight")) for name in tensors):
+        return config
+    return config | {"architectures": [one.removesuffix("ForCausalLM") + "Model"]}
 
 
 def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def hidden_of(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | 
     if model.adapters:
         model.chosen.number = adapter
     try:
-        hidden: Tensor = model(ids, mask).float()
+        hidden = model.states(ids, mask).float()
     finally:
         if model.adapters:
             model.chosen.number = None

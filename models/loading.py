@@ -226,7 +226,8 @@ def _matched(
     tensors = adopted(family, tensors)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
-        config, tensors = dequantized(config, tensors, dtype)
+        turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
+        config, tensors = dequantized(config, tensors, dtype, turned)
     tensors = parted(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}

@@ -66,6 +66,10 @@ class SentenceEncoder(Model):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the modules, the length limit and the prompts."""
         self.tokenizer = find_tokenizer(files)
+        self.configure_vectors(files)
+
+    def configure_vectors(self, files: Mapping[str, bytes]) -> None:
+        """Read the modules, the length limit and the prompts."""
         own = next((name for name in _LIMITS if name in files), _LIMITS[0])
         limits = [self.context_length]
         for name, key in (("tokenizer_config.json", "model_max_length"), (own, "max_seq_length")):
@@ -101,6 +105,11 @@ class SentenceEncoder(Model):
                               )  # fmt: skip
         self.prompts, self.default_prompt = prompts, default
         self.similarity_name, self.truncate = kind, dim
+
+    def states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Hidden states (batch, length, width) of ids and mask, (batch, length)."""
+        out: Tensor = self(ids, mask)
+        return out
 
     @property
     def embedding_width(self) -> int:

@@ -6,20 +6,25 @@ from rushlight.models.adapters.attach import (
     disable_adapter,
     set_adapter,
 )
-from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
+from rushlight.models.adapters.config import (
+    AdapterConfig,
+    IA3Config,
+    LoHaConfig,
+    LoraConfig,
+    TrainableTokensConfig,
+)
 from rushlight.models.adapters.files import (
     adapter_from,
     adapter_from_gguf,
-    adapter_state,
     load_adapter,
-    save_adapter,
 )
 from rushlight.models.adapters.merge import merge_adapter, merge_and_unload, unmerge_adapter
 from rushlight.models.adapters.record import active_adapters, adapters
+from rushlight.models.adapters.written import adapter_state, save_adapter
 
 __all__ = [
-    "AdapterConfig", "IA3Config", "LoHaConfig", "LoraConfig", "active_adapters", "adapter_from",
-    "adapter_from_gguf", "adapter_state", "adapters", "add_adapter", "delete_adapter",
-    "disable_adapter", "load_adapter", "merge_adapter", "merge_and_unload", "save_adapter",
-    "set_adapter", "unmerge_adapter",
+    "AdapterConfig", "IA3Config", "LoHaConfig", "LoraConfig", "TrainableTokensConfig",
+    "active_adapters", "adapter_from", "adapter_from_gguf", "adapter_state", "adapters",
+    "add_adapter", "delete_adapter", "disable_adapter", "load_adapter", "merge_adapter",
+    "merge_and_unload", "save_adapter", "set_adapter", "unmerge_adapter",
 ]  # fmt: skip

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from rushlight.core import nn, ops
-from rushlight.core.basis.dtype import float32
+from rushlight.core import nn
 from rushlight.core.jit import capture
 from rushlight.core.nn.hooks import remove_hook
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters import lora, others
-from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
+from rushlight.models.adapters.config import (
+    AdapterConfig,
+    IA3Config,
+    LoHaConfig,
+    LoraConfig,
+    TrainableTokensConfig,
+)
+from rushlight.models.adapters.copies import copy_of
 from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
 from rushlight.models.adapters.matching import (
     CLASSIFIERS,
@@ -25,14 +30,14 @@ from rushlight.models.adapters.matching import (
     saved_modules,
     targets,
 )
-from rushlight.models.adapters.record import (
-    Added,
-    Record,
-    adapted,
-    check_unmerged,
-    find,
-    is_tied,
-    record_of,
+from rushlight.models.adapters.record import Added, Record, adapted, check_unmerged, find
+from rushlight.models.adapters.record import record_of as record_of
+from rushlight.models.adapters.tokens import (
+    Tokens,
+    count_words,
+    retie_if_bare,
+    share,
+    token_paths,
 )
 
 M = TypeVar("M", bound=nn.Module)
@@ -41,7 +46,10 @@ KINDS: dict[type[AdapterConfig], Mapping[tuple[type, ...], Callable[..., Adapter
     LoraConfig: lora.KINDS,
     LoHaConfig: {(nn.Linear, *CONVOLUTIONS): others.LoHa},
     IA3Config: {(*LINEAR, *CONVOLUTIONS): others.IA3},
+    TrainableTokensConfig: {},
 }
+_ROWS: Mapping[tuple[type, ...], Callable[..., Adapter]] = {(nn.Embedding, nn.Linear): Tokens}
+NO_TOKENS: Mapping[str, Sequence[int]] = {}
 
 
 class Attached(nn.Module):
@@ -91,11 +99,18 @@ def add_adapter(
     Returns the model. ValueError for a name in use, a configuration that means no module, and a
     layer that the kind of adapter does not take.
     """
-    paths = {path: published(model, path) for path in targets(model, config)}
-    if config.task_type in ("SEQ_CLS", "TOKEN_CLS") and config.modules_to_save is None:
-        heads = [one for one in CLASSIFIERS if hasattr(model, one)]
-        config = replace(config, modules_to_save=heads or None)
-    return attach(model, config, name, paths, trainable=trainable)
+    try:
+        tokens = token_paths(model, config)
+        named = [] if isinstance(config, TrainableTokensConfig) else targets(model, config)
+        paths = {path: published(model, path) for path in (*named, *tokens)}
+        if config.task_type in ("SEQ_CLS", "TOKEN_CLS") and config.modules_to_save is None:
+            heads = [one for one in CLASSIFIERS if hasattr(model, one)]
+            config = replace(config, modules_to_save=heads or None)
+        attach(model, config, name, paths, trainable=trainable, tokens=tokens)
+    finally:
+        retie_if_bare(model, record_of(model))
+    share(model, name, tokens, {})
+    return model
 
 
 def attach(
@@ -107,11 +122,13 @@ def attach(
     *,
     trainable: bool,
     bare: bool = False,
+    tokens: Mapping[str, Sequence[int]] = NO_TOKENS,
 ) -> M:
     """`add_adapter` on the layers at `paths`, each with its path as the configuration has it.
 
     saved: the paths of the modules that are saved as a whole, which the configuration else tells.
     bare: the parameters are on meta, for those of a file, and the adapter is not active yet.
+    tokens: those whose rows a layer has of its own, by its path.
     """
     record = record_of(model)
     if not name or "." in name or name in record.added or hasattr(Attached, name):
@@ -120,9 +137,10 @@ def attach(
     layers = {path: model.get_submodule(path) for path in paths}
     if inside := [path for path in paths if in_attention(model, path)]:
         raise ValueError(f"{inside[0]!r} is part of a MultiheadAttention, which is not supported")
-    made = {path: _made(layer, config, paths[path], bare) for path, layer in layers.items()}
+    made = {path: _made(layer, config, paths[path], bare, tokens.get(path))
+            for path, layer in layers.items()}  # fmt: skip
     whole = saved_modules(model, config.modules_to_save) if saved is None else saved
-    copies = {path: _copy_of(model, record, path, bare) for path in whole}
+    copies = {path: copy_of(model, record, path, bare) for path in whole}
     for other in record.added.values():
         if clash := [p for p in paths if any(f"{p}.".startswith(f"{q}.") for q in other.saved)]:
             raise ValueError(f"{clash[0]!r} belongs to the modules_to_save of another adapter")
@@ -138,8 +156,10 @@ def attach(
     return model
 
 
-def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
-    kinds = KINDS[type(config)]
+def _made(
+    layer: Any, config: AdapterConfig, path: str, bare: bool, tokens: Sequence[int] | None
+) -> Adapter:
+    kinds = KINDS[type(config)] if tokens is None else _ROWS
     fits = (made for types, made in kinds.items() if any(is_called(layer, t) for t in types))
     make = next(fits, None)
     if make is None:
@@ -149,34 +169,11 @@ def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
             f"supported; supported: {known}; leave it out with exclude_modules"
         )
     with nn.layers_on("meta" if bare else layer.weight.device):
-        one: Any = make(layer, config, path)
+        one: Any = make(layer, config, path) if tokens is None else make(layer, tokens)
     if not bare:
         one.start(layer)
     made: Adapter = one
     return made
-
-
-def _copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Module:
-    """An adapter's own copy of the module at `path`; bare: its parameters are on meta."""
-    module: Any = record.originals.get(path) or model.get_submodule(path)
-    inside = list(module.parameters())
-    wrong = ""
-    if any(hasattr(one, "attached") for one in module.modules()):
-        wrong = "has adapters of its own"
-    elif isinstance(module, nn.Embedding) and is_tied(model):
-        wrong = "is the weight of the head too, which would change with it"
-    elif not inside:
-        wrong = "has no parameters"
-    elif not bare and any(p.dtype.kind == "q" for p in inside):
-        wrong = "has quantized weights, which are not trained"
-    if wrong:
-        raise ValueError(f"modules_to_save: {path!r} {wrong}; leave it out")
-    memo: dict[int, Any] = {}
-    for p in inside if bare else ():
-        kind = p.dtype if p.dtype.is_floating_point else float32
-        memo[id(p)] = nn.Parameter(ops.empty(p.shape, dtype=kind, device="meta"))
-    copy: nn.Module = deepcopy(module, memo)
-    return copy
 
 
 def _attached(layer: Any) -> Attached:
@@ -237,6 +234,8 @@ def switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
             model.set_submodule(path, put)
         if put is original:
             del record.originals[path]
+    if wanted or before:
+        count_words(model)
 
 
 def _choose_trained(model: nn.Module, record: Record) -> None:
@@ -278,4 +277,5 @@ def delete_adapter(model: nn.Module, name: str) -> None:
                 remove_hook(layer, kind, number)
             del layer.attached
     del record.added[name]
+    retie_if_bare(model, record)
     _choose_trained(model, record)

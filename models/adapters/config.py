@@ -1,7 +1,6 @@
 """Configurations of adapters: dataclasses whose fields are the keys of PEFT's adapter_config.json.
 
-A key that is not a field is harmless, has a value that changes nothing, or is an error that names
-it.
+A key that PEFT reads is a field, changes nothing, or is an error that names it; others are ignored.
 """
 
 from __future__ import annotations
@@ -11,26 +10,31 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.patterns import Pattern, compiled
 from rushlight.models.config import checked, parse_object
 
 FILE = "adapter_config.json"
 Names = list[str] | str | None
+TokenIndices = list[int] | dict[str, list[int]] | None
 
-# Keys that change nothing of what an adapter computes.
-_HARMLESS = frozenset(
-    """
-    auto_mapping base_model_name_or_path corda_config eva_config inference_mode lora_ga_config
-    loftq_config megatron_config megatron_core peft_type peft_version qalora_group_size revision
-    runtime_config task_type
-""".split()
-)
+# PEFT's keys that change what an adapter computes, with the values at which they do not. Others
+# that PEFT reads are fields, or change nothing. What PEFT does not know is ignored, as it does.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "use_qalora": (False, None), "alora_invocation_tokens": (None,), "arrow_config": (None,),
+    "use_bdlora": (None, False), "kasa_config": (None,), "velora_config": (None, {}),
+    "monteclora_config": (None,), "layer_replication": (None, []), "target_parameters": (None, []),
+    "megatron_config": (None, {}), "use_effective_conv2d": (False,), "ephemeral_gpu_offload": (
+        False, True),
+}  # fmt: skip
 # The most that a rank may be: far above any published adapter's.
 _LARGEST_RANK = 1 << 16
 _MOST_PATTERNS = 4096
+_STARTS = ("gaussian", "eva", "orthogonal", "mica", "pissa", "olora")
+# Keys whose value, if it is a text, is a regular expression.
+_PATTERNS = ("target_modules", "exclude_modules", "feedforward_modules")
 
 
 @dataclass
@@ -89,7 +93,8 @@ class LoraConfig(AdapterConfig):
     is alpha / sqrt(r) (Kalajdzievski, 2023). use_dora: the rows of W + B A have lengths of their
     own (Liu et al., 2024). lora_bias: B has a bias. init_lora_weights: True, "gaussian", or False
     for an adapter that is not zero at first. rank_pattern, alpha_pattern: other values for the
-    modules whose paths end with a regular expression. fan_in_fan_out is PEFT's and has no effect:
+    modules whose paths end with a regular expression. trainable_token_indices: tokens whose rows of
+    the embedding are trained, or of the modules named. fan_in_fan_out is PEFT's and has no effect:
     a layer knows how its weight lies.
     """
 
@@ -103,6 +108,7 @@ class LoraConfig(AdapterConfig):
     init_lora_weights: bool | str = True
     rank_pattern: dict[str, int] = field(default_factory=dict)
     alpha_pattern: dict[str, float] = field(default_factory=dict)
+    trainable_token_indices: TokenIndices = None
     fan_in_fan_out: bool = False
 
     peft_type: ClassVar[str] = "LORA"
@@ -158,12 +164,25 @@ class IA3Config(AdapterConfig):
         """Whether the input of the module at `path` is scaled, and not its output."""
         fed = self.feedforward_modules or []
         if isinstance(fed, str):
-            return bool(re.fullmatch(fed, path))
+            return compiled(fed, "feedforward_modules").fullmatch(path)
         return path.endswith(tuple(fed))
 
 
+@dataclass
+class TrainableTokensConfig(AdapterConfig):
+    """Rows of the embedding that are the adapter's own, for the tokens `token_indices`.
+
+    target_modules: names of the tables; default: that of the words.
+    """
+
+    token_indices: list[int] = field(default_factory=list)
+    init_weights: bool = True
+
+    peft_type: ClassVar[str] = "TRAINABLE_TOKENS"
+
+
 KINDS: dict[str, type[AdapterConfig]] = {
-    one.peft_type: one for one in (LoraConfig, LoHaConfig, IA3Config)
+    one.peft_type: one for one in (LoraConfig, LoHaConfig, IA3Config, TrainableTokensConfig)
 }
 
 
@@ -183,13 +202,18 @@ def from_json(data: bytes) -> AdapterConfig:
             known[one.name] = _checked(label, one.name, str(one.type), values[one.name])
     init = known.get("init_lora_weights")
     if isinstance(init, str):
-        # The values that train another base than the checkpoint's are named by what they change.
-        _choose(f"{FILE}: init_lora_weights", init, ("gaussian", "eva", "orthogonal"), FormatError)
-        known["init_lora_weights"] = True if init != "gaussian" else init
-    for name, value in values.items():
-        neutral = value is None or value is False or value in ({}, [], "")
-        if name not in known and name not in _HARMLESS and not neutral:
-            raise FormatError(f"{FILE}: {name} is {brief(value)}, which is not supported")
+        # Other values train another base than the checkpoint's, which no file tells.
+        if not re.fullmatch(r"pissa_niter_\d{1,4}", init):
+            _choose(f"{FILE}: init_lora_weights", init.lower(), _STARTS, FormatError)
+        known["init_lora_weights"] = (
+            init if init.startswith(("gaussian", "pissa", "olora")) else True
+        )
+    for name, neutral in NEUTRAL.items():
+        if name in values and name not in known and values[name] not in neutral:
+            raise FormatError(
+                f"{FILE}: {name} is {brief(values[name])}, which is not supported; supported: "
+                f"{', '.join(map(str, neutral))}"
+            )
     try:
         return cls(**known)
     except ValueError as error:
@@ -208,11 +232,8 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
             raise wrong
         if len(value) > _MOST_PATTERNS:
             raise FormatError(f"{label} has {len(value)} patterns; at most {_MOST_PATTERNS}")
-        repeats = 0
         for key, number in value.items():
-            repeats += _check_pattern(label, key, 2)
-            if repeats > 64:
-                raise FormatError(f"{label}: its patterns repeat too much")
+            ending(label, key)
             checked(label, name, "int" if "int" in kind else "float", number)
     elif kind == "Names" or kind.startswith("list"):
         values = value if isinstance(value, list) else [] if value is None else [value]
@@ -220,8 +241,18 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         alone = kind == "list[str] | None" and isinstance(value, str)
         if alone or not all(type(one) is item for one in values):
             raise wrong
-        if name == "feedforward_modules" and isinstance(value, str):
-            _check_pattern(label, value, 4)
+        if isinstance(value, str) and name in _PATTERNS:
+            compiled(value, label)
+        elif name == "layers_pattern":
+            for one in values:
+                compiled(one, label, r"(?:^|.*?\.)", "")
+    elif kind == "TokenIndices":
+        lists = (
+            list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
+        )
+        for one in lists:
+            if not isinstance(one, list) or not all(type(n) is int and 0 <= n for n in one):
+                raise wrong
     elif kind == "bool | str":
         if not isinstance(value, bool | str):
             raise wrong
@@ -232,28 +263,14 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
     return value
 
 
-def _check_pattern(label: str, text: str, most: int) -> int:
-    """The repeats in a regular expression; FormatError for one that could take very long."""
-    plain = re.sub(r"\\.|\[[^\]]*\]", "x", text)
-    repeats = len(re.findall(r"[*+{]", plain))
-    if len(text) > 512 or repeats > most or re.search(r"\)[*+{]", plain):
-        raise FormatError(f"{label}: {brief(text)} repeats too much for a pattern from a file")
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise FormatError(f"{label}: {brief(text)} is no regular expression: {error}") from None
-    return repeats
-
-
 def _pattern(patterns: Mapping[str, Any], path: str) -> str:
     """The first of the patterns that `path` ends with; `path` itself if none is."""
-    return next((one for one in patterns if _ending(one).match(path)), path)
+    return next((one for one in patterns if ending("a pattern", one).match(path)), path)
 
 
-@lru_cache(maxsize=2 * _MOST_PATTERNS)
-def _ending(pattern: str) -> re.Pattern[str]:
-    """What matches paths that end with a pattern."""
-    return re.compile(rf"(.*\.)?({pattern})$")
+def ending(label: str, pattern: str) -> Pattern:
+    """What matches paths that end with a pattern; FormatError, with the label, for a bad one."""
+    return compiled(pattern, label, r"(.*\.)?", "$")
 
 
 def _choose(label: str, value: Any, supported: tuple[str, ...], kind: type = ValueError) -> None:

@@ -5,32 +5,38 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from rushlight.core import nn
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief, nearest
-from rushlight.core.basis.files.replacing import write_whole
-from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
-from rushlight.models.adapters.config import FILE, AdapterConfig, from_json
-from rushlight.models.adapters.matching import published
-from rushlight.models.adapters.record import Added, adapted, record_of
+from rushlight.models.adapters.config import FILE, AdapterConfig, LoraConfig, from_json
+from rushlight.models.adapters.copies import resize
+from rushlight.models.adapters.initial import CHANGES_BASE, converted
+from rushlight.models.adapters.record import PREFIX, WEIGHTS, Added, is_tied, record_of
+from rushlight.models.adapters.tokens import (
+    embedding_of,
+    head_of,
+    retie_if_bare,
+    share,
+    token_paths,
+    untie,
+)
 from rushlight.models.families import families, family_of
 
 M = TypeVar("M", bound=nn.Module)
 Progress = Callable[[int, int | None], None]
 
-WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_PREFIX = "base_model.model."
+# What PEFT wraps around modules that are saved as a whole.
+_WRAPPED = re.compile(r"\.(?:modules_to_save(?:\.default)?|original_module)\.")
 # A parameter of an adapter: its layer, and its name there. A trainer's own file has the adapter's
 # name too.
 _LOCAL = re.compile(
     r"(?P<path>.+?)\.(?P<local>lora_[AB](?=\.)|lora_embedding_[AB]|lora_magnitude_vector|ia3_l"
-    r"|hada_(?:w[12]_[ab]|t[12]))(?:\.default)?(?P<end>\.weight|\.bias)?"
+    r"|hada_(?:w[12]_[ab]|t[12])|trainable_tokens_delta)(?:\.default)?(?P<end>\.weight|\.bias)?"
 )
 
 
@@ -90,13 +96,31 @@ def put(
     model: M, config: AdapterConfig, tensors: Mapping[str, Tensor], name: str, trainable: bool
 ) -> M:
     """Attach an adapter with its tensors; the model is as it was if they do not fit."""
-    layers: dict[str, dict[str, Tensor]] = {}
+    try:
+        return _put(model, config, tensors, name, trainable)
+    finally:
+        retie_if_bare(model, record_of(model))
+
+
+def _put(
+    model: M, config: AdapterConfig, tensors: Mapping[str, Tensor], name: str, trainable: bool
+) -> M:
+    layers: dict[str, Mapping[str, Tensor]] = {}
     theirs: dict[str, str] = {}
     rest: dict[str, Tensor] = {}
+    if is_tied(model) and any(_in_head_or_table(model, stored) for stored in tensors):
+        untie(model)
+    tokens = _checked_tokens(model, config)
     for stored, t in tensors.items():
         if not isinstance(t, Tensor) or t.dtype.kind not in "fq":
             raise LoadError(f"the adapter's {stored!r:.100} is no tensor of floats")
-        key = stored.removeprefix(_PREFIX)
+        key = stored.removeprefix(PREFIX)
+        if _WRAPPED.search(key):
+            plain_name = _WRAPPED.sub(".", key)
+            if ".original_module." not in key and PREFIX + plain_name not in tensors:
+                rest[plain_name] = t
+            continue
+        key = key.replace(".token_adapter.", ".")
         found = _LOCAL.fullmatch(key)
         if found is None:
             rest[key] = t
@@ -105,19 +129,26 @@ def put(
         theirs[path] = found["path"]
         end = found["end"] or ""
         local = found["local"] + (end if found["local"].startswith(("lora_A", "lora_B")) else "")
-        layers.setdefault(path, {})[local] = t
+        layers[path] = {**layers.get(path, {}), local: t}
     if not layers:
         raise LoadError(f"the adapter has no tensor of {type(config).__name__}; names end with "
                         f"lora_A.weight and the like, here {brief(list(tensors)[:2])}")  # fmt: skip
     whole, biases = _split(model, config, rest)
+    if isinstance(config, LoraConfig) and CHANGES_BASE.fullmatch(str(config.init_lora_weights)):
+        config, layers = converted(model, config, layers, theirs)
+    every = {**theirs, **{path: path for path in tokens}}
     try:
-        attach(model, config, name, theirs, list(whole), trainable=trainable, bare=True)
+        attach(model, config, name, every, list(whole), trainable=trainable, bare=True,
+               tokens=tokens)  # fmt: skip
     except ValueError as error:
         if isinstance(error, FormatError) or name in record_of(model).added:
             raise
         raise LoadError(f"the adapter does not fit the model: {error}") from None
     try:
+        for path in tokens:  # a head without rows of its own has the embedding's
+            layers.setdefault(path, layers.get(embedding_of(model), {}))
         _fill(model, record_of(model).added[name], name, layers, whole, trainable)
+        share(model, name, tokens, theirs)
     except BaseException:
         delete_adapter(model, name)
         raise
@@ -139,6 +170,7 @@ def _fill(
         every.append((path, layer.attached.named()[name], layer.weight, layers[path]))
     for path, module in added.saved.items():
         there = next(iter(model.get_submodule(path).parameters()))
+        resize(module, whole[path])
         every.append((path, module, there, whole[path]))
     for path, module, near, state in every:
         placed = {}
@@ -169,14 +201,37 @@ def _split(
             continue
         path = _path_in(model, owner, key)
         slot: Any = getattr(model.get_submodule(path), end, None)
-        if not isinstance(slot, Tensor) or slot.shape != t.shape:
+        table = isinstance(model.get_submodule(path), nn.Embedding) or path == head_of(model)
+        fits = isinstance(slot, Tensor) and (
+            slot.shape[1:] == t.shape[1:] if table else slot.shape == t.shape
+        )
+        if not fits:
             was = slot.shape if isinstance(slot, Tensor) else "nothing"
             raise LoadError(f"the adapter's {key!r:.200} is {t.shape}; the model has {was} there")
+        module: Any = model.get_submodule(path)
+        if isinstance(module, nn.Embedding) or path == head_of(model):
+            if ".base_layer." not in key:  # PEFT saves tables that were resized, or all, on demand
+                whole.setdefault(path, {})[end] = t
+            continue
         if end == "bias" and getattr(config, "bias", "none") != "none":
             biases[f"{path}.{end}"] = t
         elif not key.endswith(".base_layer.weight"):  # PEFT saves adapted tables with the adapter
             raise LoadError(f"the adapter's {key!r:.200} is no part of {type(config).__name__}")
     return whole, biases
+
+
+def _in_head_or_table(model: nn.Module, stored: str) -> bool:
+    """Whether a tensor of a file is of a language model's head, or the whole table of words."""
+    head, key = head_of(model), _WRAPPED.sub(".", stored.removeprefix(PREFIX))
+    table = f"{embedding_of(model)}.weight" if head else ""
+    return bool(head) and (key.startswith(f"{head}.") or f".{table}".endswith(f".{key}"))
+
+
+def _checked_tokens(model: nn.Module, config: AdapterConfig) -> dict[str, list[int]]:
+    try:
+        return token_paths(model, config)
+    except ValueError as error:
+        raise LoadError(f"the adapter does not fit the model: {error}") from None
 
 
 def _path_in(model: Any, path: str, stored: str) -> str:
@@ -195,58 +250,3 @@ def _path_in(model: Any, path: str, stored: str) -> str:
         f"the adapter's {stored!r:.200} is of a module that {type(model).__name__} does not have; "
         f"nearest: {', '.join(nearest(path, names, 2)) or 'none'}"
     )
-
-
-def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor]:
-    """The tensors of an adapter by PEFT's names; default: the one that is active."""
-    name, added = _chosen(model, name)
-    found: dict[str, Tensor] = {}
-    for path in added.paths:
-        layer: Any = model.get_submodule(path)
-        for local, t in layer.attached.named()[name].state_dict().items():
-            found[f"{_PREFIX}{published(model, path)}.{local}"] = t
-    for path, module in added.saved.items():
-        for local, t in module.state_dict().items():
-            found[f"{_PREFIX}{published(model, path)}.{local}"] = t
-    wanted = getattr(added.config, "bias", "none")
-    if wanted != "none":
-        record = record_of(model)
-        layers = {id(layer) for layer in adapted(model, record)}
-        for path, module in model.named_modules():
-            bias = vars(module).get("bias")
-            inside = ".attached." in f".{path}."
-            if not isinstance(bias, nn.Parameter) or inside:
-                continue
-            if id(module) in layers:
-                found[f"{_PREFIX}{published(model, path)}.base_layer.bias"] = bias.detach()
-            elif wanted == "all":
-                found[f"{_PREFIX}{published(model, path)}.bias"] = bias.detach()
-    return found
-
-
-def save_adapter(
-    model: nn.Module, folder: str | os.PathLike[str], name: str | None = None
-) -> list[Path]:
-    """Write an adapter as PEFT does: adapter_config.json and adapter_model.safetensors.
-
-    name: the adapter's; default: the one that is active. Files of these names are replaced.
-    Returns their paths. ValueError if several adapters are active and none is named.
-    """
-    _, added = _chosen(model, name)
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    save_safetensors(adapter_state(model, name), target / WEIGHTS[0], {"format": "pt"})
-    write_whole(target / FILE, added.config.to_json())
-    return [target / WEIGHTS[0], target / FILE]
-
-
-def _chosen(model: nn.Module, name: str | None) -> tuple[str, Added]:
-    record = record_of(model)
-    if name is None and len(record.active) != 1:
-        raise ValueError(
-            f"{len(record.active)} adapters are active; name one of: {', '.join(record.added)}"
-        )
-    name = record.active[0] if name is None else name
-    if name not in record.added:
-        raise KeyError(f"there is no adapter {name!r}; there are: {', '.join(record.added)}")
-    return name, record.added[name]

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import brief, nearest
+from rushlight.core.basis.patterns import compiled
 from rushlight.models.adapters.config import AdapterConfig
 from rushlight.models.layers.mlp import TransposedLinear
 
@@ -55,7 +56,7 @@ def named(names: Sequence[str] | str | None, path: str) -> bool:
     if not names:
         return False
     if isinstance(names, str):
-        return re.fullmatch(names, path) is not None
+        return compiled(names, "target_modules").fullmatch(path)
     return path in names or path.endswith(tuple(f".{one}" for one in names))
 
 
@@ -115,10 +116,25 @@ def _in_layer(config: AdapterConfig, path: str) -> bool:
     if isinstance(config.target_modules, list) and path in config.target_modules:
         return True
     patterns = config.layers_pattern or []
-    lists = "|".join([patterns] if isinstance(patterns, str) else patterns) or r"[^.]*"
-    before = r"(?:^|.*?\.)" if patterns else r".*?\."
-    found = re.match(rf"{before}(?:{lists})\.(\d+)\.", path)
-    return found is not None and int(found[1]) in ([wanted] if isinstance(wanted, int) else wanted)
+    number = _number_of_layer(path, [patterns] if isinstance(patterns, str) else patterns)
+    return number is not None and number in ([wanted] if isinstance(wanted, int) else wanted)
+
+
+def _number_of_layer(path: str, patterns: Sequence[str]) -> int | None:
+    """The first number of a path, or the first behind a name that one of the patterns means."""
+    parts = path.split(".")
+    for pattern in patterns or ("",):
+        for i, part in enumerate(parts[:-1]):
+            before = ".".join(parts[:i])
+            if i == 0 or not part.isdecimal():
+                continue
+            if pattern and not compiled(pattern, "layers_pattern", r"(?:.*\.)?", "").fullmatch(
+                before
+            ):
+                continue
+            if pattern or i > 1:  # without a pattern PEFT wants a name in front of the list's
+                return int(part)
+    return None
 
 
 def _ends(model: nn.Module) -> list[str]:

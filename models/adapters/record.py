@@ -9,6 +9,10 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import nearest
 from rushlight.models.adapters.config import AdapterConfig
 
+# PEFT's files of weights, and what their names begin with.
+WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+PREFIX = "base_model.model."
+
 
 @dataclass
 class Added:

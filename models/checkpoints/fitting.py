@@ -198,9 +198,9 @@ def _below_head(
     return None if match.missing() else (model, match)
 
 
-def base_of(architecture: str) -> str:
+def base_of(architecture: str, kind: str = "Model") -> str:
     """The architecture below the head of another: LlamaModel for LlamaForCausalLM."""
-    return _HEADED.sub("Model", architecture)
+    return _HEADED.sub(kind, architecture)
 
 
 def _tell_spare(

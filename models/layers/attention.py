@@ -79,7 +79,8 @@ class AttentionSpec:
     1 + s log(1 + floor((position + 1) / n)). norm_v: v is divided by its root mean square in each
     head. keys_of: the earlier layer whose keys and values are read; it `lends` them. scales: of the
     input and of the result. key_bias: whether k has a bias, where that differs from `bias`; read by
-    attention to a memory.
+    attention to a memory. causal: false if a token sees later ones too, for vectors of texts; a
+    window counts to both sides then.
     """
 
     heads: int
@@ -109,6 +110,7 @@ class AttentionSpec:
     keys_of: int | None = None
     lends: bool = False
     scales: tuple[float, float] = (1.0, 1.0)
+    causal: bool = True
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -197,7 +199,7 @@ class Attention(nn.Module):
         if spec.chunk is not None:
             mask = same_chunk(spec, context, offset, keys, spec.chunk)
         y = ops.attention(
-            q, k, v, causal=True, mask=mask, q_offset=offset, scale=spec.scale,
+            q, k, v, causal=spec.causal, mask=mask, q_offset=offset, scale=spec.scale,
             softcap=spec.softcap, window=spec.window, sinks=self.sinks if spec.sinks else None,
             bias=alibi(spec, context, length, keys, offset) if spec.alibi else None,
         )  # fmt: skip

@@ -25,25 +25,41 @@ def decoder_builder(
     """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
 
     Where config.json does not say whether the head shares the embedding's weight, it does if the
-    checkpoint has no head. The architecture below the head may have none.
+    checkpoint has no head. The architecture below the head (`LlamaModel`) may have none; it embeds
+    texts then, and so does a checkpoint whose attention is not causal (`is_causal`, which every
+    model of transformers asks for).
     """
-    bases = [base_of(one) for one in architectures if base_of(one) not in architectures]
+    bases = {base_of(one, end) for one in architectures for end in ("Model", "TextModel")}
+    bases -= {*architectures}
 
     def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
         """The model of a checkpoint with these tensor names, on the meta device."""
         below = config.get("architectures") in [[one] for one in bases]
+        causal = bool(config.get("is_causal", True))
+        config = {key: value for key, value in config.items() if key != "is_causal"}
         known: Any = read_config(kind, config, [] if below else architectures)
         if known.tie_word_embeddings is None:
             known.tie_word_embeddings = not any(
                 n.endswith(("lm_head.weight", "embed_out.weight")) for n in names
             )
         spec = describe(known)
+        if not causal:
+            spec = each_attention(spec, _both_ways)
         if below and not spec.tied:
             head = f"{spec.names.head}.weight"
             spec = replace(spec, headless=not any(n.endswith(head) for n in names))
-        return Decoder(known, spec)
+        model = Decoder(known, spec)
+        attention = [one.attention for one in spec.layers]
+        if spec.headless or not all(getattr(one, "causal", True) for one in attention):
+            model.tasks = ("feature-extraction",)
+        return model
 
     return build
+
+
+def _both_ways(layer: int, a: AttentionSpec) -> AttentionSpec:
+    # The window of attention that is not causal includes the tokens at its distance.
+    return replace(a, causal=False, window=None if a.window is None else a.window + 1)
 
 
 def each_attention(

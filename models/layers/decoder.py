@@ -6,7 +6,7 @@ passes a description that makes the block, see `MakeBlock`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +15,16 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.generate import CausalLM
-from rushlight.models.layers.attention import Attention, AttentionContext, AttentionSpec
+from rushlight.models.layers.attention import AttentionContext, AttentionSpec
+from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.layers.head import last_hidden, logits_of, put_head
-from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
+from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.positions.packing import placed
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
+from rushlight.models.loading import small_json
+from rushlight.models.sentence import SentenceEncoder
 
 # Makes a block in place of attention: a frozen dataclass (GGUF's writer compares fields) that is
 # called with the layer's number. The result is a module with `cache_spec` and forward(x, context)
@@ -108,70 +111,18 @@ class DecoderSpec:
     headless: bool = False
 
 
-class DecoderLayer(nn.Module):
-    """Attention and MLP with residuals, each normalised before, after or both."""
+class Decoder(SentenceEncoder, CausalLM):
+    """A language model: hidden states by `spec`, and a head over the vocabulary.
 
-    def __init__(self, spec: DecoderSpec, layer: int) -> None:
-        self.spec, names, own = spec, spec.names, spec.layers[layer]
-        attention, self.block_name = own.attention, own.name or names.attention
-        put(self, self.block_name, Attention(spec.width, attention, layer)
-            if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
-        if own.beside is not None:
-            put(self, own.beside[0], own.beside[1](layer + len(spec.layers)))
-        self.blocks = (self.block_name, *(own.beside or ())[:1])
-        norms = [names.before_attention, names.after_attention]
-        self.has_mlp = own.mlp is not None
-        self._own: tuple[nn.Module, ...] = ()
-        if own.mlp is not None:
-            mlp = make_mlp(spec.width, own.mlp)
-            if not names.mlp:
-                self._own = (mlp,)  # in a tuple: its parts are children, not itself
-            for path, part in mlp.named_children() if self._own else ((names.mlp, mlp),):
-                put(self, path, part)
-            norms += [names.before_mlp, names.after_mlp]
-        for name in norms:
-            if name is not None:
-                put(self, name, make_norm(spec.width, spec.norm))
-
-    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        """(batch, length, width) -> the same."""
-        names, sums = self.spec.names, self.spec.norm_sums
-        before = x if sums else self._normed(names.before_attention, x)
-        y, *more = (self.get_submodule(name)(before, context) for name in self.blocks)
-        y = y + more[0] if more else y
-        y = self._scaled(self._normed(names.after_attention, y))
-        if not self.has_mlp:
-            return x + y
-        if not self.spec.parallel:
-            x = self._normed(names.before_attention, x + y) if sums else x + y
-        if not (self.spec.parallel and names.before_mlp is None):
-            before = x if sums else self._normed(names.before_mlp, x)
-        z = (self._own[0] if self._own else getattr(self, names.mlp))(before)
-        z = self._scaled(self._normed(names.after_mlp, z))
-        x = x + y + z if self.spec.parallel else x + z
-        return self._normed(names.before_mlp, x) if sums else x
-
-    @property
-    def cache_specs(self) -> tuple[CacheSpec, ...]:
-        """The state that the cache keeps for each of the layer's blocks."""
-        blocks: list[Any] = [self.get_submodule(name) for name in self.blocks]
-        return tuple(block.cache_spec for block in blocks)
-
-    def _normed(self, name: str | None, x: Tensor) -> Tensor:
-        out: Tensor = x if name is None else getattr(self, name)(x)
-        return out
-
-    def _scaled(self, x: Tensor) -> Tensor:
-        return x if self.spec.residual_scale == 1 else x * self.spec.residual_scale
-
-
-class Decoder(CausalLM):
-    """A language model: hidden states by `spec`, and a head over the vocabulary."""
+    Texts are embedded by the hidden states, as sentence-transformers does: by those of the last
+    tokens where no file says otherwise, or by their mean if attention is not causal.
+    """
 
     @nn.layers_on("meta")
     def __init__(self, config: Any, spec: DecoderSpec) -> None:
         self.config, self.spec, names = config, spec, spec.names
         self.vocab_size, self.context_length = spec.vocab, spec.context
+        self.width = spec.embedding_width or spec.width  # of `hidden`
         if names.base:
             put(self, names.base, nn.Module())
         base = self.get_submodule(names.base)
@@ -230,6 +181,14 @@ class Decoder(CausalLM):
         for each of the texts that share a row, none of which sees another. Raises ValueError past
         the context, and where LongRoPE would change the angles of cached tokens.
         """
+        x = self.hidden(ids, cache, attention_mask, lengths, segments)
+        return self.logits(last_hidden(x, logits_to_keep, lengths))
+
+    def hidden(
+        self, ids: Tensor, cache: Cache | None = None, attention_mask: Tensor | None = None,
+        lengths: Tensor | None = None, segments: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """The hidden states (batch, length, width) that the head reads; see `forward`."""
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
                 f"{self.config.model_type}: ids are {ids.shape}; they must be (batch, up to "
@@ -266,7 +225,21 @@ class Decoder(CausalLM):
             x = self._part(spec.names.project_out)(x)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)
-        return self.logits(last_hidden(x, logits_to_keep, lengths))
+        out: Tensor = x
+        return out
+
+    def states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Hidden states (batch, length, width) of texts with padding."""
+        return self.hidden(ids, attention_mask=mask)
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read the tokenizer, the chat template, end tokens, and how texts are embedded."""
+        CausalLM.configure(self, files)
+        told = small_json(files, "config.json")
+        last = str((told.get("architectures") or [""])[:1]).endswith("ForCausalLM']")
+        last = last and bool(told.get("is_causal", True))
+        self.pooling, self.normalize = "lasttoken" if last else "mean_tokens", False
+        self.configure_vectors(files)
 
     def _part(self, name: str) -> Any:
         return self.get_submodule(f"{self.spec.names.base}.{name}")

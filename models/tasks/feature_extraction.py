@@ -1,4 +1,4 @@
-"""The task feature-extraction: a sentence encoder turns texts into vectors."""
+"""The task feature-extraction: texts to vectors, by an encoder or a language model."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ TASK = Task(
     output="vectors",
     run=run,
     options=OPTIONS,
+    builds_on=("text-generation",),
     command=Command("embed", "all-minilm-l6-v2"),
     samples=(([_TEXT, _TEXT * 5] * 8, {"batch_size": 8}),),
 )

@@ -36,7 +36,7 @@ TASK = Task(
     output="value",
     run=run,
     options=OPTIONS,
-    builds_on=("feature-extraction",),
+    builds_on=("feature-extraction", "text-generation"),
     command=Command("compare", "all-minilm-l6-v2"),
     samples=(([_TEXT, _TEXT * 5] * 8, {"batch_size": 8}),),
 )

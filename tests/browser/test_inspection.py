@@ -349,3 +349,19 @@ def test_damaged_bytes_of_a_tensor_are_told(mixed_llama: Path) -> None:
         found.figures(Js(b"short"))
     source = BytesSource(b"")
     assert source.size == 0
+
+
+def test_figures_of_dtypes_that_only_files_have(tmp_path: Path) -> None:
+    """Rows of four bits that do not begin at bytes, and complex numbers by their magnitudes."""
+    header = {"a": {"dtype": "F4", "shape": [2, 3], "data_offsets": [0, 3]},
+              "b": {"dtype": "C64", "shape": [1], "data_offsets": [3, 11]}}  # fmt: skip
+    text = json.dumps(header).encode()
+    path = tmp_path / "m.safetensors"
+    data = bytes([0x21, 0x43, 0x75]) + np.array([3 + 4j], np.complex64).tobytes()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    found, _ = inspect(path)
+    types = {name for name, *_ in json.loads(found.facts())["types"]}
+    assert types == {"float4_e2m1fn", "complex64"}
+    first, second = (figures_of(found, path, n) for n in range(2))
+    assert first["count"] == 6 and first["max"] == 6.0 and first["min"] == 0.5
+    assert second["max"] == second["min"] == 5.0

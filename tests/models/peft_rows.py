@@ -65,6 +65,29 @@ ROWS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "dora-convolutions": ("vision", "resnet", "LORA", {
         "r": 4, "target_modules": ["convolution"], "use_dora": True,
     }),
+    "lora-pissa": ("families", "llama-biases", "LORA", {
+        "r": 3, "lora_alpha": 5, "target_modules": ["q_proj", "down_proj"],
+        "init_lora_weights": "pissa", "rank_pattern": {"down_proj": 2},
+    }),
+    "lora-olora": ("families", "llama", "LORA", {
+        "r": 3, "lora_alpha": 5, "target_modules": ["q_proj", "v_proj"], "use_rslora": True,
+        "init_lora_weights": "olora",
+    }),
+    "lora-tokens": ("families", "llama", "LORA", {
+        "r": 2, "target_modules": _ATTENTION, "trainable_token_indices": [23, 5, 56],
+    }),
+    "lora-tokens-tied": ("families", "qwen2", "LORA", {
+        "r": 2, "target_modules": _ATTENTION, "trainable_token_indices": [23, 2, 56],
+    }),
+    "lora-tokens-of-both": ("families", "qwen2", "LORA", {
+        "r": 2, "target_modules": _ATTENTION,
+        "trainable_token_indices": {"embed_tokens": [23, 5], "lm_head": [2, 7, 3]},
+    }),
+    "lora-saved-tied": ("families", "qwen2", "LORA", {
+        "r": 2, "target_modules": _ATTENTION, "modules_to_save": ["embed_tokens", "lm_head"],
+    }),
+    "tokens": ("families", "llama", "TRAINABLE_TOKENS", {"token_indices": [23, 3, 5, 56]}),
+    "tokens-tied": ("families", "qwen2", "TRAINABLE_TOKENS", {"token_indices": [23, 3, 5, 56]}),
     "ia3": ("families", "llama-biases", "IA3", {
         "target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"],
     }),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.families import family_of
 from rushlight.models.families.encoder import bert
 
 TOKENIZER = Path(__file__).parents[1] / "core" / "data" / "tiny_byte_level.json"
@@ -27,6 +28,25 @@ _BERT = {
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 40,
 }  # fmt: skip
 _PROMPTS: dict[str, Any] = {"prompts": {"query": "Find: ", "document": ""}}
+
+
+# A decoder of each kind: grouped heads, windows, learned positions, attention to both sides.
+_QWEN3 = {
+    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": VOCAB,
+    "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 30,
+    "max_position_embeddings": 64, "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
+}  # fmt: skip
+_MISTRAL = {**_QWEN3, "model_type": "mistral", "architectures": ["MistralModel"],
+            "sliding_window": 5}  # fmt: skip
+_QWEN2 = {**_QWEN3, "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"],
+          "head_dim": 6}  # fmt: skip
+_GEMMA3 = {**_QWEN3, "model_type": "gemma3_text", "architectures": ["Gemma3TextModel"],
+           "sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"],
+           "use_bidirectional_attention": True, "tie_word_embeddings": True}  # fmt: skip
+_GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": VOCAB,
+         "n_embd": WIDTH, "n_layer": 2, "n_head": 4, "n_positions": 64}  # fmt: skip
+_FIND = {"prompts": {"query": "Instruct: find a light\nQuery:", "document": ""}}
 
 
 def _dense(inside: int, outside: int, act: str = "activation.Tanh", **more: Any) -> Any:
@@ -80,6 +100,26 @@ ROWS: dict[str, dict[str, Any]] = {
                                        "embedding_dimension": VOCAB})],
         "texts": {"model_type": "SparseEncoder"}, "masked": True, "calls": [{}],
     },
+    "decoder": {
+        "modules": [_pooling("lasttoken", include_prompt=True), ("Normalize", None)],
+        "texts": _FIND | {"similarity_fn_name": "cosine"}, "decoder": _QWEN3, "left": True,
+        "calls": [{}, {"prompt_name": "query"}, {"prompt": "In: ", "dim": 5}],
+    },
+    "base of a decoder": {
+        "modules": [_pooling("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens",
+                             "weightedmean_tokens", "lasttoken", include_prompt=False)],
+        "texts": _FIND, "decoder": _MISTRAL, "own": {"max_seq_length": 20},
+        "calls": [{}, {"prompt_name": "query"}, {"prompt": "In: ", "normalize": True}],
+    },
+    "decoder of both ways": {
+        "modules": [_pooling("mean_tokens"), _dense(WIDTH, 40, "linear.Identity", bias=False),
+                    _dense(40, WIDTH, "linear.Identity", bias=False), ("Normalize", None)],
+        "texts": _FIND, "decoder": _GEMMA3, "calls": [{}, {"prompt_name": "query"}],
+    },
+    "decoder alone": {"decoder": _QWEN2, "calls": [{}, {"dim": 5}]},
+    "decoder of both ways alone": {"decoder": {**_QWEN2, "is_causal": False}, "calls": [{}]},
+    "base alone": {"decoder": {**_QWEN2, "architectures": ["Qwen2Model"]}, "calls": [{}]},
+    "learned positions alone": {"decoder": _GPT2, "calls": [{}]},
     "static": {"modules": [_dense(WIDTH, 6), ("Normalize", None)], "static": True,
                "inner": "0_StaticEmbedding", "calls": [{}, {"dim": 3}]},
     "model2vec": {"modules": [], "static": True, "calls": [{}]},
@@ -99,11 +139,27 @@ def _weights(row: dict[str, Any], name: str) -> dict[str, npt.NDArray[Any]]:
                 "weights": np.abs(values("weights", (VOCAB,)))}  # fmt: skip
     if row.get("static"):
         return {"embedding.weight": values("table", (VOCAB, WIDTH))}
+    if "decoder" in row:
+        return _decoder_weights(row)
     kind = "BertForMaskedLM" if row.get("masked") else "BertModel"
     model = bert.build({**_BERT, "architectures": [kind]}, [])
     prefix = "bert." if row.get("masked") else ""
     return {(n if n.startswith("cls.") else prefix + n): values(n, tuple(p.shape))
             for n, p in model.state_dict().items() if not n.startswith("pooler")}  # fmt: skip
+
+
+def _decoder_weights(row: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
+    """Without the head; a folder with modules has names without the base's prefix."""
+    config = row["decoder"]
+    family = family_of(config["model_type"], "the row")
+    model = family.build(config, [])
+    prefix = family.BASE_PREFIX if "modules" in row else ""
+    named = {
+        n.removeprefix(prefix): p for n, p in model.state_dict().items() if n != "lm_head.weight"
+    }
+    if "modules" not in row and config["model_type"] != "gpt2":  # a head that embeds nothing
+        named["lm_head.weight"] = model.get_parameter("model.embed_tokens.weight")
+    return {n: values(n, tuple(p.shape)) for n, p in named.items()}
 
 
 def write(folder: Path, name: str) -> None:
@@ -115,7 +171,7 @@ def write(folder: Path, name: str) -> None:
     listed = [{"idx": 0, "name": "0", "path": row.get("inner", ""),
                "type": f"sentence_transformers.{kind}"}]  # fmt: skip
     inner.mkdir(parents=True, exist_ok=True)
-    for i, (module, config) in enumerate(row["modules"], 1):
+    for i, (module, config) in enumerate(row.get("modules", ()), 1):
         at, where = folder / f"{i}_{module}", _ST
         at.mkdir()
         if module == "SpladePooling":
@@ -124,15 +180,19 @@ def write(folder: Path, name: str) -> None:
         if config is not None:
             _put(at / "config.json", config)
         _put_weights(at, module, config or {})
-    _put(folder / "modules.json", listed)
+    if "modules" in row:
+        _put(folder / "modules.json", listed)
+        _put(folder / "config_sentence_transformers.json", row.get("texts", {}))
     if not row.get("static"):
         architecture = "BertForMaskedLM" if row.get("masked") else "BertModel"
-        _put(inner / "config.json", {**_BERT, "architectures": [architecture]})
+        _put(inner / "config.json",
+             row.get("decoder", {**_BERT, "architectures": [architecture]}))  # fmt: skip
         special = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 40,
-                   "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}  # fmt: skip
+                   "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>",
+                   "padding_side": "left" if row.get("left") else "right"}  # fmt: skip
         _put(inner / "tokenizer_config.json", special)
-        _put(inner / "sentence_bert_config.json", row.get("own", {"max_seq_length": 30}))
-    _put(folder / "config_sentence_transformers.json", row.get("texts", {}))
+        if "modules" in row:
+            _put(inner / "sentence_bert_config.json", row.get("own", {"max_seq_length": 30}))
     (inner / "tokenizer.json").write_bytes(TOKENIZER.read_bytes())
     tensors = {n: rl.tensor(t) for n, t in _weights(row, name).items()}
     save_safetensors(tensors, inner / "model.safetensors", {"format": "pt"})

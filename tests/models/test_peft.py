@@ -411,15 +411,18 @@ def test_what_does_not_fit_is_named(table: ModuleType) -> None:
     fails: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"peft_type": "ADALORA"}, {}, "peft_type 'ADALORA' is not supported; supported: LORA"),
         ({"alora_invocation_tokens": [1]}, {}, "alora_invocation_tokens .* is not supported"),
-        ({"init_lora_weights": "pissa"}, {}, "init_lora_weights 'pissa' is not supported"),
+        ({"init_lora_weights": "corda"}, {}, "init_lora_weights 'corda' is not supported"),
         ({"r": 0}, {}, "r is 0, out of range"),
         ({"r": 1 << 40}, {}, "out of range"),
         ({"lora_dropout": 2.0}, {}, "lora_dropout is 2.0, out of range"),
         ({"target_modules": 3}, {}, "target_modules is 3"),
-        ({"rank_pattern": {"(a+)+$": 3}}, {}, "repeats too much"),
+        ({"rank_pattern": {"(?i)q_proj": 3}}, {}, "no regular expression: global flags"),
+        ({"rank_pattern": {r"(a)\1": 3}}, {}, "a reference to a group"),
+        ({"target_modules": "a" * 2000}, {}, "a pattern of 2000 characters; at most 1024"),
+        ({"exclude_modules": "(?<=a)b"}, {}, "looking behind"),
         ({"rank_pattern": {"((": 3}}, {}, "no regular expression"),
         ({"rank_pattern": {f"m{i}": 3 for i in range(5000)}}, {}, "5000 patterns; at most 4096"),
-        ({"peft_type": "IA3", "feedforward_modules": "(.*a)*"}, {}, "repeats too much"),
+        ({"peft_type": "IA3", "feedforward_modules": "(.*a)*+"}, {}, "possessive|multiple repeat"),
         ({"bias": "some"}, {}, "bias 'some' is not supported"),
         ({"rank_pattern": {}}, {}, r"the adapter of .*(.|\n)*takes \(3, 64\)"),
         ({}, {name: rl.zeros(2, 2)}, "the adapter of .*q_proj"),
@@ -505,3 +508,78 @@ def test_a_tied_table_is_not_merged(table: ModuleType) -> None:
     with pytest.raises(ValueError, match="is the weight of the head too"):
         config = LoraConfig(target_modules=["q_proj"], modules_to_save=["embed_tokens"])
         rl.adapters.add_adapter(Row("dora", table).model(), config)
+
+
+# --- tables and heads that adapters carry -------------------------------------------------------
+
+
+def _tied(table: ModuleType) -> tuple[Any, Row]:
+    row = Row("lora-tokens-tied", table)
+    return row.model(), row
+
+
+def test_a_table_that_was_resized_is_the_adapters(table: ModuleType) -> None:
+    """As PEFT saves it: embedding and head with more rows, wrapped or not; gone once deleted."""
+    m, row = _tied(table)
+    names, plain = list(m.state_dict()), row.run(m)
+    config = json.loads(row.adapter) | {"trainable_token_indices": None}
+    lora = {n: t for n, t in row.tensors().items() if "lora" in n}
+    width = m.model.embed_tokens.weight.shape[1]
+    rows = np.concatenate([row.base("model.embed_tokens.weight"), np.ones((3, width), np.float32)])
+    before = "base_model.model."
+    for wrap in ("", "modules_to_save.", "modules_to_save.default."):
+        more = {f"{before}model.embed_tokens.{wrap}weight": rl.tensor(rows),
+                f"{before}lm_head.{wrap}weight": rl.tensor(rows * 2),
+                f"{before}lm_head.original_module.weight": rl.tensor(rows)}  # fmt: skip
+        rl.adapters.adapter_from(m, json.dumps(config).encode(), lora | more)
+        assert m.vocab_size == len(rows) and row.run(m).shape[-1] == len(rows)
+        hidden = m.hidden(rl.tensor([[len(rows) - 1]])).detach().numpy()
+        with rl.no_grad():
+            found = m(rl.tensor([[len(rows) - 1]])).numpy()
+        np.testing.assert_allclose(found, hidden @ (rows * 2).T, rtol=1e-4, atol=1e-4)
+        rl.adapters.delete_adapter(m, "default")
+        assert list(m.state_dict()) == names and m.spec.tied and m.vocab_size == len(rows) - 3
+        np.testing.assert_array_equal(row.run(m), plain)
+
+
+def test_tokens_are_trained_alone(table: ModuleType) -> None:
+    m, row = _tied(table)
+    config = LoraConfig(r=2, target_modules=["q_proj"], trainable_token_indices=[23, 5])
+    plain = row.run(m)
+    rl.adapters.add_adapter(m, config)
+    near(row.run(m), plain)
+    trained = {n for n, p in m.named_parameters() if p.requires_grad}
+    assert sum("trainable_tokens_delta" in n for n in trained) == 1
+    m(rl.tensor([[23, 5, 1]])).sum().backward()
+    own = m.model.embed_tokens.attached.default.trainable_tokens_delta
+    assert own.grad is not None and own.grad.shape == own.shape and own.grad.abs().sum().item() > 0
+    state = rl.adapters.adapter_state(m)
+    assert sum("token_adapter.trainable_tokens_delta" in n for n in state) == 1
+    rl.adapters.delete_adapter(m, "default")
+    np.testing.assert_array_equal(row.run(m), plain)
+    with pytest.raises(ValueError, match="must be different numbers below 131"):
+        rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"],
+                                              trainable_token_indices=[131]))  # fmt: skip
+    assert m.spec.tied
+    with pytest.raises(ValueError, match="there is no module 'nope'"):
+        rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"],
+                                              trainable_token_indices={"nope": [1]}))  # fmt: skip
+    assert m.spec.tied
+
+
+def test_keys_that_peft_does_not_read_are_ignored(table: ModuleType) -> None:
+    """An unknown key is ignored; one that PEFT reads is refused unless it changes nothing."""
+    row = Row("lora", table)
+    known = json.loads(row.adapter)
+    m = row.model()
+    more = {"trained_by": "someone", "r_max": [1], "notes": {"a": True}, "use_qalora": False,
+            "layer_replication": None, "corda_config": {}, "target_parameters": []}  # fmt: skip
+    rl.adapters.adapter_from(m, json.dumps(known | more).encode(), row.tensors())
+    near(row.run(m), row.out)
+    rl.adapters.delete_adapter(m, "default")
+    for key, value in (("use_qalora", True), ("layer_replication", [[0, 2]]),
+                       ("target_parameters", ["q_proj.weight"]), ("use_bdlora", {}),
+                       ("alora_invocation_tokens", [1]), ("arrow_config", {"top_k": 1}),
+                       ("kasa_config", {}), ("velora_config", {"a": 1})):  # fmt: skip
+        with pytest.raises(rl.FormatError, match=f"{key} is .* is not supported; supported: "):
+            rl.adapters.adapter_from(m, json.dumps(known | {key: value}).encode(), row.tensors())

@@ -1,4 +1,6 @@
-"""fp8, GPTQ and AWQ checkpoints: the weights are those of unpacking by the papers, in float64."""
+"""Quantized checkpoints: weights are those of unpacking by the papers, in float64, or of the
+library that stored them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.core.io.weights.safetensors import read_table, save_safetensors
+from rushlight.core.io.weights.source import BytesSource
 from rushlight.models.prequantized import dequantized
 
 Array = npt.NDArray[Any]
@@ -71,19 +74,27 @@ def config_of(**changes: Any) -> dict[str, Any]:
         ("gptq", 4, 48, {"middle": 8}),
         ("gptq", 8, 32, {}),
         ("gptq", 2, 24, {}),
+        ("gptq", 4, 32, {"middle": 8, "inside": 96}),
+        ("gptq", 8, 96, {"middle": 128, "inside": 96}),
         ("gptq", 4, 16, {"less": 0}),
         ("awq", 4, 16, {}),
     ],
 )
 def test_packed_weights(method: str, bits: int, size: int, rest: dict[str, Any]) -> None:
-    parts, weight = packed(method, bits, 48, 32, size, **rest)
-    given = {"quant_method": method, "bits": bits, "group_size": -1 if size == 48 else size}
+    inside = rest.pop("inside", 48)
+    parts, weight = packed(method, bits, inside, 32, size, **rest)
+    given = {"quant_method": method, "bits": bits, "group_size": -1 if size == inside else size}
     given["checkpoint_format"] = "gptq" if rest.get("less", 1) else "gptq_v2"
     tensors = {f"a.{part}": rl.tensor(value) for part, value in parts.items()}
     tensors["a.bias"] = rl.zeros(32)
     plain, found = dequantized({"quantization_config": given}, tensors)
     assert plain == {} and set(found) == {"a.weight", "a.bias"}
-    np.testing.assert_allclose(found["a.weight"].numpy(), weight, rtol=1e-6, atol=1e-7)
+    values = found["a.weight"]
+    if inside == 96:  # symmetric, in groups of 32: blocks hold it as it is
+        assert values.dtype is (rl.q4_0 if bits == 4 else rl.q8_0)
+        np.testing.assert_allclose(values.dequantize().numpy(), weight, rtol=1e-6, atol=1e-7)
+        return
+    np.testing.assert_allclose(values.numpy(), weight, rtol=1e-6, atol=1e-7)
     _, half = dequantized({"quantization_config": given}, tensors, rl.bfloat16)
     assert half["a.weight"].dtype is rl.bfloat16
 
@@ -147,12 +158,18 @@ def test_a_model_loads_as_its_plain_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"quant_method": "bitsandbytes"}, "'bitsandbytes' is not supported; supported: awq, fp8"),
+        ({"quant_method": "aqlm"}, "'aqlm' is not supported; supported: auto-round, awq, bitsand"),
         ({}, "None is not supported"),
         ("gptq", "not an object"),
-        ({"quant_method": "gptq", "bits": 3}, "bits is 3; it must be 2 or 4 or 8"),
+        ({"quant_method": "gptq", "bits": 5}, "bits is 5; it must be 2 or 3 or 4 or 8"),
         ({"quant_method": "gptq", "bits": 4, "group_size": 0}, "group_size is 0"),
-        ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:a": {}}}, "dynamic"),
+        ({"quant_method": "compressed-tensors", "format": "marlin-24"}, "'marlin-24' is not supp"),
+        (
+            {"quant_method": "compressed-tensors", "sparsity_config": {"format": "sparse-bitmask"}},
+            "sparsity_config.format 'sparse-bitmask'",
+        ),
+        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "config_groups is"),
+        ({"quant_method": "auto-round", "packing_format": "itrex"}, "packing_format is 'itrex'"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "version is 'gemv'"),
         ({"quant_method": "fp8", "weight_block_size": [0, 1]}, "weight_block_size"),
         ({"quant_method": "gptq", "bits": 4, "group_size": 8}, "needs qzeros of shape"),
@@ -171,3 +188,91 @@ def test_what_does_not_fit_is_refused(given: Any, error: str) -> None:
     tensors["b.weight_scale_inv"] = rl.ones((3, 2))
     with pytest.raises((rl.LoadError, rl.FormatError), match=error):
         dequantized({"quantization_config": given}, tensors)
+
+
+# --- what other libraries store -----------------------------------------------------------------
+
+STORED = Path(__file__).parent / "data" / "quantized.safetensors"
+CONFIGS = {
+    name: json.loads(text)
+    for name, text in read_table(BytesSource(STORED.read_bytes(), "m")).metadata.items()
+}
+BLOCKS = {
+    "compressed w4a16 half": "q4_0", "compressed w8a16": "q8_0", "compressed mxfp4": "mxfp4",
+    "auto_round:auto_gptq 4 32 True": "q4_0", "auto_round 4 32 True": "q4_0",
+}  # fmt: skip
+
+
+def stored_case(name: str) -> tuple[dict[str, rl.Tensor], Array]:
+    found = {n.partition("|")[2]: t for n, t in rl.load(STORED).items() if n.startswith(f"{name}|")}
+    return {f"m.{n}": t for n, t in found.items() if n != "|"}, found["|"].numpy()
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_weights_are_those_of_the_library(name: str) -> None:
+    """bitsandbytes, compressed-tensors, hqq and auto-round, by their own dequantization."""
+    tensors, weight = stored_case(name)
+    tensors["m.bias"] = rl.zeros(len(weight))
+    _, found = dequantized({"quantization_config": CONFIGS[name]}, tensors)
+    assert set(found) == {"m.weight", "m.bias"}
+    values = found["m.weight"]
+    assert values.shape == weight.shape
+    assert values.dtype.name == BLOCKS.get(name, "float32")
+    plain = values.dequantize() if values.dtype.kind == "q" else values
+    scale = np.abs(weight).max()
+    loose = name in (
+        "compressed w8a16",
+        "compressed nvfp4",
+        "compressed mxfp6",
+        "compressed w4a16 half",
+    )  # in 16 bits
+    np.testing.assert_allclose(plain.numpy(), weight, atol=scale * (4e-3 if loose else 1e-6))
+    _, half = dequantized({"quantization_config": CONFIGS[name], "dtype": "bfloat16"}, tensors)
+    assert half["m.weight"].dtype.name in ("bfloat16", BLOCKS.get(name))
+
+
+def test_double_quantization_that_lies_is_refused() -> None:
+    name = "bnb nf4 True 64 (24, 64)"
+    for part, value, message in (
+        ("weight.absmax", rl.zeros(3, dtype="uint8"), "nested_absmax has 1|absmax is"),
+        ("weight.nested_quant_map", rl.zeros(5), "nested_quant_map of 256 numbers"),
+        ("weight", rl.zeros(9, dtype="uint8"), "has 9 bytes"),
+        ("weight.quant_state.bitsandbytes__nf4", rl.zeros(4, dtype="uint8"), "quant_state"),
+        ("weight.quant_map", rl.zeros(15), "quant_map of 16 numbers"),
+    ):
+        tensors, _ = stored_case(name)
+        tensors[f"m.{part}"] = value
+        with pytest.raises(rl.FormatError, match=message):
+            dequantized({"quantization_config": CONFIGS[name]}, tensors)
+
+
+def test_groups_have_targets_and_layers_sizes_of_their_own() -> None:
+    """By a module's name, then by a pattern, then by its class."""
+    eight, weight = stored_case("compressed w8a8 asym")
+    four, wanted = stored_case("compressed w4a16 asym")
+    three, third = stored_case("compressed w3")
+    groups = {
+        "group_0": CONFIGS["compressed w8a8 asym"]["config_groups"]["group_0"],
+        "group_1": CONFIGS["compressed w4a16 asym"]["config_groups"]["group_0"]
+        | {"targets": [r"re:.*layers\.\d+\.four$"]},
+        "group_2": CONFIGS["compressed w3"]["config_groups"]["group_0"] | {"targets": ["three"]},
+    }
+    tensors = {n.replace("m.", "eight."): t for n, t in eight.items()}
+    tensors |= {n.replace("m.", "layers.0.four."): t for n, t in four.items()}
+    tensors |= {n.replace("m.", "three."): t for n, t in three.items()}
+    given: dict[str, Any] = {"quant_method": "compressed-tensors", "format": "mixed-precision",
+             "config_groups": groups}  # fmt: skip
+    _, found = dequantized({"quantization_config": given}, tensors)
+    for name, expected in (("eight", weight), ("layers.0.four", wanted), ("three", third)):
+        np.testing.assert_allclose(found[f"{name}.weight"].numpy(), expected, atol=1e-6)
+    groups["group_1"]["targets"] = [r"re:(.+)(?<=x)+"]
+    with pytest.raises(rl.FormatError, match="looking behind"):
+        dequantized({"quantization_config": given}, tensors)
+    parts, _ = packed("gptq", 4, 48, 32, 16)
+    more, expected = packed("gptq", 8, 64, 32, 32)
+    tensors = {f"a.{n}": rl.tensor(t) for n, t in parts.items()}
+    tensors |= {f"b.{n}": rl.tensor(t) for n, t in more.items()}
+    given = {"quant_method": "gptq", "bits": 4, "group_size": 16, "checkpoint_format": "gptq",
+             "dynamic": {"+:b": {"bits": 8, "group_size": 32}}}  # fmt: skip
+    _, found = dequantized({"quantization_config": given}, tensors)
+    np.testing.assert_allclose(found["b.weight"].numpy(), expected, rtol=1e-6, atol=1e-7)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.cli import run
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "sentences.json").read_bytes())
 CLOSE: Any = {"rtol": 1e-4, "atol": 4e-5}
@@ -139,3 +140,23 @@ def test_wrong_folders_and_options_are_named(tmp_path: Path, sentence_folders: M
     (tmp_path / "2_Dense" / "model.safetensors").unlink()
     with pytest.raises(rl.FormatError, match="2_Dense has neither model.safetensors nor"):
         rl.models.load(tmp_path)
+
+
+def test_decoders_serve_the_tasks_of_vectors(
+    tmp_path: Path, sentence_folders: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every language model embeds texts, with modules.json or without; a base model does alone."""
+    texts = sentence_folders.TEXTS
+    for name in ("decoder", "decoder alone", "base of a decoder"):
+        sentence_folders.write(tmp_path / name, name)
+        vectors = rl.pipeline("feature-extraction", tmp_path / name)(texts).numpy()
+        np.testing.assert_allclose(vectors, GOLDEN[name]["calls"][0], **CLOSE)
+        alike = rl.pipeline("sentence-similarity", tmp_path / name)(texts[:3])
+        np.testing.assert_allclose(alike, GOLDEN[name]["alike"][0][1:3], rtol=1e-3, atol=2e-4)
+        assert run(["embed", *texts, "--model", str(tmp_path / name), "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)["embeddings"]
+        np.testing.assert_allclose(printed, GOLDEN[name]["calls"][0], **CLOSE)
+    with pytest.raises(ValueError, match="text-generation is not supported"):
+        rl.pipeline("text-generation", tmp_path / "base of a decoder")
+    one: Any = rl.models.load(tmp_path / "decoder alone")
+    assert one.tasks[0] == "text-generation" and next(one.generate("a", max_new_tokens=1)) != ""

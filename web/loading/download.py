@@ -12,6 +12,7 @@ import numpy as np
 
 from rushlight.core.backends import Device, device_async
 from rushlight.core.backends import device as as_device
+from rushlight.core.basis.codec import is_narrow
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
@@ -27,7 +28,12 @@ from rushlight.core.io.weights.gguf import (
     read_gguf,
     whole_metadata,
 )
-from rushlight.core.io.weights.load_schedule import Destination, LoadStep, load_schedule
+from rushlight.core.io.weights.load_schedule import (
+    Destination,
+    LoadStep,
+    load_schedule,
+    tensor_of,
+)
 from rushlight.core.io.weights.pickles.storages import read_storages
 from rushlight.core.io.weights.safetensors import read_table
 from rushlight.core.io.weights.source import BytesSource
@@ -81,6 +87,7 @@ class Builder:
         self._ggufs: list[tuple[str, Gguf]] = []  # the parts of a GGUF file
         self._blocks: list[LoadStep] = []
         self._swapped: list[tuple[np.ndarray[Any, Any], DType]] = []
+        self._narrow: list[tuple[np.ndarray[Any, Any], LoadStep]] = []  # read once they are whole
 
     def begin(self, path: str, head: Any, size: float) -> list[int] | None:
         """Allocate memory for every tensor of the safetensors or GGUF file `path`.
@@ -150,7 +157,9 @@ class Builder:
         """Kind and place of a tensor's bytes. Blocks get their memory when their bytes arrive."""
         if step.destination == "heap":
             data = np.empty(step.nbytes, np.uint8)
-            self.tensors[step.name] = Tensor.from_buffer(data, step.dtype, step.shape)
+            if is_narrow(step.dtype):
+                self._narrow.append((data, step))
+            self.tensors[step.name] = tensor_of(data, step.dtype, step.shape)
             if step.swapped:
                 self._swapped.append((data, step.dtype))
             return HEAP, data.ctypes.data
@@ -205,6 +214,9 @@ class Builder:
         for data, dtype in self._swapped:
             swap_bytes(data, dtype)
         self._swapped.clear()
+        for data, step in self._narrow:
+            self.tensors[step.name] = tensor_of(data, step.dtype, step.shape)
+        self._narrow.clear()
         return self.files, self.tensors, whole_metadata(self._ggufs) if self._ggufs else None
 
     def hash(self) -> Sha256:

@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rushlight.core.basis.codec import is_narrow, widened
 from rushlight.core.basis.dtype import DType, float64, int64
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.byteorder import swap_bytes
 from rushlight.core.io.weights.source import Bytes, BytesSource, MmapSource, Source
 from rushlight.core.io.weights.table import Table
-from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 # A view of the source's memory; a new buffer in the heap; memory of another device, written in
 # pieces.
@@ -51,8 +52,8 @@ def load_schedule(tables: Sequence[Table], destinations: Sequence[Destination]) 
     """The steps that load every tensor of `tables`; file number i goes to `destinations[i]`.
 
     For "device", small tensors, and those whose bytes the device stores in another layout, go to
-    the heap, and so do all whose bytes are swapped. Raises FormatError if two files have a tensor
-    of one name.
+    the heap, and so do all whose bytes are swapped or whose dtype is narrow. Raises FormatError if
+    two files have a tensor of one name.
     """
     steps: dict[str, LoadStep] = {}
     for index, (table, destination) in enumerate(zip(tables, destinations, strict=True)):
@@ -61,7 +62,9 @@ def load_schedule(tables: Sequence[Table], destinations: Sequence[Destination]) 
                 first = steps[e.name].file_index
                 raise FormatError(f'tensor "{e.name}" is in file {first} and in file {index}')
             way = destination
-            if way == "device" and (e.nbytes <= _SMALL or e.dtype in (int64, float64)):
+            if is_narrow(e.dtype) or (
+                way == "device" and (e.nbytes <= _SMALL or e.dtype in (int64, float64))
+            ):
                 way = "heap"
             steps[e.name] = LoadStep(
                 index, e.offset, e.nbytes, e.name, e.dtype, e.shape,
@@ -100,7 +103,7 @@ def run_schedule(steps: LoadSchedule, sources: Sequence[Source]) -> Iterator[tup
                 buffer[begin : begin + n] = np.frombuffer(_whole(step, source, piece, n), "u1")
         if step.swapped:
             swap_bytes(buffer, step.dtype)
-        made = Tensor.from_buffer(buffer, step.dtype, step.shape)
+        made = tensor_of(buffer, step.dtype, step.shape)
         made.storage.lent = step.destination == "view" and not isinstance(source, MmapSource)
         yield step.name, made
 
@@ -115,8 +118,15 @@ async def run_schedule_async(steps: LoadSchedule, sources: Sequence[Source]) -> 
             buffer[begin : begin + n] = np.frombuffer(_whole(step, source, piece, n), "u1")
         if step.swapped:
             swap_bytes(buffer, step.dtype)
-        tensors[step.name] = Tensor.from_buffer(buffer, step.dtype, step.shape)
+        tensors[step.name] = tensor_of(buffer, step.dtype, step.shape)
     return tensors
+
+
+def tensor_of(buffer: Any, dtype: DType, shape: Sequence[int]) -> Tensor:
+    """The tensor of a file's bytes; those of a narrow dtype become float32."""
+    if is_narrow(dtype):
+        return from_numpy(widened(dtype, np.asarray(buffer)).reshape(shape))
+    return Tensor.from_buffer(buffer, dtype, shape)
 
 
 def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:

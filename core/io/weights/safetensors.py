@@ -2,7 +2,8 @@
 
 A file is 8 bytes of header length (little-endian), a JSON header, and the tensors' bytes without
 gaps: https://huggingface.co/docs/safetensors (format of 2023). The reader is at least as strict as
-the reference implementation: what it accepts, both read alike.
+the reference implementation: what it accepts, both read alike. Dtypes that no tensor here has
+(`basis/codec.py`) are read as float32.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rushlight.core.basis.codec import NARROW
 from rushlight.core.basis.dtype import from_safetensors
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.files.replacing import replacing
@@ -36,6 +38,8 @@ _ORDER = (
     "U64", "I64", "F64", "C64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16",
     "F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL",
 )  # fmt: skip
+# Those that tensors have, and those that are read as float32.
+_KNOWN = from_safetensors | NARROW
 _NAMES = {dtype: name for name, dtype in from_safetensors.items()}
 
 
@@ -106,9 +110,9 @@ def _entry(source: Source, name: str, row: Any, base: int) -> Entry:
         raise _bad(source, f"the tensor name {name!r} is not Unicode text")
     if type(row) is not dict or row.keys() != _KEYS:
         raise _bad(source, f'tensor "{name}" must have the keys dtype, shape and data_offsets')
-    dtype = from_safetensors.get(row["dtype"]) if type(row["dtype"]) is str else None
+    dtype = _KNOWN.get(row["dtype"]) if type(row["dtype"]) is str else None
     if dtype is None:
-        known = ", ".join(from_safetensors)
+        known = ", ".join(_KNOWN)
         what = f"dtype {row['dtype']!r:.40} is not supported; supported: {known}"
         raise _bad(source, f'tensor "{name}": {what}')
     shape, offsets = row["shape"], row["data_offsets"]
@@ -126,7 +130,14 @@ def _entry(source: Source, name: str, row: Any, base: int) -> Entry:
     # Dims beside a zero count too.
     if count_elements(shape) > MOST_ELEMENTS:
         raise _bad(source, f'tensor "{name}": the shape {_short(shape)} is too large')
-    nbytes = dtype.nbytes(math.prod(shape))
+    count = math.prod(shape)
+    if count % dtype.block:
+        raise _bad(
+            source,
+            f'tensor "{name}": {row["dtype"]} {_short(shape)} does not end at a byte; the number '
+            f"of elements must be a multiple of {dtype.block}",
+        )
+    nbytes = dtype.nbytes(count)
     if offsets[1] - offsets[0] != nbytes:
         raise _bad(
             source,

@@ -7,14 +7,8 @@ from typing import Any
 
 from rushlight.models.families.text import gemma2
 from rushlight.models.gguf.architecture import OFFSET, Architecture
+from rushlight.models.layers import building
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import (
-    FULL,
-    SLIDING,
-    decoder_builder,
-    each_attention,
-    kinds_of,
-)
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
 
@@ -35,27 +29,32 @@ class Config(gemma2.Config):
     rope_local_base_freq: float = 10000.0
     sliding_window_pattern: int = 6
     max_position_embeddings: int = 131072
+    use_bidirectional_attention: bool | None = False
     model_type: str = "gemma3_text"
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     every = max(c.sliding_window_pattern, 1)
-    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
-    c.layer_types = [SLIDING if one else FULL for one in within]
+    within = building.kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
+    c.layer_types = [building.SLIDING if one else building.FULL for one in within]
     plain = gemma2.describe(c)
-    thetas = {FULL: c.rope_theta, SLIDING: c.rope_local_base_freq}
+    thetas = {building.FULL: c.rope_theta, building.SLIDING: c.rope_local_base_freq}
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
-        kind = SLIDING if within[layer] else FULL
-        rotary = rotary_of_kind(vars(c), a.head_dim, kind, thetas[kind], kind == FULL)
+        kind = building.SLIDING if within[layer] else building.FULL
+        rotary = rotary_of_kind(vars(c), a.head_dim, kind, thetas[kind], kind == building.FULL)
         # The published model has the key, and does not read it.
-        return replace(a, rotary=rotary, norm=plain.norm, softcap=None)
+        a = replace(a, rotary=rotary, norm=plain.norm, softcap=None)
+        if not c.use_bidirectional_attention:
+            return a
+        # The window is that of both sides together.
+        return replace(a, causal=False, window=a.window and a.window // 2 + 1)
 
-    return each_attention(plain, changed)
+    return building.each_attention(plain, changed)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = building.decoder_builder(Config, describe, ARCHITECTURES)
 
 
 def adjust(config: dict[str, Any]) -> None:

@@ -16,7 +16,8 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionContext
-from rushlight.models.layers.decoder import DecoderLayer, DecoderSpec
+from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.norms import make_norm
 

@@ -561,3 +561,56 @@ def test_a_source_that_ends_early_is_a_format_error(destination: Any) -> None:
         _finish(run_schedule_async(steps, [failing]))
     with pytest.raises(rl.FormatError, match=r"only \d+ of the header's \d+ bytes can be read"):
         read_table(Failing(_raw({})))
+
+
+# --- dtypes that only files have ----------------------------------------------------------------
+
+
+def _bits_to_float(code: int, bits: int, exponent: int, bias: int) -> float:
+    """A float without infinities, of a sign, `exponent` bits and a fraction."""
+    fraction = bits - 1 - exponent
+    sign, e = code >> (bits - 1), code >> fraction & ((1 << exponent) - 1)
+    part = (code & ((1 << fraction) - 1)) / (1 << fraction)
+    size = part * 2.0 ** (1 - bias) if e == 0 else (1 + part) * 2.0 ** (e - bias)
+    return -size if sign else size
+
+
+NARROW_FORMATS = {
+    "F4": (4, 2, 1), "F6_E2M3": (6, 2, 1), "F6_E3M2": (6, 3, 3), "F8_E4M3FNUZ": (8, 4, 8),
+    "F8_E5M2FNUZ": (8, 5, 16), "F8_E8M0": (8, 8, 127),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NARROW_FORMATS)
+def test_narrow_floats_are_read_as_float32(name: str, tmp_path: Path) -> None:
+    """Every code, the lowest bits first; OCP's formats, and torch's without a negative zero."""
+    bits, exponent, bias = NARROW_FORMATS[name]
+    codes = list(range(1 << bits))
+    stream = sum(code << (bits * i) for i, code in enumerate(codes))
+    data = stream.to_bytes(bits * len(codes) // 8, "little")
+    if name == "F8_E8M0":
+        expected = [2.0 ** (code - 127) for code in codes[:-1]] + [np.nan]
+    else:
+        expected = [_bits_to_float(code, bits, exponent, bias) for code in codes]
+    if name.endswith("FNUZ"):
+        expected[128] = np.nan
+    header = {
+        "a": {"dtype": name, "shape": [2, len(codes) // 2], "data_offsets": [0, len(data)]},
+        "b": _row("C64", (1,), (len(data), len(data) + 8)),
+    }
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(_raw(header, data + np.array([1 - 2j], np.complex64).tobytes()))
+    for found in (load(path), load_safetensors(BytesSource(path.read_bytes(), "m"))):
+        assert found["a"].dtype is rl.float32
+        values = np.array(expected, np.float32).reshape(2, -1)
+        np.testing.assert_array_equal(found["a"].numpy(), values)
+        assert found["b"].dtype is rl.complex64 and found["b"].tolist() == [1 - 2j]
+    entry = read_table(BytesSource(path.read_bytes(), "m")).entries["a"]
+    assert entry.nbytes == len(data) and entry.dtype.name.startswith("float")
+
+
+def test_a_narrow_tensor_ends_at_a_byte(tmp_path: Path) -> None:
+    for name, count in (("F4", 3), ("F6_E2M3", 6), ("F6_E3M2", 5)):
+        header = {"a": {"dtype": name, "shape": [count], "data_offsets": [0, 4]}}
+        with pytest.raises(rl.FormatError, match=f"{name} .* does not end at a byte"):
+            load_safetensors(BytesSource(_raw(header, bytes(4)), "m"))

@@ -60,6 +60,8 @@ def sample(entry: Entry) -> Sample:
     """The rows of a tensor to read: all of a small one, at most `MOST` elements of a large one."""
     width = entry.shape[-1] if entry.shape else 1
     rows = math.prod(entry.shape[:-1]) if entry.shape else 1
+    if width % entry.dtype.block:  # rows do not begin at bytes
+        rows, width = 1, rows * width
     if not rows * width:
         return Sample(entry, rows, width, width, ())
     if rows * width <= MOST:
@@ -73,7 +75,8 @@ def sample(entry: Entry) -> Sample:
 
 
 def values(chosen: Sample, data: bytes) -> Array:
-    """The sampled rows as a float matrix, float64 for dtypes that float32 does not hold.
+    """The sampled rows as a float matrix, float64 for dtypes that float32 does not hold; of complex
+    numbers the magnitudes.
 
     data: the bytes of the ranges, one after the other. Raises FormatError if some are missing.
     """
@@ -85,6 +88,8 @@ def values(chosen: Sample, data: bytes) -> Array:
     [(_, t)] = run_schedule(load_schedule([Table({entry.name: entry})], ["heap"]), [source])
     if t.dtype.kind == "q":
         return t.dequantize().numpy()
+    if t.dtype.is_complex:
+        t = t.abs()
     wide = t.dtype.itemsize == 8 or (t.dtype.kind != "f" and t.dtype.itemsize == 4)
     return t.to(float64).numpy() if wide else t.float().numpy()
 

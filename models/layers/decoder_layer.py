@@ -1,0 +1,73 @@
+"""A layer of the decoder skeleton: attention, or a block in its place, and an MLP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core import nn
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.cache_spec import CacheSpec
+from rushlight.models.layers.attention import Attention, AttentionContext, AttentionSpec
+from rushlight.models.layers.mlp import make_mlp
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.norms import make_norm
+
+if TYPE_CHECKING:
+    from rushlight.models.layers.decoder import DecoderSpec
+
+
+class DecoderLayer(nn.Module):
+    """Attention and MLP with residuals, each normalised before, after or both."""
+
+    def __init__(self, spec: DecoderSpec, layer: int) -> None:
+        self.spec, names, own = spec, spec.names, spec.layers[layer]
+        attention, self.block_name = own.attention, own.name or names.attention
+        put(self, self.block_name, Attention(spec.width, attention, layer)
+            if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
+        if own.beside is not None:
+            put(self, own.beside[0], own.beside[1](layer + len(spec.layers)))
+        self.blocks = (self.block_name, *(own.beside or ())[:1])
+        norms = [names.before_attention, names.after_attention]
+        self.has_mlp = own.mlp is not None
+        self._own: tuple[nn.Module, ...] = ()
+        if own.mlp is not None:
+            mlp = make_mlp(spec.width, own.mlp)
+            if not names.mlp:
+                self._own = (mlp,)  # in a tuple: its parts are children, not itself
+            for path, part in mlp.named_children() if self._own else ((names.mlp, mlp),):
+                put(self, path, part)
+            norms += [names.before_mlp, names.after_mlp]
+        for name in norms:
+            if name is not None:
+                put(self, name, make_norm(spec.width, spec.norm))
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        names, sums = self.spec.names, self.spec.norm_sums
+        before = x if sums else self._normed(names.before_attention, x)
+        y, *more = (self.get_submodule(name)(before, context) for name in self.blocks)
+        y = y + more[0] if more else y
+        y = self._scaled(self._normed(names.after_attention, y))
+        if not self.has_mlp:
+            return x + y
+        if not self.spec.parallel:
+            x = self._normed(names.before_attention, x + y) if sums else x + y
+        if not (self.spec.parallel and names.before_mlp is None):
+            before = x if sums else self._normed(names.before_mlp, x)
+        z = (self._own[0] if self._own else getattr(self, names.mlp))(before)
+        z = self._scaled(self._normed(names.after_mlp, z))
+        x = x + y + z if self.spec.parallel else x + z
+        return self._normed(names.before_mlp, x) if sums else x
+
+    @property
+    def cache_specs(self) -> tuple[CacheSpec, ...]:
+        """The state that the cache keeps for each of the layer's blocks."""
+        blocks: list[Any] = [self.get_submodule(name) for name in self.blocks]
+        return tuple(block.cache_spec for block in blocks)
+
+    def _normed(self, name: str | None, x: Tensor) -> Tensor:
+        out: Tensor = x if name is None else getattr(self, name)(x)
+        return out
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        return x if self.spec.residual_scale == 1 else x * self.spec.residual_scale

@@ -1,0 +1,10 @@
+"""Checkpoints whose config.json has a `quantization_config`: their weights as plain ones or blocks.
+
+A weight stays quantized where a type of the table (`basis/quantized.py`) holds its numbers exactly:
+symmetric integers of 4 and 8 bits with float16 scales of 32 inputs or more, and MXFP4. All others
+are dequantized, some rows at a time.
+"""
+
+from rushlight.models.prequantized.methods import METHODS, dequantized, named_dtype
+
+__all__ = ["METHODS", "dequantized", "named_dtype"]

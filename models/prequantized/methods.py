@@ -1,0 +1,104 @@
+"""The methods of quantization_config, each with the reader of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from rushlight.core.basis.dtype import DType, as_dtype, float32
+from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.prequantized.bitsandbytes import bitsandbytes
+from rushlight.models.prequantized.compressed import compressed
+from rushlight.models.prequantized.floats import fp8
+from rushlight.models.prequantized.hqq import hqq
+from rushlight.models.prequantized.packed import awq, gptq, rounded
+from rushlight.models.prequantized.rows import wrong
+
+_FLOATS = ("float16", "bfloat16", "float32")
+Reader = Callable[[Mapping[str, Tensor], Mapping[str, Any], DType], Iterator[tuple[str, Tensor]]]
+# auto-round's: integers as GPTQ, AWQ and itself pack them, and small floats.
+_ROUNDED = (
+    "auto_round:auto_gptq", "auto_round:gptq", "auto_round:auto_awq", "auto_round:awq",
+    "auto_round", "auto_round:exllamav2", "auto_round:gptqmodel", "auto_round:fp8",
+    "auto_round:fp8_static", "auto_round:llm_compressor", "auto_gptq", "auto_awq", "auto",
+)  # fmt: skip
+
+
+def _packed(make: Callable[..., Any]) -> Reader:
+    def read(
+        tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
+    ) -> Iterator[tuple[str, Tensor]]:
+        found: Iterator[tuple[str, Tensor]] = make(given)(tensors, dtype)
+        return found
+
+    return read
+
+
+def _auto_round(
+    tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
+) -> Iterator[tuple[str, Tensor]]:
+    form, kind = given.get("packing_format") or "auto", str(given.get("data_type") or "int")
+    if form not in _ROUNDED and not str(form).startswith("auto_round:llm_compressor"):
+        raise wrong("packing_format", form, ", ".join(_ROUNDED))
+    if kind == "int" and "fp8" not in form:
+        form = "auto_round:auto_gptq" if form == "auto" else form
+        return _packed(partial(rounded, form=form))(tensors, given, dtype)
+    bits = given.get("bits", 4)
+    if not kind.startswith(("mx_fp", "nv_fp", "fp")) or bits not in (4, 8):
+        raise wrong("data_type", kind, "int, mx_fp, nv_fp or fp8, of 4 or 8 bits")
+    if kind.startswith("fp"):
+        return fp8(tensors, given, dtype)
+    weights = {"num_bits": bits, "type": "float"}
+    group = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    return compressed(tensors, {"config_groups": group}, dtype)
+
+
+METHODS: dict[str, Reader] = {
+    "auto-round": _auto_round, "awq": _packed(awq), "bitsandbytes": bitsandbytes,
+    "compressed-tensors": compressed, "fbgemm_fp8": fp8, "fp8": fp8, "gptq": _packed(gptq),
+    "hqq": hqq,
+}  # fmt: skip
+_NAMES = {"intel/auto-round": "auto-round", "auto_round": "auto-round"}
+
+
+def dequantized(
+    config: dict[str, Any], tensors: Mapping[str, Tensor], dtype: DType | None = None,
+    turned: bool = False,
+) -> tuple[dict[str, Any], dict[str, Tensor]]:  # fmt: skip
+    """(config.json without its `quantization_config`, the tensors of weights as a model has them).
+
+    dtype: of plain weights; by default the one that config.json names, or else float32. turned:
+    whether the model has its matrices as (in, out); quantized ones are (out, in). Raises LoadError
+    for a method that is not supported, FormatError for a key or a shape that does not fit.
+    """
+    given, rest = config["quantization_config"], dict(config)
+    del rest["quantization_config"]
+    if not isinstance(given, dict):
+        raise FormatError(f"config.json: quantization_config is {brief(given)}, not an object")
+    method = given.get("quant_method")
+    if method is None and (given.get("load_in_4bit") or given.get("load_in_8bit")):
+        method = "bitsandbytes"
+    method = _NAMES.get(method, method) if isinstance(method, str) else method
+    if not isinstance(method, str) or method not in METHODS:
+        raise LoadError(
+            f"config.json: quantization_config.quant_method {brief(method)} is not supported; "
+            f"supported: {', '.join(METHODS)}",
+            hint="use the model's unquantized weights or a GGUF file",
+        )
+    found = dict(METHODS[method](tensors, given, dtype or named_dtype(config)))
+    if turned:
+        for name, t in found.items():
+            if t.ndim == 2 and name not in tensors:
+                whole = t.dequantize() if t.dtype.kind == "q" else t
+                found[name] = whole.t().contiguous()
+            elif t.ndim == 2 and tensors[name] is not t:
+                found[name] = t.t().contiguous()
+    return rest, found
+
+
+def named_dtype(config: Mapping[str, Any]) -> DType:
+    """The dtype that config.json names, or else float32."""
+    named = config.get("dtype") or config.get("torch_dtype")
+    return as_dtype(named) if isinstance(named, str) and named in _FLOATS else float32
