@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.io.weights.source import open_regular
+from rushlight.core.io.weights.source import read_regular
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.datasets.images import Change, Classified, Place
 
@@ -56,18 +56,14 @@ class CIFAR10(Classified):
 
     def _binary(self, path: Path) -> tuple[Any, Any]:
         row = self._labels + 3072
-        with open_regular(path) as file:
-            content = np.frombuffer(file.read(_LARGEST), np.uint8)
+        content = np.frombuffer(read_regular(path, _LARGEST), np.uint8)
         if not content.size or content.size % row:
             raise FormatError(f"{path} has {content.size} bytes, no multiple of {row}")
         rows = content.reshape(-1, row)
         return rows[:, self._labels :].reshape(-1, 3, 32, 32), rows[:, self._labels - 1]
 
     def _pickled(self, path: Path) -> tuple[Any, Any]:
-        with open_regular(path) as file:
-            raw = file.read(_LARGEST + 1)
-        if len(raw) > _LARGEST:
-            raise FormatError(f"{path} is larger than {_LARGEST} bytes")
+        raw = read_regular(path, _LARGEST)
         # Imported when it is used, as few programs read such files.
         from rushlight.core.io.weights.pickles.numpy_values import NUMPY, ArrayRef
         from rushlight.core.io.weights.pickles.plain import PLAIN

@@ -20,7 +20,7 @@ MOST_BYTES = 1 << 30  # of a file
 # A larger image than _FREE pixels has at most _TIMES for each byte of its file: deflate packs 1032
 # bytes into one, and a pixel may be a bit. A header can claim any size.
 _FREE, _TIMES = 1 << 22, 8 * 1032
-_STRIP = 1 << 20  # pixels that are converted at a time
+_STRIP = 1 << 18  # pixels that are converted at a time
 # What Pillow opens. Others stay closed: its reader of EPS starts a program (Ghostscript).
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "MPO", "DIB", "ICO", "TGA",
            "JPEG2000", "AVIF")  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from rushlight.core.backends import Device
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.io.weights.source import open_regular
+from rushlight.core.io.weights.source import read_regular
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 IGNORED = -100  # the label of a token that is not learned
@@ -89,11 +89,7 @@ def read_rows(path: str | os.PathLike[str]) -> Sequence[dict[str, Any]]:
     The file's text is in memory, and each line is parsed when it is asked for. FormatError, with
     the line's number, for a line that is no object, and for a pipe or device.
     """
-    with open_regular(path) as file:
-        text = file.read(_LARGEST_FILE + 1)
-    if len(text) > _LARGEST_FILE:
-        raise FormatError(f"{os.fspath(path)} has more than {_LARGEST_FILE} bytes")
-    rows = Lines(text, os.fspath(path))
+    rows = Lines(read_regular(path, _LARGEST_FILE), os.fspath(path))
     for _ in rows:  # damage is told at once, not in the midst of training
         pass
     if not len(rows):
