@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.core.backends import device as as_device
 from rushlight.core.backends import instantiated
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.core.tensor.tensor import Tensor
@@ -119,8 +119,48 @@ def state_of(trainer: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def go_on(trainer: Any, state: Mapping[str, Any], own: Any) -> None:
-    """Let a Trainer go on from `state_of` another; own: the generator of its batches."""
+def go_on(trainer: Any, state: Mapping[str, Any], own: Any, path: Path) -> None:
+    """Let a Trainer go on from `state_of` another; own: the generator of its batches.
+
+    Raises LoadError where names or shapes do not fit, FormatError for a state that misses something
+    or has something else in its place.
+    """
+    try:
+        _check(state)
+        _go_on(trainer, state, own)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if isinstance(error, FormatError):
+            raise
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise FormatError(f"{path}: the state of the training does not fit: {what:.300}") from error
+
+
+def _check(state: Mapping[str, Any]) -> None:
+    """Raise before anything is changed, where a part is missing or of another kind."""
+    kinds = {"step": int, "epoch": int, "position": int, "model": dict, "optimizer": dict,
+             "metrics": dict, "numbers": dict, "callbacks": list}  # fmt: skip
+    for name, kind in kinds.items():
+        if type(state[name]) is not kind or (kind is int and state[name] < 0):
+            raise TypeError(f"{name} is {brief(state[name])}")
+    for device, pair in state["numbers"]["devices"].items():
+        as_device(device)
+        _check_numbers(pair)
+    if state["numbers"]["loader"] is not None:
+        _check_numbers(state["numbers"]["loader"])
+    for kept in state["callbacks"]:
+        if type(kept) is not list or len(kept) != 2 or type(kept[0]) is not str:
+            raise TypeError(f"a callback is {brief(kept)}")
+
+
+def _check_numbers(pair: Any) -> None:
+    """Raise unless `pair` is the key and the offset of random numbers."""
+    if type(pair) is not list or len(pair) != 2 or not all(type(n) is int for n in pair):
+        raise TypeError(f"random numbers are at {brief(pair)}")
+    if not all(0 <= n < 2**64 for n in pair):
+        raise ValueError(f"random numbers are at {brief(pair)}")
+
+
+def _go_on(trainer: Any, state: Mapping[str, Any], own: Any) -> None:
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
     for name in ("ema", "scheduler"):

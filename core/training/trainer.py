@@ -387,4 +387,4 @@ class Trainer:
     def load_checkpoint(self, path: str | os.PathLike[str], train: Any = None) -> None:
         """Go on from a file of `save_checkpoint`. FormatError for another file, LoadError where
         names or shapes do not fit."""
-        go_on(self, read(Path(path)), getattr(train, "generator", None))
+        go_on(self, read(Path(path)), getattr(train, "generator", None), Path(path))

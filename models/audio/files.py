@@ -12,12 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.source import open_regular
+from rushlight.models.audio import packed
 
 Values = npt.NDArray[np.float32]
 # What `load` holds in memory at most, in bytes; and what is read of a file at a time.
 MOST, _PIECE = 2**31, 2**22
 _MOST_CHUNKS = 10_000
+_LONGEST_HEAD = 2048  # bytes of a fmt chunk
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+SLOWEST, FASTEST = 50, 1_000_000  # samples a second
 _UNKNOWN = 0xFFFFFFFF  # a size that stands elsewhere, or nowhere
 
 
@@ -61,9 +65,10 @@ class Audio:
 def load(source: str | Path | bytes) -> Audio:
     """The audio of a file or of its bytes, with its own rate and its channels mixed to one.
 
-    WAV of 8 to 32 bits, or of floats, needs no package; other formats need soundfile. Samples that
-    are not finite become 0. FormatError for what is no audio, is damaged or holds no sample, and
-    for more than 2 GB of samples, which `open_audio` reads in parts.
+    WAV of 8 to 32 bits, of floats, in mu-law, A-law, IMA ADPCM or Microsoft ADPCM needs no package,
+    in either order of bytes; other formats need soundfile. Samples that are not finite become 0.
+    FormatError for what is no audio, is damaged, holds no sample or less than 50 or more than
+    1,000,000 a second, and for more than 2 GB of samples, which `open_audio` reads in parts.
     """
     file = open_audio(source)
     if file.count * 4 > MOST:
@@ -82,11 +87,11 @@ def open_audio(source: str | Path | bytes) -> AudioFile:
     elif not Path(source).is_file():
         raise FileNotFoundError(f"{source} is not a file")
     else:
-        file = Path(source).open("rb")
+        file = open_regular(source)
     try:
         head = file.read(12)
-        wave = head[:4] in (b"RIFF", b"RF64") and head[8:] == b"WAVE"
-        found = WavFile(file, name) if wave else SoundFile(file, name)
+        wave = head[:4] in (b"RIFF", b"RF64", b"BW64", b"RIFX") and head[8:] == b"WAVE"
+        found = _wav(file, name) if wave else SoundFile(file, name)
         if not found.count:
             raise FormatError(f"{name} holds no samples")
     except BaseException:
@@ -94,6 +99,22 @@ def open_audio(source: str | Path | bytes) -> AudioFile:
         raise
     weakref.finalize(found, file.close)
     return found
+
+
+def _wav(file: BinaryIO, name: str) -> AudioFile:
+    """A WAV file, by soundfile where its samples are of another kind than those known here."""
+    try:
+        return WavFile(file, name)
+    except UnknownKind:
+        try:
+            return SoundFile(file, name)
+        except FormatError:
+            pass
+        raise
+
+
+class UnknownKind(FormatError):
+    """A WAV file whose samples are packed in a way that is not known here."""
 
 
 class AudioFile:
@@ -133,24 +154,27 @@ class WavFile(AudioFile):
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name, self._file = name, file
         end = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        self._order: Any = ">" if file.read(4) == b"RIFX" else "<"
+        order: Any = "big" if self._order == ">" else "little"
         at, head, long = 12, b"", None
         for _ in range(_MOST_CHUNKS):
             file.seek(at)
             kind = file.read(8)
             if len(kind) < 8:
                 break
-            size = int.from_bytes(kind[4:], "little")
+            size = int.from_bytes(kind[4:], order)
             if kind[:4] == b"ds64":
                 long = int.from_bytes(file.read(16)[8:], "little")
             elif kind[:4] == b"fmt ":
-                head = file.read(min(size, 64))
+                head = file.read(min(size, _LONGEST_HEAD))
                 if len(head) < 16:
                     raise FormatError(f"{name}: its fmt chunk has {len(head)} bytes; 16 are needed")
             elif kind[:4] == b"data":
                 if not head:
                     raise FormatError(f"{name}: its samples come before their format")
                 self._begin, rest = at + 8, end - at - 8
-                if size == _UNKNOWN:
+                if size == _UNKNOWN or not size:  # not known when it was written
                     size = rest if long is None else long
                 self._describe(head, min(size, rest))  # a file that ends early holds fewer
                 return
@@ -158,41 +182,66 @@ class WavFile(AudioFile):
         raise FormatError(f"{name} is a WAV file without samples")
 
     def _describe(self, head: bytes, size: int) -> None:
-        code, channels, rate, _, block, bits = (
-            int.from_bytes(head[i:j], "little")
-            for i, j in ((0, 2), (2, 4), (4, 8), (8, 12), (12, 14), (14, 16))
-        )
+        code, channels = np.frombuffer(head, f"{self._order}u2", 2).tolist()
+        rate = int(np.frombuffer(head, f"{self._order}u4", 1, 4)[0])
+        block, bits = np.frombuffer(head, f"{self._order}u2", 2, 12).tolist()
         if code == _EXTENSIBLE and len(head) >= 26:
-            code = int.from_bytes(head[24:26], "little")
-        known = (code == _PCM and bits in (8, 16, 24, 32)) or (code == _FLOAT and bits in (32, 64))
-        if not known or not channels or block != channels * bits // 8 or not _usual(rate):
-            raise FormatError(
+            code = int(np.frombuffer(head, f"{self._order}u2", 1, 24)[0])
+        self._blocks: packed.Blocks | None = None
+        if code in (packed.IMA_ADPCM, packed.MS_ADPCM) and bits == 4 and channels and _usual(rate):
+            big = self._order == ">"
+            self._blocks = packed.Blocks(code, channels, block, head, big, self.name)
+            self._code, self.rate, self._frame = code, rate, 4 * channels
+            # The fact chunk may say where the last block's filling begins; libsndfile, which writes
+            # a wrong number there, does not read it either.
+            self.count = size // block * self._blocks.count
+            return
+        wide = -(-bits // 8)  # bytes; a number of other bits lies at their upper end
+        known = (
+            (code == _PCM and 1 <= wide <= 4)
+            or (code == _FLOAT and bits in (32, 64))
+            or (code in (packed.A_LAW, packed.MU_LAW) and bits == 8)
+        )
+        if not known or not channels or block != channels * wide or not _usual(rate):
+            raise (FormatError if known else UnknownKind)(
                 f"{self.name}: format {code} of {bits} bits, {channels} channels, {rate} samples a "
-                "second is not supported; supported: PCM of 8, 16, 24 or 32 bits, floats of 32 or "
-                "64"
+                "second is not supported; supported: PCM of 8 to 32 bits, floats of 32 or 64, "
+                f"{', '.join(packed.NAMES.values())}, {SLOWEST} to {FASTEST} samples a second"
             )
-        self._code, self._bits, self._channels = code, bits, channels
+        self._code, self._bits, self._channels = code, 8 * wide, channels
         self.rate, self._frame, self.count = rate, block, size // block
 
     def _values(self, at: int, count: int) -> Values:
+        if self._blocks is not None:
+            return self._of_blocks(self._blocks, at, count)
         self._file.seek(self._begin + at * self._frame)
         data = self._file.read(count * self._frame)
         data = data[: len(data) // self._frame * self._frame]
-        bits = self._bits
+        bits, order = self._bits, self._order
         values: npt.NDArray[Any]
         if self._code == _FLOAT:
-            values = np.frombuffer(data, f"<f{bits // 8}").astype(np.float32)
+            values = np.frombuffer(data, f"{order}f{bits // 8}").astype(np.float32)
+        elif self._code != _PCM:
+            values = packed.law(self._code)[np.frombuffer(data, np.uint8)]
         elif bits == 8:
             values = (np.frombuffer(data, np.uint8).astype(np.float32) - np.float32(128)) / 128
         elif bits == 24:
             three = np.frombuffer(data, np.uint8).reshape(-1, 3)
             wide = np.zeros((len(three), 4), np.uint8)
-            wide[:, 1:] = three
+            wide[:, 1:] = three if order == "<" else three[:, ::-1]
             values = wide.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
         else:
-            whole = np.frombuffer(data, f"<i{bits // 8}")
+            whole = np.frombuffer(data, f"{order}i{bits // 8}")
             values = whole.astype(np.float32) / np.float32(2 ** (bits - 1))
         return np.asarray(values.reshape(-1, self._channels), np.float32)
+
+    def _of_blocks(self, blocks: packed.Blocks, at: int, count: int) -> Values:
+        """Samples out of the blocks that hold them."""
+        first, last = at // blocks.count, -(-(at + count) // blocks.count)
+        self._file.seek(self._begin + first * blocks.size)
+        data = self._file.read((last - first) * blocks.size)
+        values = blocks.unpack(data[: len(data) // blocks.size * blocks.size])
+        return values[at - first * blocks.count :][:count]
 
 
 class SoundFile(AudioFile):
@@ -216,7 +265,8 @@ class SoundFile(AudioFile):
         except self._errors as error:
             raise FormatError(f"{name} is no audio that soundfile reads: {error}") from None
         if not _usual(self.rate):
-            raise FormatError(f"{name}: {self.rate} samples a second are not supported")
+            raise FormatError(f"{name}: {self.rate} samples a second are not supported; supported: "
+                              f"{SLOWEST} to {FASTEST}")  # fmt: skip
         if not self._reaches(self.count):  # a file that ends early, or whose head lies
             self.count = self._counted()
 
@@ -250,4 +300,4 @@ class SoundFile(AudioFile):
 
 
 def _usual(rate: int) -> bool:
-    return 1 <= rate <= 1_000_000
+    return SLOWEST <= rate <= FASTEST

@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.audio.files import Audio, AudioFile, Source, Values, open_audio
+from rushlight.models.audio.files import (
+    FASTEST,
+    SLOWEST,
+    Audio,
+    AudioFile,
+    Source,
+    Values,
+    open_audio,
+)
 from rushlight.models.audio.resample import resampled
 
 _STEP = 60  # seconds that are resampled at a time
@@ -82,8 +90,11 @@ def _source(value: Any, rate: int) -> Source:
     own = rate
     if isinstance(value, Mapping):
         value, own = value["samples"], value["rate"]
-        if isinstance(own, bool) or not isinstance(own, int | float) or not 1 <= own <= 1_000_000:
-            raise ValueError(f"audio: rate is {own!r}; it must be 1 to 1000000 samples a second")
+        if isinstance(own, bool) or not isinstance(own, int | float) or not (
+            SLOWEST <= own <= FASTEST
+        ):  # fmt: skip
+            raise ValueError(f"audio: rate is {own!r}; it must be {SLOWEST} to {FASTEST} samples a "
+                             "second")  # fmt: skip
         if isinstance(value, list):
             value = np.asarray(value, np.float32)
     if isinstance(value, Tensor):

@@ -17,6 +17,7 @@ from rushlight.models.audio.files import Source, Values
 
 ZEROS = 16  # of the sinc on either side
 MOST_PHASES = 1000
+MOST_TIMES = 1000  # that one rate may be the other
 ROLLOFF = 0.945  # the share of the lower rate's band that is kept
 
 
@@ -35,7 +36,8 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
     """Samples (n,) or (batch, n) at another rate: ceil(n new / old) of them, on the same device.
 
     A sinc in a Hann window (J. O. Smith, Digital Audio Resampling, 2002) as one strided
-    convolution with a filter per phase. ValueError for rates below 1.
+    convolution with a filter per phase. ValueError for rates below 1, and for
+    one that is more than 1000 times the other.
     """
     if old_rate == new_rate and old_rate >= 1:
         return x
@@ -67,6 +69,11 @@ def _phases(old_rate: int, new_rate: int) -> tuple[int, int, Values, int]:
     """Samples of a step before and after, the filters, and how far they reach."""
     if old_rate < 1 or new_rate < 1:
         raise ValueError(f"resample: rates {old_rate} and {new_rate} must be at least 1")
+    if max(old_rate, new_rate) > MOST_TIMES * min(old_rate, new_rate):
+        raise ValueError(
+            f"resample: {old_rate} and {new_rate} samples a second are more than {MOST_TIMES} "
+            "times apart; resample in two steps, if that is meant"
+        )
     ratio = Fraction(new_rate, old_rate)
     # Rates with few common divisors would need millions of taps: the nearest ratio of small
     # numbers is off by less than 1 in 50,000.

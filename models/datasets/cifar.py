@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.io.weights.source import read_regular
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.datasets.images import Change, Classified, Place
 
-_LARGEST = 2**32  # bytes of a file
+_LARGEST = 2**29  # bytes of a file
+_TIMES = 8  # bytes that a pickle's values may take, per byte of it
 
 
 def _refused(name: Any) -> FormatError:
@@ -54,22 +56,21 @@ class CIFAR10(Classified):
 
     def _binary(self, path: Path) -> tuple[Any, Any]:
         row = self._labels + 3072
-        content = np.fromfile(path, np.uint8, count=_LARGEST)
+        content = np.frombuffer(read_regular(path, _LARGEST), np.uint8)
         if not content.size or content.size % row:
             raise FormatError(f"{path} has {content.size} bytes, no multiple of {row}")
         rows = content.reshape(-1, row)
         return rows[:, self._labels :].reshape(-1, 3, 32, 32), rows[:, self._labels - 1]
 
     def _pickled(self, path: Path) -> tuple[Any, Any]:
-        if path.stat().st_size > _LARGEST:
-            raise FormatError(f"{path} is larger than {_LARGEST} bytes")
+        raw = read_regular(path, _LARGEST)
         # Imported when it is used, as few programs read such files.
         from rushlight.core.io.weights.pickles.numpy_values import NUMPY, ArrayRef
         from rushlight.core.io.weights.pickles.plain import PLAIN
         from rushlight.core.io.weights.pickles.unpickle import Unpickler
 
         names = {**PLAIN, **NUMPY, "numpy.ndarray": "ndarray"}
-        found = Unpickler(path.read_bytes(), path.name, names, _refused, _refused).load()
+        found = Unpickler(raw, path.name, names, _refused, _refused, times=_TIMES).load()
         if type(found) is not dict:
             raise FormatError(f"{path} holds a {type(found).__name__}, not CIFAR's dict")
         given = {k.decode("latin-1") if type(k) is bytes else k: v for k, v in found.items()}

@@ -6,6 +6,7 @@ import gzip
 import math
 import os
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from rushlight.core.basis.dtype import int64
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.source import open_regular
 from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -25,44 +27,53 @@ Change = Callable[[Any], Any]
 # The third byte of an idx file.
 _KINDS = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _LARGEST = 2**32  # bytes of an array
+_FREE, _TIMES = 64 << 20, 64  # bytes that a packed file may have, and per byte of it
+_MOST_DIMS = 32
 
 
 def read_idx(path: Place) -> Tensor:
     """The array of an idx file (LeCun's format of MNIST), plain or compressed by gzip.
 
-    Raises FormatError for another file, for one that ends early or goes on after its end.
+    Raises FormatError for another file, for one that ends early or goes on after its end, and for
+    one that would unpack to more than 64 times its bytes (and 64 MB).
     """
     place = Path(path)
-    with place.open("rb") as file:
+    with open_regular(place) as file:
         packed = file.read(2) == b"\x1f\x8b"
-    try:
-        with gzip.open(place) if packed else place.open("rb") as source:
-            head = source.read(4)
-            if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _KINDS:
-                raise FormatError(f"{place} is no idx file: it begins with {head!r}")
-            dtype, dims = np.dtype(_KINDS[head[2]]), head[3]
-            sizes = source.read(4 * dims)
-            if len(sizes) < 4 * dims:
-                raise FormatError(f"{place} ends in its header")
-            shape = struct.unpack(f">{dims}I", sizes)
-            nbytes = math.prod(shape) * dtype.itemsize
-            if nbytes > _LARGEST:
-                raise FormatError(f"{place}: {shape} needs {nbytes} bytes; {_LARGEST} are allowed")
-            # Read in pieces: a header that lies allocates no more than the file holds.
-            parts, left = [], nbytes + 1
-            while left and (part := source.read(min(left, 1 << 22))):
-                parts.append(part)
-                left -= len(part)
-    except (OSError, EOFError, ValueError) as error:
-        if isinstance(error, FormatError | FileNotFoundError):
-            raise
-        raise FormatError(f"{place}: {error}") from None
-    if left != 1:
-        there = nbytes + 1 - left
-        raise FormatError(f"{place}: {shape} needs {nbytes} bytes; there are "
-                          f"{'more' if left == 0 else there}")  # fmt: skip
-    array = np.frombuffer(bytearray(b"".join(parts)), dtype).reshape(shape)
-    return tensor(array.astype(array.dtype.newbyteorder("=")))
+        most = os.fstat(file.fileno()).st_size
+        file.seek(0)
+        try:
+            return _idx(gzip.open(file) if packed else file, place, most, packed)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{place}: {error}") from None
+
+
+def _idx(source: Any, place: Path, size: int, packed: bool) -> Tensor:
+    head = source.read(4)
+    if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _KINDS:
+        raise FormatError(f"{place} is no idx file: it begins with {head!r}")
+    dtype, dims = np.dtype(_KINDS[head[2]]), head[3]
+    sizes = source.read(4 * dims)
+    if len(sizes) < 4 * dims or dims > _MOST_DIMS:
+        raise FormatError(f"{place} ends in its header, or has more than {_MOST_DIMS} dims")
+    shape = struct.unpack(f">{dims}I", sizes)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > _LARGEST:
+        raise FormatError(f"{place}: {shape} needs {nbytes} bytes; {_LARGEST} are allowed")
+    # Read in pieces: a header that lies allocates no more than the file holds.
+    data, most = bytearray(), _FREE + _TIMES * size if packed else _LARGEST
+    while len(data) <= nbytes and (piece := source.read(min(nbytes + 1 - len(data), 1 << 22))):
+        data += piece
+        if len(data) > most:
+            raise FormatError(f"{place}: {size} bytes would unpack to {nbytes}; {most} are allowed",
+                              hint="unpack it with gunzip first")  # fmt: skip
+    if len(data) != nbytes:
+        there = "more" if len(data) > nbytes else len(data)
+        raise FormatError(f"{place}: {shape} needs {nbytes} bytes; there are {there}")
+    array = np.frombuffer(data, dtype).reshape(shape)
+    return tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 class Classified(Dataset[Any]):

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import csv
+import io
+import math
 import os
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.dtype import int64
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io import load
+from rushlight.core.io.weights.source import open_regular
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.core.utils.data import Dataset, TensorDataset
 
 Place = str | os.PathLike[str]
-_LONGEST_FIELD = 2**20
+_LONGEST_FIELD, _LONGEST_ROW = 2**20, 2**22  # characters
+_MOST_COLUMNS = 2**16
+_LARGEST = float(np.finfo(np.float32).max) * (1 + 2.0**-25)  # what float32 rounds to a number
+# Values of a table, and per byte of its file: packed ones may be repeated by a byte.
+_FREE_CELLS, _TIMES_CELLS = 2**20, 8
 
 
 class Rows(Dataset[Any]):
     """Rows of a file: sample i is the dict of row i."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.rows = list(rows)
+        self.rows = rows
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,51 +72,87 @@ def read_csv(
     """
     place = Path(path)
     csv.field_size_limit(_LONGEST_FIELD)
-    with place.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, delimiter=delimiter)
+    values, goals, known = array("f"), array("q"), dict[str, int]()
+    with open_regular(place) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+        lines = _Lines(file, place)
+        rows = csv.reader(lines, delimiter=delimiter)
         try:
             names = next(rows, [])
+            if len(names) > _MOST_COLUMNS:
+                raise FormatError(f"{place} has {len(names)} columns; at most {_MOST_COLUMNS}")
             wanted = [n for n in names if n != target] if columns is None else list(columns)
+            numbers = {name: i for i, name in reversed(list(enumerate(names)))}
             for name in (*wanted, *([target] if target is not None else [])):
-                if name not in names:
+                if name not in numbers:
                     raise KeyError(f"{place} has no column {name!r}; it has {', '.join(names)}")
-            places = [names.index(n) for n in wanted]
-            goal = None if target is None else names.index(target)
-            values, targets = [], []
+            places = [numbers[n] for n in wanted]
+            goal = None if target is None else numbers[target]
+            count = 0
             for row in rows:
+                lines.spent = 0
                 if not row:
                     continue
                 if len(row) != len(names):
                     raise FormatError(f"{place}:{rows.line_num} has {len(row)} fields; the first "
                                       f"line has {len(names)}")  # fmt: skip
+                count += 1
                 try:
-                    values.append([float(row[i]) for i in places])
+                    values.extend([_single(row[i]) for i in places])
                 except ValueError as error:
                     raise FormatError(f"{place}:{rows.line_num}: {error}; choose other columns"
                                       ) from None  # fmt: skip
                 if goal is not None:
-                    targets.append(row[goal])
+                    goals.append(known.setdefault(row[goal], len(known)))
         except (csv.Error, UnicodeDecodeError) as error:
             raise FormatError(f"{place}:{rows.line_num}: {error}") from None
-    if not values:
+    if not count:
         raise FormatError(f"{place} has no rows")
-    features = tensor(np.array(values, np.float32).reshape(len(values), len(wanted)))
+    features = tensor(np.array(values, np.float32).reshape(count, len(wanted)))
     if target is None:
         return Table(wanted, [], features)
-    goals, classes = _targets(targets)
-    return Table(wanted, classes, features, goals)
+    found, classes = _targets(list(known), np.array(goals, np.int64))
+    return Table(wanted, classes, features, found)
 
 
-def _targets(texts: list[str]) -> tuple[Tensor, list[str]]:
+class _Lines:
+    """The lines of a CSV file; spent: characters since the last row, whose number is bounded."""
+
+    def __init__(self, file: io.TextIOWrapper, place: Path) -> None:
+        self.file, self.place, self.spent = file, place, 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self.file.readline(_LONGEST_ROW + 1)
+        self.spent += len(line)
+        if self.spent > _LONGEST_ROW:
+            raise FormatError(f"{self.place}: a row has more than {_LONGEST_ROW} characters")
+        if not line:
+            raise StopIteration
+        return line
+
+
+def _single(text: str) -> float:
+    """A number; one beyond float32 is infinite, as NumPy rounds it."""
+    number = float(text)
+    return number if abs(number) < _LARGEST or number != number else math.copysign(math.inf, number)
+
+
+def _targets(texts: list[str], numbers: Any) -> tuple[Tensor, list[str]]:
+    """The targets, given by their number in `texts`, and the names of their classes."""
     try:
-        numbers = [float(text) for text in texts]
+        values = np.array([float(text) for text in texts])
     except ValueError:
-        classes = sorted(set(texts))
-        known = {text: i for i, text in enumerate(classes)}
-        return tensor([known[text] for text in texts], dtype=int64), classes
-    if all(n.is_integer() for n in numbers):
-        return tensor([int(n) for n in numbers], dtype=int64), []
-    return tensor(np.array(numbers, np.float32)), []
+        order = np.argsort(np.array(texts, object), kind="stable")
+        rank = np.empty(len(texts), np.int64)
+        rank[order] = np.arange(len(texts))
+        return tensor(rank[numbers]), [texts[i] for i in order]
+    if np.isfinite(values).all() and (values == np.floor(values)).all() and (
+        np.abs(values) < 2.0**63
+    ).all():  # fmt: skip
+        return tensor(values.astype(np.int64)[numbers]), []
+    return tensor(values.astype(np.float32)[numbers]), []
 
 
 def arrays(path: Place, *names: str) -> TensorDataset:
@@ -136,18 +179,35 @@ def read_table(path: Place) -> Rows:
         from pyarrow import feather, parquet
     except ImportError:
         raise ImportError(f"{place} is read by pyarrow: pip install 'rushlight[data]'") from None
-    with place.open("rb") as file:
-        head = file.read(6)
-    try:
-        if head.startswith(b"PAR1"):
-            table = parquet.read_table(place)
-        elif head == b"ARROW1":
-            table = feather.read_table(place)
-        else:
-            with pyarrow.OSFile(str(place)) as stream:
-                table = pyarrow.ipc.open_stream(stream).read_all()
-        return Rows(table.to_pylist())
-    except (pyarrow.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
+    with open_regular(place) as file:
+        head, size = file.read(6), os.fstat(file.fileno()).st_size
+        file.seek(0)
+        if head.startswith(b"FEA1"):
+            raise FormatError(f"{place} is a Feather file of version 1, which is not supported",
+                              hint="pyarrow.feather.write_feather writes version 2")  # fmt: skip
+        try:
+            if head.startswith(b"PAR1"):
+                about = parquet.ParquetFile(file)
+                _check_cells(place, about.metadata.num_rows, about.metadata.num_columns, size)
+                table = about.read()
+            elif head == b"ARROW1":
+                table = feather.read_table(file)
+            else:
+                table = pyarrow.ipc.open_stream(file).read_all()
+            _check_cells(place, table.num_rows, table.num_columns, size)
+            # Offsets that lead out of their buffers would be followed without a look.
+            table.validate(full=True)
+            return Rows(table.to_pylist())
+        except FormatError:
             raise
-        raise FormatError(f"{place}: {str(error)[:200]}") from None
+        # What a damaged file makes pyarrow raise, of its own and of Python's exceptions.
+        except Exception as error:
+            what = " ".join(str(error).split())[:200] or type(error).__name__
+            raise FormatError(f"{place}: {what}") from None
+
+
+def _check_cells(place: Path, rows: int, columns: int, size: int) -> None:
+    most = _FREE_CELLS + _TIMES_CELLS * size
+    if not 0 <= rows * max(columns, 1) <= most:
+        raise FormatError(f"{place} has {rows} rows of {columns} columns in {size} bytes; at most "
+                          f"{most} values are read")  # fmt: skip

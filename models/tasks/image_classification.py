@@ -24,7 +24,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     """
     if not model.labels:
         raise ValueError("image-classification: the checkpoint has no head with classes")
-    pixels = load_all(images)
+    pixels = load_all(images, shrink=True)
     size, function = options["batch_size"], options["function_to_apply"]
     if function is None:
         function = "sigmoid" if model.problem == "multi_label_classification" else "softmax"

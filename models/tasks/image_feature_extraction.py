@@ -15,7 +15,7 @@ from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """The vectors of images, (n, features), or (features,) of a single one."""
-    pixels = load_all(images)
+    pixels = load_all(images, shrink=True)
     parts, size = [], options["batch_size"]
     for at in range(0, len(pixels), size):
         with no_grad():

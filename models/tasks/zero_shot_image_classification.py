@@ -27,7 +27,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     """
     labels, sentences = asked(options, "zero-shot-image-classification")
     texts = text_vectors(model, sentences)
-    pixels, size, found = load_all(images), options["batch_size"], []
+    pixels, size, found = load_all(images, shrink=True), options["batch_size"], []
     for at in range(0, len(pixels), size):
         with no_grad():
             given = model.processor(pixels[at : at + size], model.device).to(model.dtype)

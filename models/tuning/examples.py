@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ import numpy as np
 from rushlight.core.backends import Device
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.weights.source import read_regular
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 IGNORED = -100  # the label of a token that is not learned
 # Lines that are longer, or files that have more bytes, are refused.
 _LONGEST_LINE, _LARGEST_FILE = 1 << 24, 1 << 32
+_MOST_VALUES = 1 << 26  # bytes that a line's values take, beside twice its own
 _FIELDS = ("messages", "prompt", "completion", "text", "chosen", "rejected", "anchor", "positive")
 
 
@@ -44,28 +46,54 @@ class Batch:
     segments: Tensor
 
 
-def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+class Lines(Sequence[dict[str, Any]]):
+    """The objects of a JSONL file, whose text is kept; a line is parsed when it is asked for."""
+
+    def __init__(self, text: bytes, name: str) -> None:
+        self._text, self._name = text, name
+        self._places = array("q")  # begin, end and number of each line that is not empty
+        at = number = 0
+        while at < len(text):
+            end = text.find(b"\n", at)
+            end, number = len(text) if end < 0 else end, number + 1
+            if end - at > _LONGEST_LINE:
+                raise FormatError(f"{name}:{number} has more than {_LONGEST_LINE} bytes")
+            if text[at:end].strip():
+                self._places.extend((at, end, number))
+            at = end + 1
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the objects are those of another sequence."""
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __len__(self) -> int:
+        return len(self._places) // 3
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        row = range(len(self))[index]
+        begin, end, number = self._places[3 * row : 3 * row + 3]
+        place = f"{self._name}:{number}"
+        found = parse_json(self._text[begin:end].strip(), place, depth=32, most=_MOST_VALUES)
+        if not isinstance(found, dict):
+            raise FormatError(f"{place} holds a {type(found).__name__}, not an object")
+        return found
+
+
+def read_rows(path: str | os.PathLike[str]) -> Sequence[dict[str, Any]]:
     """The objects of a JSONL file, one a line; empty lines are skipped.
 
-    FormatError, with the line's number, for a line that is no object.
+    The file's text is in memory, and each line is parsed when it is asked for. FormatError, with
+    the line's number, for a line that is no object, and for a pipe or device.
     """
-    place, rows = Path(path), []
-    if place.stat().st_size > _LARGEST_FILE:
-        raise FormatError(f"{place} has more than {_LARGEST_FILE} bytes")
-    with place.open("rb") as lines:
-        number = 0
-        while line := lines.readline(_LONGEST_LINE + 1):
-            number += 1
-            if len(line) > _LONGEST_LINE:
-                raise FormatError(f"{place}:{number} has more than {_LONGEST_LINE} bytes")
-            if not line.strip():
-                continue
-            row = parse_json(line.strip(), f"{place}:{number}", depth=32)
-            if not isinstance(row, dict):
-                raise FormatError(f"{place}:{number} holds a {type(row).__name__}, not an object")
-            rows.append(row)
-    if not rows:
-        raise FormatError(f"{place} has no lines; write one JSON object a line")
+    rows = Lines(read_regular(path, _LARGEST_FILE), os.fspath(path))
+    for _ in rows:  # damage is told at once, not in the midst of training
+        pass
+    if not len(rows):
+        raise FormatError(f"{os.fspath(path)} has no lines; write one JSON object a line")
     return rows
 
 

@@ -32,6 +32,7 @@ from rushlight.core.tensor.tensor import Tensor
 MAX_HEADER = 100_000_000
 MAX_DIMS = 32  # the most dims that every NumPy supports
 _MOST_TENSORS = 1 << 16  # of one file; a tensor without bytes costs a file 50 and a process 1,000
+_MOST_VALUES = 1 << 27  # bytes that a header's values take, beside twice its own
 _KEYS = {"dtype", "shape", "data_offsets"}
 # The writer's order, as in the reference: the widest dtype first, so that all lie aligned.
 _ORDER = (
@@ -79,8 +80,9 @@ def _parse(source: Source, raw: bytes | memoryview, length: int) -> Table:
     if raw[:1] != b"{":
         raise _bad(source, f"the header begins with {bytes(raw[:1])!r}, not with '{{'")
     header = parse_json(
-        raw, f"{source.name}: the header", depth=3, object_pairs_hook=_Objects(), parse_int=_natural
-    )
+        raw, f"{source.name}: the header", depth=3, most=_MOST_VALUES,
+        object_pairs_hook=_Objects(), parse_int=_natural,
+    )  # fmt: skip
     metadata = header.pop("__metadata__", {})
     if type(metadata) is not dict or not all(_is_text(v) for v in metadata.values()):
         raise _bad(source, "the header's __metadata__ is not an object of strings")

@@ -9,6 +9,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.weights.source import open_regular
 
+_MOST_VALUES = 1 << 26  # bytes in memory, beside twice the file's: 350,000 tensors
 _MAX_INDEX = 100_000_000
 
 
@@ -67,7 +68,7 @@ def read_index(path: Path) -> dict[str, set[str]]:
     if path.stat().st_size > _MAX_INDEX:
         raise FormatError(f"{path} has more than {_MAX_INDEX} bytes: it is not an index")
     with open_regular(path) as file:
-        index = parse_json(file.read(), str(path), depth=16)
+        index = parse_json(file.read(), str(path), depth=16, most=_MOST_VALUES)
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not places or not isinstance(places, dict):
         raise FormatError(f"{path} is not an index of shards: it has no weight_map")

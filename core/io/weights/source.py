@@ -69,6 +69,16 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     )
 
 
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """All bytes of a file. Raises as `open_regular`, and FormatError for more than `most` bytes."""
+    with open_regular(path) as file:
+        # `read(most)` would allocate that much first.
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise FormatError(f"{os.fspath(path)} has {size} bytes; at most {most} are read")
+        return file.read(size)
+
+
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

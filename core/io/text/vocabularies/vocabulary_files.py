@@ -15,7 +15,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import added_token, around_texts, from_gguf
-from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX
+from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX, Implied
 from rushlight.core.io.text.vocabularies.classes import (
     KINDS,
     TRIMS,
@@ -105,12 +105,13 @@ def _tiktoken(data: bytes, name: str) -> dict[str, Any]:
     tokens = [f"<|unused_{i}|>" for i in range(max(ranks.values()) + 1)]
     if len(tokens) > 2 * len(ranks) + 1024:
         raise FormatError(f"{name} has ranks up to {len(tokens) - 1}, but {len(ranks)} tokens")
-    pairs = []
+    pairs, implied = [], Implied(name, ranks)
     for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
         tokens[rank] = "".join(letters[b] for b in token)
         # Any two tokens that form a third merge, and a merge ranks by its result.
         cuts = [c for c in range(1, len(token)) if token[:c] in ranks and token[c:] in ranks]
         for cut in sorted(cuts, key=lambda c: (ranks[token[:c]], ranks[token[c:]])):
+            implied.take(token)
             halves = ("".join(letters[b] for b in part) for part in (token[:cut], token[cut:]))
             pairs.append(" ".join(halves))
     pre = next((pre for part, pre in _SPLITS.items() if part in name), "llama3")

@@ -18,7 +18,7 @@ from rushlight.core.io.weights.pickles.objects import LeftOut, Named, Record
 from rushlight.core.io.weights.pickles.plain import Keys, Maker, today
 
 # Bytes that the values of a pickle may take, and per byte of it.
-_FREE, _TIMES = 8 << 20, 64
+_FREE, _TIMES = 8 << 20, 32
 _LONGEST_INT = 1 << 12  # bytes
 _LONGEST_NAME = 1000
 _EMPTY: dict[int, Callable[[], Any]] = {ord("}"): dict, ord("]"): list, ord(")"): tuple, 0x8F: set}
@@ -41,7 +41,7 @@ class Unpickler:
     names: what "module.name" stands for, a Maker or a plain value. refuse(name) gives the error for
     any other name; without it such a name is a Named, and what is made by it a Record.
     persistent(id) gives the value of a persistent id. encoding: of the texts of Python 2, or
-    "bytes".
+    "bytes". times: bytes that the values may take, per byte of the pickle.
     """
 
     def __init__(
@@ -52,7 +52,9 @@ class Unpickler:
         refuse: Callable[[str], FormatError] | None,
         persistent: Callable[[Any], Any],
         encoding: str = "utf-8",
+        times: int = _TIMES,
     ) -> None:
+        self.times = times
         self.data, self.file, self.at, self.cost = data, file, 0, 0
         self.encoding, self.keys = encoding, Keys()
         self.names, self.refuse, self.persistent = names, refuse, persistent
@@ -85,7 +87,7 @@ class Unpickler:
 
     def _charge(self, nbytes: int) -> None:
         self.cost += nbytes
-        if self.cost > _FREE + _TIMES * self.at:
+        if self.cost > _FREE + self.times * self.at:
             raise self._bad(f"makes values of {self.cost} bytes out of {self.at}")
 
     def _push(self, value: Any, nbytes: int = 32) -> None:
@@ -121,9 +123,9 @@ class Unpickler:
 
     def _step(self, op: int) -> None:
         if op in _CONSTANTS:
-            self._push(_CONSTANTS[op])
+            self._push(_CONSTANTS[op], 8)
         elif op in _NUMBERS:
-            self._push(self._number(_NUMBERS[op]))
+            self._push(self._number(_NUMBERS[op]), 8 if op == ord("K") else 36)
         elif op in _TEXTS:
             raw = self._take(self._number(_TEXTS[op]))
             self._push(self._text(raw) if op in b"TU" else raw.decode("utf-8", "surrogateescape"),
@@ -137,9 +139,9 @@ class Unpickler:
                 raise self._bad(f"has an integer of {n} bytes")
             self._push(int.from_bytes(self._take(n), "little", signed=True), 64)
         elif op in _EMPTY:
-            self._push(_EMPTY[op](), 232)
+            self._push(_EMPTY[op](), 8 if op == ord(")") else 232)
         elif op in _GETS:
-            self._push(self.memo[self._number(_GETS[op])])
+            self._push(self.memo[self._number(_GETS[op])], 8)
         elif op in _PUTS or op == 0x94:
             self._charge(100)
             number = self._number(_PUTS[op]) if op in _PUTS else len(self.memo)
@@ -193,6 +195,7 @@ class Unpickler:
                 self._set(self._items())
             case "\x90":
                 items = self._items()
+                self._charge(64 * len(items))
                 self._top(set).update(map(self._key, items))
             case "\x91":
                 items = self._items()
@@ -221,7 +224,7 @@ class Unpickler:
         """Add keys and values in turn to the dict on the stack."""
         target = self._top(*_DICTS)
         target = target.entries if type(target) is Record else target
-        self._charge(100 * len(items))
+        self._charge(40 * len(items))
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[self._key(key)] = value
 
