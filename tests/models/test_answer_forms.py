@@ -438,7 +438,8 @@ def byte_tokenizer(*added: str, special: bool = True) -> Any:
     vocab = {char: i for i, char in enumerate(sorted(ByteLevel.alphabet()))}
     step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    model: dict[str, Any] = {"type": "BPE", "vocab": vocab, "merges": [], "dropout": None, "unk_token": None,
+    model: dict[str, Any] = {
+             "type": "BPE", "vocab": vocab, "merges": [], "dropout": None, "unk_token": None,
              "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
              "byte_fallback": False}  # fmt: skip
     tokens = [

@@ -27,6 +27,8 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.filters import ATTRIBUTES, Marked, side, together
+from rushlight.core.io.text.chat.formats import braces, percent
 from rushlight.core.io.text.chat.values import check_characters
 from rushlight.core.io.text.sandbox_meter import (
     BITS,
@@ -38,7 +40,7 @@ from rushlight.core.io.text.sandbox_meter import (
     Meter,
     width,
 )
-from rushlight.core.io.text.sandbox_methods import METHODS, call_method, format_text, plain_key
+from rushlight.core.io.text.sandbox_methods import METHODS, call_method, plain_key
 from rushlight.core.io.text.sandbox_parts import (
     PUBLIC,
     checked,
@@ -47,6 +49,9 @@ from rushlight.core.io.text.sandbox_parts import (
     test_table,
 )
 
+_TAGS: dict[type, str] = {
+    nodes.ScopedEvalContextModifier: "autoescape", nodes.EvalContextModifier: "autoescape",
+}  # fmt: skip
 _REASON = 500  # characters of an error
 # In the names of the functions below, which are filters to jinja2: a template cannot know it.
 _SECRET = secrets.token_hex(16)
@@ -78,10 +83,7 @@ def _scope(context: Any, inside: int, nbytes: int) -> None:
 @pass_context
 def _concat(context: Any, values: list[Any]) -> str:
     """The operator ~."""
-    meter = METER.get()
-    texts = [meter.words(value) for value in values]
-    meter.size(sum(map(len, texts)), max(map(width, texts)))
-    return "".join(texts)
+    return together(values)
 
 
 @pass_context
@@ -120,6 +122,7 @@ class _Bounded(NodeTransformer):
     """Inserts the functions above into a syntax tree."""
 
     seen = 0
+    recursive = 0  # nodes in the largest recursive loop
 
     def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
         """Rewrite a node, and count it."""
@@ -141,8 +144,8 @@ class _Bounded(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         count = self._inner(node)
-        if node.recursive:
-            raise TemplateSyntaxError("recursive loops are not supported", node.lineno)
+        if node.recursive:  # a loop that is called gets its items elsewhere
+            self.recursive = max(self.recursive, count)
         node.iter = self._through("each", node.iter, count)
         return node
 
@@ -165,9 +168,9 @@ class _Bounded(NodeTransformer):
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
         sides: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
-        for side in sides:
-            if not isinstance(side.expr, nodes.Const):
-                side.expr = self._through("weigh", side.expr)
+        for one in sides:
+            if not isinstance(one.expr, nodes.Const):
+                one.expr = self._through("weigh", one.expr)
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
@@ -216,8 +219,12 @@ class _Bounded(NodeTransformer):
         return node
 
     def _refuse(self, node: nodes.Node) -> nodes.Node:
-        name = type(node).__name__.lower()
-        raise TemplateSyntaxError(f"{name} is not supported in chat templates", node.lineno)
+        name = _TAGS.get(type(node), type(node).__name__.lower())
+        raise TemplateSyntaxError(
+            f"the tag {name} is not supported; supported: if, for, set, macro, call, filter, with, "
+            "raw, generation, break, continue",
+            node.lineno,
+        )
 
     visit_Include = visit_Import = visit_FromImport = visit_Extends = visit_Block = _refuse
     visit_ScopedEvalContextModifier = visit_EvalContextModifier = _refuse  # autoescape
@@ -259,7 +266,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.tests = cast(Any, test_table())
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree: nodes.Template = _Bounded().visit(super()._parse(source, name, filename))
+        bounded = _Bounded()
+        tree: nodes.Template = bounded.visit(super()._parse(source, name, filename))
+        self._recursive = bounded.recursive
         return tree
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -268,7 +277,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             return False
         if isinstance(obj, LoopContext | Macro | Namespace | Undefined):
             return True
-        return attr in METHODS.get(type(obj), ())
+        kind = str if isinstance(obj, str) else type(obj)
+        return attr in METHODS.get(kind, ATTRIBUTES.get(kind, ()))
 
     def call_filter(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """A filter by its name, as map asks for it: only those that templates have."""
@@ -280,7 +290,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         """A restricted str.format in place of Python's."""
         owner = getattr(value, "__self__", None)
         if isinstance(owner, str) and getattr(value, "__name__", "") == "format":
-            return partial(format_text, owner)
+            return partial(braces, owner)
         return None
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -295,6 +305,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(owner, str | list | tuple | dict):
             given = {k: v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")}
             return call_method(owner, __obj.__name__, args, given)
+        if isinstance(__obj, LoopContext) and args:  # a recursive loop
+            args = (_each(__context, args[0], __self._recursive), *args[1:])
         if isinstance(owner, LoopContext):  # loop.changed compares
             for item in args:
                 meter.weigh(item)
@@ -309,6 +321,10 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """An operator, counted."""
         meter = METER.get()
+        if operator == "%" and isinstance(left, str):
+            return percent(left, right)
+        if operator == "+":
+            left, right = side(left, right), side(right, left)
         for one, other in ((left, right), (right, left)):
             if isinstance(one, str | list | tuple):
                 if operator == "+" and isinstance(other, str | list | tuple):
@@ -334,7 +350,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
             if right * left.bit_length() > 2 * BITS:
                 raise TemplateRuntimeError(f"the template makes a number of more than {BITS} bits")
-        return checked(super().call_binop(context, operator, left, right))
+        made = checked(super().call_binop(context, operator, left, right))
+        marked = isinstance(made, str) and isinstance(left, Marked) | isinstance(right, Marked)
+        return Marked(made) if marked else made
 
 
 class Renderer:

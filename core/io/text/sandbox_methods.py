@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
 
-from rushlight.core.io.text.sandbox_meter import ITEMS, LETTER, METER, width
+from rushlight.core.io.text.sandbox_meter import ENTRY, ITEMS, LETTER, METER, width
 
 METHODS: dict[type, frozenset[str]] = {
     str: frozenset(
-        "capitalize count endswith find isalnum isalpha isdigit islower isspace isupper join lower "
-        "lstrip partition removeprefix removesuffix replace rfind rpartition rsplit rstrip split "
-        "splitlines startswith strip title upper".split()
+        "capitalize casefold center count endswith expandtabs find format index isalnum isalpha "
+        "isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "
+        "isupper join ljust lower lstrip partition removeprefix removesuffix replace rfind rindex "
+        "rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title upper "
+        "zfill".split()
     ),
-    dict: frozenset(("get", "items", "keys", "values")),
-    list: frozenset(("count", "index")),
+    dict: frozenset(("copy", "get", "items", "keys", "values")),
+    list: frozenset(("copy", "count", "index")),
     tuple: frozenset(("count", "index")),
+    int: frozenset(("bit_length", "is_integer")),
+    float: frozenset(("is_integer",)),
 }
 # Python searches backwards, and for one of many characters, by comparing at every place.
-_EVERYWHERE = frozenset("lstrip rfind rpartition rsplit rstrip strip".split())
+_EVERYWHERE = frozenset("lstrip rfind rindex rpartition rsplit rstrip strip".split())
+_WIDE = frozenset("center expandtabs ljust rjust zfill".split())
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
@@ -29,6 +33,9 @@ def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[st
     """owner.name(*args, **kwargs), counted."""
     meter = METER.get()
     if isinstance(owner, dict):
+        if name == "copy":
+            meter.items(len(owner), ENTRY)
+            return meter.hold(owner.copy())
         if args:
             plain_key(args[0])
         return getattr(owner, name)(*args, **kwargs)
@@ -36,10 +43,14 @@ def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[st
         meter.weigh(item)
     if not isinstance(owner, str):
         meter.weigh(owner)
-        return getattr(owner, name)(*args, **kwargs)
+        return meter.made(getattr(owner, name)(*args, **kwargs))
     meter.charge(1 + (len(owner) >> (6 if name.startswith("is") else 8)))
     if name in _EVERYWHERE:
         search(owner, *args[:1], *kwargs.values())
+    if name in _WIDE:
+        wide = args[0] if args else kwargs.get("tabsize", 8)
+        tabs = owner.count("\t") if name == "expandtabs" else 0
+        meter.size(len(owner) + max(wide, 0) * (tabs or 1), max(width(owner), 4))
     own = _OWN.get(name)
     return meter.made(own(owner, *args, **kwargs) if own else getattr(owner, name)(*args, **kwargs))
 
@@ -107,22 +118,3 @@ _OWN: dict[str, Callable[..., Any]] = {
     "split": _split,
     "splitlines": lines_of,
 }
-
-
-def format_text(pattern: str, /, *args: Any, **kwargs: Any) -> str:
-    """str.format for fields without attributes and formats: {}, {0} and {name}."""
-    meter, parts, count = METER.get(), [], 0
-    for match in re.finditer(r"\{\{|\}\}|\{(\w*)\}|[{}]|[^{}]+", pattern):
-        text, name = match[0], match[1]
-        meter.items(1, LETTER)
-        if name is not None:
-            key: Any = int(name) if name.isdecimal() else name
-            if not name:
-                key, count = count, count + 1
-            text = meter.words(args[key] if isinstance(key, int) else kwargs[key])
-        elif text in ("{{", "}}"):
-            text = text[0]
-        elif text in ("{", "}"):
-            raise ValueError("format takes the fields {}, {0} and {name} only")
-        parts.append(text)
-    return joined("", parts)

@@ -14,6 +14,7 @@ from jinja2 import tests as jinja_tests
 from jinja2.exceptions import SecurityError, TemplateError, TemplateRuntimeError
 from jinja2.utils import Namespace
 
+from rushlight.core.io.text.chat.filters import MORE, Dict, Marked, cycler, joiner
 from rushlight.core.io.text.sandbox_meter import BITS, ENTRY, METER, TEXT, check_data, width
 from rushlight.core.io.text.sandbox_methods import joined, lines_of, plain_key, replaced, search
 
@@ -22,24 +23,26 @@ SEPARATOR = 16  # characters of a separator of JSON
 PATTERN = 1000  # characters of a format of the time
 
 FILTERS = (
-    "abs capitalize count d default dictsort first float indent int items join last length list "
-    "lower map max min reject rejectattr replace reverse round select selectattr sort string sum "
-    "title trim unique upper"
+    "abs capitalize count d default dictsort first float groupby indent int items join last length "
+    "list lower map max min reject rejectattr replace reverse round select selectattr sort string "
+    "sum title trim unique upper"
 ).split()
 TESTS = (
     "!= < <= == > >= boolean callable defined divisibleby eq equalto even false float ge "
     "greaterthan gt in integer iterable le lessthan lower lt mapping ne none number odd sameas "
     "sequence string true undefined upper"
 ).split()
-PUBLIC = frozenset((*FILTERS, "tojson", "safe"))
+PUBLIC = frozenset((*FILTERS, *MORE, "tojson"))
+_PUBLIC_TESTS = frozenset((*TESTS, "escaped", "filter", "test"))
 _SHALLOW = frozenset(
     "count d default first items last length list map reject rejectattr select selectattr".split()
 )
 _LISTING = frozenset(
-    "dictsort items list map max min reject rejectattr select selectattr sort sum unique".split()
+    "dictsort groupby items list map max min reject rejectattr select selectattr sort sum "
+    "unique".split()
 )
-_ORDERING = frozenset("dictsort max min sort unique".split())
-_OF_ATTRIBUTES = frozenset("map max min rejectattr selectattr sort unique".split())
+_ORDERING = frozenset("dictsort groupby max min sort unique".split())
+_OF_ATTRIBUTES = frozenset("groupby map max min rejectattr selectattr sort unique".split())
 _OF_TEXT = frozenset("capitalize indent lower replace string title trim upper".split())
 _OF_NUMBERS = frozenset("divisibleby even odd".split())
 _CASES = frozenset(("lower", "upper"))
@@ -94,7 +97,8 @@ def _guarded(name: str) -> Callable[..., Any]:
             return _OWN[name](value, *args, **kwargs)
         if name == "indent":
             wide = _expect(name, args, kwargs, "width", "first", "blank")[0]
-            if wide is not None and not 0 <= wide <= INDENT:
+            blanks = len(wide) if isinstance(wide, str) else wide
+            if blanks is not None and blanks > INDENT:
                 raise ValueError(f"indent: a width of {wide} is not from 0 to {INDENT}")
             lines = len(lines_of(value)) + 1
             meter.size(len(value) + lines * INDENT, width(value))
@@ -103,8 +107,8 @@ def _guarded(name: str) -> Callable[..., Any]:
         elif name == "trim":
             search(value, *_expect(name, args, kwargs, "chars"))
         elif name == "round":
-            if not 0 <= (_expect(name, args, kwargs, "precision", "method")[0] or 0) <= 15:
-                raise ValueError("round: a precision is from 0 to 15")
+            if abs(_expect(name, args, kwargs, "precision", "method")[0] or 0) > 300:
+                raise ValueError("round: a precision is from -300 to 300")
         elif name == "sum":
             if any(not isinstance(item, int | float) for item in (*value, *kwargs.values())):
                 raise TypeError("sum adds numbers only")
@@ -117,6 +121,21 @@ def _guarded(name: str) -> Callable[..., Any]:
         return meter.made(checked(result))
 
     return guarded
+
+
+def _more(name: str) -> Callable[..., Any]:
+    """A filter of chat/filters.py, with its arguments and its result counted."""
+
+    @pass_context
+    def counted(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        meter = METER.get()
+        meter.charge(1)
+        for item in (*args, *kwargs.values()):
+            meter.weigh(item)
+        made = MORE[name](context, value, *args, **kwargs)
+        return meter.made(made)
+
+    return counted
 
 
 _PASSED: dict[str, Callable[[Any], Any]] = {
@@ -181,14 +200,15 @@ def _tojson(
     context: Any,
     value: Any,
     ensure_ascii: bool = False,
-    indent: int | None = None,
+    indent: int | str | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
     """JSON without escapes for HTML."""
     meter = METER.get()
     meter.weigh(value)
-    if indent is not None and not (type(indent) is int and 0 <= indent <= INDENT):
+    blanks = len(indent) if isinstance(indent, str) else indent
+    if blanks is not None and not (isinstance(blanks, int) and blanks <= INDENT):
         raise ValueError(f"tojson: an indent of {indent} is not from 0 to {INDENT}")
     if any(len(text) > SEPARATOR for text in separators or ()):
         raise ValueError(f"tojson: a separator has more than {SEPARATOR} characters")
@@ -203,12 +223,6 @@ def _tojson(
             break
     meter.size(length)
     return out.getvalue()
-
-
-@pass_context
-def _safe(context: Any, value: Any) -> Any:
-    """The filter safe, which has no effect, as nothing is escaped."""
-    return value
 
 
 def _range(*args: int) -> range:
@@ -293,18 +307,28 @@ class _Namespace(Namespace):
 
 def filter_table() -> dict[str, Callable[..., Any]]:
     """All filters by name."""
-    return {name: _guarded(name) for name in FILTERS} | {"tojson": _tojson, "safe": _safe}
+    return (
+        {name: _guarded(name) for name in FILTERS}
+        | {name: _more(name) for name in MORE}
+        | {"tojson": _tojson}
+    )
 
 
 def test_table() -> dict[str, Callable[..., bool]]:
     """All tests by name."""
-    return {name: _tested(name) for name in TESTS}
+    return {name: _tested(name) for name in TESTS} | {
+        "escaped": lambda value: isinstance(value, Marked),
+        "filter": lambda value: isinstance(value, str) and value in PUBLIC,
+        "test": lambda value: isinstance(value, str) and value in _PUBLIC_TESTS,
+    }
 
 
 def function_table() -> dict[str, Callable[..., Any]]:
     """All global functions by name."""
     return {
-        "dict": _dict,
+        "cycler": cycler,
+        "dict": Dict(_dict),
+        "joiner": joiner,
         "namespace": _namespace,
         "raise_exception": _raise,
         "range": _range,
