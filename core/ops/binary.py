@@ -110,15 +110,19 @@ def _or_unequal(compare: Binary) -> Binary:
     return operate
 
 
-def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: str) -> Binary:
+def bitwise(
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str,
+    kinds: str = "bui",
+) -> Binary:  # fmt: skip
     """Declare an op of two integers or booleans; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, differentiable=False)
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
         x, y = operands(name, a, b, wrap=True)
-        if x.dtype.kind not in "bui":
-            raise TypeMismatch(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
+        if x.dtype.kind not in kinds:
+            allowed = "a bool or an integer" if "b" in kinds else "an integer"
+            raise TypeMismatch(f"{name}: {x.dtype.name} is not {allowed} dtype")
         return op(x, y)
 
     return _named(call, name, doc, also)
@@ -217,6 +221,18 @@ bitwise_or = bitwise(
 bitwise_xor = bitwise(
     "bitwise_xor", np.bitwise_xor, "a ^ b", "a ^ b, bit by bit.", "__xor__", "__rxor__"
 )
+# A shift by all bits, by more or by a negative number leaves 0, or the sign, as in torch.
+bitwise_left_shift = bitwise(
+    "bitwise_left_shift", special.shifted_left,
+    {"i": "shift_left_i(a, b)", "u": "select(a << (b & 31u), 0u, b > 31u)",
+     "int64": "shift_left_64(a, b)"},
+    "a * 2 ** b without the bits that are shifted out.", "__lshift__", kinds="ui",
+)  # fmt: skip
+bitwise_right_shift = bitwise(
+    "bitwise_right_shift", special.shifted_right,
+    {"i": "a >> select(u32(b), 31u, b < 0 || b > 31)", "u": "select(a >> (b & 31u), 0u, b > 31u)"},
+    "a / 2 ** b, rounded down.", "__rshift__", kinds="ui",
+)  # fmt: skip
 
 
 @public
@@ -300,15 +316,13 @@ def rmod(b: TensorLike, a: TensorLike) -> Tensor:
 @method("__rlshift__")
 def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
     """a << b, with the operands exchanged."""
-    left, right = operands("bitwise_left_shift", a, b)
-    return left.bitwise_left_shift(right)
+    return bitwise_left_shift(a, b)
 
 
 @method("__rrshift__")
 def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
     """a >> b, with the operands exchanged."""
-    left, right = operands("bitwise_right_shift", a, b)
-    return left.bitwise_right_shift(right)
+    return bitwise_right_shift(a, b)
 
 
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:
