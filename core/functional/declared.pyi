@@ -190,8 +190,7 @@ from rushlight.core.ops.binary import (
     _op_logical_xor, lt as _op_lt, masked_fill as _op_masked_fill, maximum as _op_maximum, minimum
     as _op_minimum, mul as _op_mul, ne as _op_ne, ne_operator as _op_ne_operator, pow as _op_pow,
     rdiv as _op_rdiv, remainder as _op_remainder, reversed_sub as _op_reversed_sub, rfloordiv as
-    _op_rfloordiv, rlshift as _op_rlshift, rmod as _op_rmod, rpow as _op_rpow, rrshift as
-    _op_rrshift, sub as _op_sub
+    _op_rfloordiv, rmod as _op_rmod, rpow as _op_rpow, sub as _op_sub
 )
 from rushlight.core.ops.indexing import (
     gather as _op_gather, index_add as _op_index_add, index_select as _op_index_select, nonzero as
@@ -216,6 +215,9 @@ from rushlight.core.ops.norm import (
 from rushlight.core.ops.reduce import (
     all as _op_all, amax as _op_amax, amin as _op_amin, any as _op_any, argmax as _op_argmax, argmin
     as _op_argmin, cumsum as _op_cumsum, sum as _op_sum
+)
+from rushlight.core.ops.shifts import (
+    rlshift as _op_rlshift, rrshift as _op_rrshift
 )
 from rushlight.core.ops.sort import (
     argsort as _op_argsort, topk as _op_topk

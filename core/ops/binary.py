@@ -221,18 +221,6 @@ bitwise_or = bitwise(
 bitwise_xor = bitwise(
     "bitwise_xor", np.bitwise_xor, "a ^ b", "a ^ b, bit by bit.", "__xor__", "__rxor__"
 )
-# A shift by all bits, by more or by a negative number leaves 0, or the sign, as in torch.
-bitwise_left_shift = bitwise(
-    "bitwise_left_shift", special.shifted_left,
-    {"i": "shift_left_i(a, b)", "u": "select(a << (b & 31u), 0u, b > 31u)",
-     "int64": "shift_left_64(a, b)"},
-    "a * 2 ** b without the bits that are shifted out.", "__lshift__", kinds="ui",
-)  # fmt: skip
-bitwise_right_shift = bitwise(
-    "bitwise_right_shift", special.shifted_right,
-    {"i": "a >> select(u32(b), 31u, b < 0 || b > 31)", "u": "select(a >> (b & 31u), 0u, b > 31u)"},
-    "a / 2 ** b, rounded down.", "__rshift__", kinds="ui",
-)  # fmt: skip
 
 
 @public
@@ -313,18 +301,6 @@ def rmod(b: TensorLike, a: TensorLike) -> Tensor:
     return remainder(a, b)
 
 
-@method("__rlshift__")
-def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
-    """a << b, with the operands exchanged."""
-    return bitwise_left_shift(a, b)
-
-
-@method("__rrshift__")
-def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
-    """a >> b, with the operands exchanged."""
-    return bitwise_right_shift(a, b)
-
-
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:
     return a.fresh()
 
@@ -346,11 +322,21 @@ def _clamp_x(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Ten
     return where(above & below, g, 0.0)
 
 
+def _clamp_low(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x < low) & (low < high), g, 0.0)
+
+
+def _clamp_high(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x > high) | (low > high), g, 0.0)
+
+
 elementwise("clamp", 3, special.clamp, {
     **_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"
 })  # fmt: skip
-# x in [low, high], high where they cross. Bounds that need a gradient go through `maximum`.
-CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=(rule(_clamp_x, A, B, 2),))
+# x in [low, high], high where they cross.
+CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
+    rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
+))  # fmt: skip
 
 
 @public

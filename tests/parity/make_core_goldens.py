@@ -586,6 +586,11 @@ def shifts() -> list[Case]:
     return [case(code, "several") for code in listed("shifts")]
 
 
+def einsum() -> list[Case]:
+    """Sums of products: by letters, by lists of numbers, and what is refused."""
+    return [case(code, "several") for code in listed("einsum")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -636,7 +641,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
               functions, composites, networks, modules, distributions, functionals, losses,
-              masked_rows, shifts, kinds_of_keys, hooks, in_place, linalg, transforms)  # fmt: skip
+              masked_rows, einsum, shifts, kinds_of_keys, hooks, in_place, linalg,
+              transforms)  # fmt: skip
     for group in groups:
         if not sys.argv[1:] or group.__name__ in sys.argv:
             prelude = PRELUDE + MATRICES * (group in (linalg, transforms))
