@@ -120,7 +120,8 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules", "linalg",
           "transforms", "distributions", "functionals", "losses",
-          "masked_rows", "einsum", "shifts", "kinds_of_keys", "hooks", "in_place")  # fmt: skip
+          "masked_rows", "sizes_and_counts", "einsum", "shifts", "kinds_of_keys", "hooks",
+          "in_place")  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*they are broadcast")
