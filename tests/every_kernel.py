@@ -226,7 +226,7 @@ def _dtypes(device: rl.Device) -> None:
             i = _ones(device, 2, dtype=index)
             t.index_select(0, i)
             t.gather(1, _ones(device, 5, 2, dtype=index))
-            t[i] = t[:2]
+            t[_ones(device, 5, dtype=index) if index == "uint8" else i] = t[0]  # bytes are a mask
             t.scatter(0, _ones(device, 2, 9, dtype=index), t[:2])
             if not kind.startswith("float8"):
                 t.index_add(0, i, t[:2])

@@ -55,6 +55,12 @@ class Generator:
             self.offset += -(-words // 4)
             return self.key, offset
 
+    def give_back(self, offset: int, words: int) -> None:
+        """Take back the last `reserve`, whose words were not drawn, unless others came after it."""
+        with self._lock:
+            if self.offset == offset + -(-words // 4):
+                self.offset = offset
+
 
 class _Drawing(threading.local):
     """What this thread draws from where no generator is named, in place of the device's own.

@@ -177,3 +177,19 @@ def power(a: Array, b: Array, out: Array) -> Array:
         return out
     np.power(a, b, out=out)
     return out
+
+
+def shifted_left(a: Array, b: Array, out: Array) -> Array:
+    """a << b of integers; 0 where b is negative or at least the number of bits."""
+    inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
+    out[...] = np.where(inside, np.left_shift(a, np.where(inside, b, 0).astype(a.dtype)), 0)
+    return out
+
+
+def shifted_right(a: Array, b: Array, out: Array) -> Array:
+    """a >> b of integers; where b is negative or at least the number of bits the sign is left."""
+    last = 8 * a.dtype.itemsize - 1
+    inside = (b >= 0) & (b <= last)
+    rest = np.where(a < 0, -1, 0).astype(a.dtype)
+    out[...] = np.where(inside, np.right_shift(a, np.where(inside, b, 0).astype(a.dtype)), rest)
+    return out

@@ -14,6 +14,7 @@ from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.functional.math.statistics import searchsorted
 from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
+from rushlight.core.ops.checking import require
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.creation import arange
@@ -21,6 +22,7 @@ from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.random import rand, randint, randn
 from rushlight.core.ops.sort import topk
+from rushlight.core.ops.unary import isfinite
 from rushlight.core.tensor.grad_mode import no_grad
 
 if TYPE_CHECKING:
@@ -122,9 +124,17 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
 @public
 @method()
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability in x, or `p`, else 0; the dtype of x."""
+    """1 with the probability in x, or `p`, else 0; the dtype of x.
+
+    RangeError for a probability that is not from 0 to 1, on cpu at once.
+    """
     if not x.dtype.is_floating_point and p is None:
         raise TypeMismatch(f"bernoulli: {x.dtype.name} is not a floating dtype")
+    if p is None:
+        given = x.detach()
+        require("bernoulli", (given >= 0) & (given <= 1), "x has a probability out of [0, 1]")
+    else:
+        _check("bernoulli", 0 <= p <= 1, f"p is {p}; it must be from 0 to 1")
     drawn = rand(x.shape, device=x.device, generator=generator)
     return (drawn < (x.detach() if p is None else p)).to(x.dtype)
 
@@ -160,12 +170,19 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     return successes(count.detach(), prob.detach(), most, generator)
 
 
+_BAD_WEIGHT = "x holds a weight that is negative, infinite or nan"
+
+
+def _few_weights(least: int) -> str:
+    return f"a row of x has less than {least} positive weights"
+
+
 def _check_weights(weights: Any, least: int) -> None:
     """RangeError for what is no weight, and for a row with less than `least` positive ones."""
     if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise RangeError("multinomial: x holds a weight that is negative, infinite or nan")
+        raise RangeError(f"multinomial: {_BAD_WEIGHT}")
     if ((weights > 0).sum(-1) < least).any():
-        raise RangeError(f"multinomial: a row of x has less than {least} positive weights")
+        raise RangeError(f"multinomial: {_few_weights(least)}")
 
 
 def _drawn_on_host(x: Tensor, weights: Any, count: int, generator: Generator | None) -> Tensor:
@@ -192,9 +209,9 @@ def multinomial(
 ) -> Tensor:
     """Indices (..., num_samples) drawn from weights (..., n), without repetition by default.
 
-    On cpu RangeError for weights that are negative or not finite, or too few; within `jit` and
-    `vmap` they are not read. Without repetition: the largest of log(weight) plus Gumbel noise
-    (Gumbel, 1954).
+    RangeError for weights that are negative or not finite, or too few: on cpu at once, on other
+    devices and within `jit` and `vmap` at the next read. Without repetition: the largest of
+    log(weight) plus Gumbel noise (Gumbel, 1954).
     """
     if x.ndim not in (1, 2) or num_samples <= 0:
         raise ValueError(f"multinomial: x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a "
@@ -206,11 +223,15 @@ def multinomial(
             f"multinomial: num_samples {num_samples} of {x.shape[-1]} without replacement"
         )
     x = x.detach()
+    least = 1 if replacement else num_samples
     if x.device is HOST and not x.level and not capture.capturing():
         weights = x.host_values()
         if replacement and weights.size and x.dtype.name in ("float32", "float64"):
             return _drawn_on_host(x, weights, num_samples, generator)
-        _check_weights(weights, 1 if replacement else num_samples)
+        _check_weights(weights, least)
+    else:
+        require("multinomial", isfinite(x) & (x >= 0), _BAD_WEIGHT)
+        require("multinomial", (x > 0).sum(-1) >= least, _few_weights(least))
     if replacement:
         ends = x.cumsum(-1)
         shape = (*x.shape[:-1], num_samples)
@@ -225,7 +246,14 @@ def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
     dtype: DType | str | None = None, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers with a mean and deviation that are numbers, then of `size`, or tensors."""
+    """Normal numbers with a mean and deviation that are numbers, then of `size`, or tensors.
+
+    RangeError for a deviation that is negative, on cpu at once.
+    """
+    if is_tensor(std):
+        require("normal", ~(std.detach() < 0), "std has a negative element")
+    else:
+        _check("normal", std >= 0, f"std is {std}; it must not be negative")
     like = next((v for v in (mean, std) if is_tensor(v)), None)
     if like is None:
         drawn = randn(size, dtype=dtype, device=device, generator=generator)
@@ -257,9 +285,11 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Counts of the expected values in `input`, of its shape and dtype; no gradient passes.
 
     A small one by its table of probabilities; a large one by Hörmann's transformed rejection
-    (PTRS, 1993): the first of a few candidates that is accepted, each by at least 0.85.
+    (PTRS, 1993): the first of a few candidates that is accepted, each by at least 0.85. RangeError
+    for a negative rate, on cpu at once.
     """
     rate = input.detach()
+    require("poisson", ~(rate < 0), "input has a negative rate")
 
     def uniform(shape: Any) -> Tensor:
         return rand(shape, dtype=rate.dtype, device=rate.device, generator=generator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
@@ -25,13 +26,23 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
         if split_size <= 0:
             raise ShapeError(f"split: split_size is {split_size}; it must be positive")
         whole, rest = divmod(x.shape[d], split_size)
+        check_count("split", whole)
         lengths = [split_size] * whole + [rest] * bool(rest or not whole)
     else:
         lengths = list(split_size)
         if sum(lengths) != x.shape[d]:
             raise ShapeError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    starts = [0, *accumulate(lengths)][:-1]
     return _several(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+
+
+_MOST_VIEWS = 1 << 24
+
+
+def check_count(name: str, count: int) -> None:
+    """Raise ShapeError for more views than a tuple should hold."""
+    if count > _MOST_VIEWS:
+        raise ShapeError(f"{name}: {count} views are too many; at most {_MOST_VIEWS} are made")
 
 
 def _several(views: Iterable[Tensor]) -> tuple[Tensor, ...]:
@@ -57,6 +68,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each element along `dim`, without that dim."""
     d = dim_of("unbind", dim, x)
+    check_count("unbind", x.shape[d])
     return _several(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
 
 
@@ -118,10 +130,11 @@ def repeat_interleave(
     """Every element of `dim` (of flat x without it) repeated `repeats` times in place.
 
     repeats: a number, or a tensor of one for each element, which is read. Without it x holds the
-    numbers, and the indices 0, 1, ... are repeated.
+    numbers, and the indices 0, 1, ... are repeated. ValueError for negative ones, and for an
+    output_size other than the result's.
     """
     if repeats is None:
-        return repeat_interleave(arange(len(x), device=x.device), x, 0)
+        return repeat_interleave(arange(len(x), device=x.device), x, 0, output_size=output_size)
     if dim is None:
         x, dim = x.reshape(x.numel()), 0
     if not isinstance(repeats, int):
@@ -132,6 +145,10 @@ def repeat_interleave(
                 raise ShapeError(
                     f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
                 )
+            if min(times, default=0) < 0:
+                raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "
+                                 "negative")  # fmt: skip
+            _check_size(output_size, sum(times))
             at = [i for i, n in enumerate(times) for _ in range(n)]
             return x.index_select(d, x.from_host(at))
         repeats = times[0] if isinstance(times, list) else times
@@ -141,9 +158,15 @@ def repeat_interleave(
     d = dim_of("repeat_interleave", dim, x)
     if repeats < 0:
         raise ValueError(f"repeat_interleave: repeats is {repeats}; it must not be negative")
+    _check_size(output_size, x.shape[d] * repeats)
     shape = (*x.shape[: d + 1], repeats, *x.shape[d + 1 :])
     return _copied(x, reshape(expand(unsqueeze(x, d + 1), *shape),
                               *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :]))  # fmt: skip
+
+
+def _check_size(output_size: int | None, size: int) -> None:
+    if output_size is not None and output_size != size:
+        raise ShapeError(f"repeat_interleave: output_size is {output_size}; the result has {size}")
 
 
 def _copied(x: Tensor, out: Tensor) -> Tensor:

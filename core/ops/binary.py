@@ -111,15 +111,19 @@ def _or_unequal(compare: Binary) -> Binary:
     return operate
 
 
-def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: str) -> Binary:
+def bitwise(
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str,
+    kinds: str = "bui",
+) -> Binary:  # fmt: skip
     """Declare an op of two integers or booleans; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, differentiable=False)
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
         x, y = operands(name, a, b, wrap=True)
-        if x.dtype.kind not in "bui":
-            raise TypeMismatch(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
+        if x.dtype.kind not in kinds:
+            allowed = "a bool or an integer" if "b" in kinds else "an integer"
+            raise TypeMismatch(f"{name}: {x.dtype.name} is not {allowed} dtype")
         return op(x, y)
 
     return _named(call, name, doc, also)
@@ -298,20 +302,6 @@ def rmod(b: TensorLike, a: TensorLike) -> Tensor:
     return remainder(a, b)
 
 
-@method("__rlshift__")
-def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
-    """a << b, with the operands exchanged."""
-    left, right = operands("bitwise_left_shift", a, b)
-    return left.bitwise_left_shift(right)
-
-
-@method("__rrshift__")
-def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
-    """a >> b, with the operands exchanged."""
-    left, right = operands("bitwise_right_shift", a, b)
-    return left.bitwise_right_shift(right)
-
-
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:
     return a.fresh()
 
@@ -333,11 +323,21 @@ def _clamp_x(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Ten
     return where(above & below, g, 0.0)
 
 
+def _clamp_low(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x < low) & (low < high), g, 0.0)
+
+
+def _clamp_high(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return where((x > high) | (low > high), g, 0.0)
+
+
 elementwise("clamp", 3, special.clamp, {
     **_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"
 })  # fmt: skip
-# x in [low, high], high where they cross. Bounds that need a gradient go through `maximum`.
-CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=(rule(_clamp_x, A, B, 2),))
+# x in [low, high], high where they cross.
+CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
+    rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
+))  # fmt: skip
 
 
 @public

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, get_default_dtype, int64, of_scalar
@@ -47,6 +49,11 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of shape `size` filled with one value; dtype: default: that of the value."""
+    if is_tensor(fill_value) and not fill_value.ndim:  # type: ignore[union-attr]
+        fill_value = fill_value.item()  # type: ignore[union-attr]
+    if not isinstance(fill_value, (bool, int, float, complex, np.generic)):
+        kind = type(fill_value).__name__
+        raise TypeError(f"full: fill_value is a {kind}; it must be a number")
     found = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
     shape = sizes("full", tuple(size))
     out = FULL(

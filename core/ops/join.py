@@ -36,12 +36,14 @@ CAT = Op("cat", infer=_infer_cat, joint=rule(_cat_grad))
 
 @public
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The tensors one after another along `dim`; the other sizes must agree; promoted dtype."""
+    """The tensors one after another along `dim`; the other sizes must agree; promoted dtype.
+
+    As in torch, an empty 1-d tensor adds nothing but its dtype.
+    """
     if isinstance(tensors, Meta) or not isinstance(dim, int):
         raise TypeError("cat: takes a list or tuple of tensors and a dim: cat([a, b], dim)")
     if not tensors:
         raise ShapeError("cat: no tensors to join")
-    # As in torch, an empty 1-d tensor is ignored.
     kept = [x for x in tensors if x.layout.shape != (0,)] or list(tensors[:1])
     shape, dtype = kept[0].layout.shape, kept[0].dtype
     d = normalize_dim("cat", dim, shape)
@@ -55,7 +57,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         ):
             raise ShapeError(f"cat: shapes {shape} and {have} differ in a dim other than {dim}")
         alike = alike and x.dtype is dtype
+    if len(kept) < len(tensors):
+        alike = alike and all(x.dtype is dtype for x in tensors)
     if alike:
         return CAT(*kept, dim=d)
-    dtype = result_type(*((x.dtype, 2) for x in kept))
+    dtype = result_type(*((x.dtype, 2) for x in tensors))
     return CAT(*(x.to(dtype) for x in kept), dim=d)

@@ -58,7 +58,11 @@ def _draw(
     if capture.active:
         capture.numbers_drawn(source, count)
     seed, offset = source.reserve(count)
-    return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
+    try:
+        return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
+    except BaseException:  # such as a lack of memory: the next call draws these words
+        source.give_back(offset, count)
+        raise
 
 
 def _pairs(shape: tuple[int, ...], dtype: DType | str | None) -> tuple[tuple[int, ...], Any]:

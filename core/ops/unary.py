@@ -191,7 +191,8 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest integer, halves to even, or multiple of 10 ** -decimals. Elementwise."""
     if decimals == 0 or not x.dtype.is_floating_point:
         return _round(x)
-    scale = 10.0 ** builtins.abs(decimals)
+    # Beyond 308 the power is infinite and the result nan, as in torch.
+    scale = math.inf if builtins.abs(decimals) > 308 else 10.0 ** builtins.abs(decimals)
     found: Tensor = _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
     return found
 

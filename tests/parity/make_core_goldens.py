@@ -581,6 +581,21 @@ def kinds_of_keys() -> list[Case]:
     return [case(code, "several") for code in listed("kinds of keys")]
 
 
+def shifts() -> list[Case]:
+    """Shifts of every integer dtype by more than its bits, by negative numbers, and of floats."""
+    return [case(code, "several") for code in listed("shifts")]
+
+
+def einsum() -> list[Case]:
+    """Sums of products: by letters, by lists of numbers, and what is refused."""
+    return [case(code, "several") for code in listed("einsum")]
+
+
+def sizes_and_counts() -> list[Case]:
+    """Counts of nothing, negative ones, and dtypes of empty tensors."""
+    return [case(code, "several") for code in listed("sizes and counts")]
+
+
 def functionals() -> list[Case]:
     """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
     return [case(code, "several") for code in listed("functions of functions")]
@@ -631,7 +646,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions,
               functions, composites, networks, modules, distributions, functionals, losses,
-              masked_rows, kinds_of_keys, hooks, in_place, linalg, transforms)  # fmt: skip
+              masked_rows, sizes_and_counts, einsum, shifts, kinds_of_keys, hooks, in_place, linalg,
+              transforms)  # fmt: skip
     for group in groups:
         if not sys.argv[1:] or group.__name__ in sys.argv:
             prelude = PRELUDE + MATRICES * (group in (linalg, transforms))

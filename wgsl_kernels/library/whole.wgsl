@@ -118,6 +118,20 @@ fn floor_divide_64(a: i32, b: i32) -> i32 {
   return kept_64(floor_divide_i(a, b), b == -1 && bitcast<u32>(a) == 0x80000000u);
 }
 
+fn shift_left_i(a: i32, b: i32) -> i32 {
+  return select(a << (bitcast<u32>(b) & 31u), 0, b < 0 || b > 31);
+}
+
+fn shift_left_64(a: i32, b: i32) -> i32 {
+  if (a == 0 || b < 0 || b > 63) {
+    return 0;
+  }
+  if (b > 30) { // 2 ** 31 is out of range, but for its negative
+    return kept_64(shift_left_i(a, b), a != -1 || b > 31);
+  }
+  return mul_64(a, 1 << u32(b));
+}
+
 fn whole_64(v: f32) -> i32 {
   return kept_64(whole_i32(v), v >= 2147483648.0 || v < -2147483648.0);
 }

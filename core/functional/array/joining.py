@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.pieces import repeat, split, stack
+from rushlight.core.functional.pieces import check_count, repeat, split, stack
 from rushlight.core.functional.shapes import broadcast_tensors
 from rushlight.core.ops.creation import zeros
 from rushlight.core.ops.declare import also, method, public
@@ -147,6 +147,7 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Ten
         count = indices_or_sections
         if count < 1:
             raise ValueError(f"tensor_split: sections are {count}; there must be one at least")
+        check_count("tensor_split", count)
         size, more = divmod(n, count)
         return split(x, [size + (i < more) for i in range(count)], d)
     ends = [*indices_or_sections, n]

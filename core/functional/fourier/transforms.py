@@ -239,7 +239,7 @@ def fftfreq(
 ) -> Tensor:
     """The frequencies of `fft` of n elements with distance d: 0, 1, ..., -1 over n * d."""
     found = arange(n, device=device)
-    return (found - n * (found >= (n + 1) // 2).long()).to(dtype) * (1 / (n * d))
+    return (found - n * (found >= (n + 1) // 2).long()).to(dtype) * _per(n, d)
 
 
 @declared()
@@ -247,7 +247,12 @@ def rfftfreq(
     n: int, d: float = 1.0, *, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """The frequencies of `rfft` of n elements: 0 to n // 2 over n * d."""
-    return arange(n // 2 + 1, device=device).to(dtype) * (1 / (n * d))
+    return arange(n // 2 + 1, device=device).to(dtype) * _per(n, d)
+
+
+def _per(n: int, d: float) -> float:
+    """1 / (n d), infinite where that is zero."""
+    return 1 / (n * d) if n * d else math.inf
 
 
 def _rolled(name: str, x: Tensor, dim: Any, back: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import PARTS
@@ -10,6 +11,9 @@ from rushlight.core.basis.layout import broadcast_shapes
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+_MOST_EMPTY = 1 << 20  # matrices without elements, whose number no memory bounds
 
 
 def matrices(name: str, *tensors: Tensor) -> None:
@@ -22,6 +26,10 @@ def matrices(name: str, *tensors: Tensor) -> None:
         if x.dtype is not tensors[0].dtype:
             raise TypeMismatch(f"{name}: {tensors[0].dtype.name} and {x.dtype.name} differ; "
                                "convert one with .to()")  # fmt: skip
+        batch = math.prod(x.shape[:-2])
+        if batch > _MOST_EMPTY and not x.numel():
+            raise ShapeError(f"{name}: {batch} matrices without elements, of shape {x.shape}, are "
+                             f"too many; at most {_MOST_EMPTY} are supported")  # fmt: skip
 
 
 def square(name: str, *tensors: Tensor) -> None:

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import TypeMismatch
-from rushlight.core.ops.binary import floor_divide, pow, remainder, where
-from rushlight.core.ops.common import TensorLike, operands
+from rushlight.core.ops.binary import floor_divide, remainder, where
+from rushlight.core.ops.common import operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import abs
 
@@ -36,19 +36,3 @@ def lcm(x: Tensor, other: Tensor) -> Tensor:
     a, b = operands("lcm", x, other)
     divisor = gcd(a, b)
     return abs(floor_divide(a, where(divisor == 0, 1, divisor)) * b)
-
-
-@public
-@method("bitwise_left_shift", "__lshift__")
-def bitwise_left_shift(x: TensorLike, other: TensorLike) -> Tensor:
-    """x * 2 ** other of integers, without the bits that are shifted out."""
-    a, b = operands("bitwise_left_shift", x, other)
-    return a * pow(2, b).to(a.dtype)
-
-
-@public
-@method("bitwise_right_shift", "__rshift__")
-def bitwise_right_shift(x: TensorLike, other: TensorLike) -> Tensor:
-    """x / 2 ** other of integers, rounded down."""
-    a, b = operands("bitwise_right_shift", x, other)
-    return floor_divide(a, pow(2, b).to(a.dtype))

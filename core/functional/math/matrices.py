@@ -12,7 +12,7 @@ from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import ones_like
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.autocast import is_autocast_enabled
-from rushlight.core.ops.common import TensorLike
+from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import matmul
@@ -218,13 +218,43 @@ def _operand(x: Tensor, part: str, rank: int, order: str) -> tuple[Tensor, str]:
     return x, part
 
 
+def _spelled(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation of operands that are followed by lists of numbers, and the operands."""
+    letters = string.ascii_uppercase + string.ascii_lowercase  # in the order of their numbers
+
+    def spell(labels: Any) -> str:
+        if not isinstance(labels, list | tuple):
+            raise TypeError(f"einsum: an operand is followed by a {type(labels).__name__}; it must "
+                            "be a list of numbers")  # fmt: skip
+        text = ""
+        for label in labels:
+            if label is not Ellipsis and not (isinstance(label, int) and 0 <= label < len(letters)):
+                raise ValueError(f"einsum: a list holds {label!r}; it must hold numbers from 0 to "
+                                 f"{len(letters) - 1}, or Ellipsis")  # fmt: skip
+            text += "..." if label is Ellipsis else letters[label]
+        return text
+
+    pairs = len(operands) // 2
+    terms = ",".join(spell(operands[2 * i + 1]) for i in range(pairs))
+    result = f"->{spell(operands[-1])}" if len(operands) % 2 else ""
+    return terms + result, tuple(operands[2 * i] for i in range(pairs))
+
+
 @public
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products by letters: "bij,bjk->bik". Without "->" the letters that occur once.
 
     "..." stands for dims that broadcast; a letter that is named twice takes a diagonal. Operands
-    are multiplied from left to right, two at a time, as products of matrices.
+    are multiplied from left to right, two at a time, as products of matrices. In place of letters
+    each operand may be followed by a list of numbers from 0 to 51 (Ellipsis for "..."), and a last
+    list names the result: einsum(a, [0, 1], b, [1, 2], [0, 2]). ValueError for what does not fit.
     """
+    if is_tensor(equation):
+        equation, operands = _spelled((equation, *operands))
+    if not isinstance(equation, str) or not operands:
+        raise TypeError("einsum: give an equation and tensors, or tensors each followed by a list "
+                        f"of numbers, not a {type(equation).__name__} and {len(operands)} more"
+                        )  # fmt: skip
     given: Sequence[Tensor] = operands[0] if isinstance(operands[0], list | tuple) else operands
     parts, wanted = _labels(equation, len(given))
     ranks = [x.ndim - len(p.replace("...", "")) for x, p in zip(given, parts, strict=True)

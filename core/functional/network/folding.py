@@ -107,7 +107,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels (dim 1) dealt out from `groups` groups in turn (Zhang et al., 2018)."""
     n, c, *rest = input.shape
-    if c % groups:
+    if groups < 1 or c % groups:
         raise ShapeError(f"channel_shuffle: {groups} groups do not divide {c} channels")
     return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(*input.shape)
 

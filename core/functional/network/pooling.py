@@ -254,8 +254,13 @@ def lp_pool3d(
     return (mean.sign() * mean.abs().relu() * (kd * kh * kw)) ** (1.0 / norm_type)
 
 
-def parts(n: int, out: int) -> list[tuple[int, int]]:
+_MOST_PARTS = 1 << 20  # of a dim: a table has a row for each
+
+
+def parts(name: str, n: int, out: int) -> list[tuple[int, int]]:
     """Beginnings and ends of `out` parts of nearly equal size of n elements."""
+    if out > _MOST_PARTS:
+        raise ShapeError(f"{name}: {out} parts of a dim are not supported; at most {_MOST_PARTS}")
     return [(j * n // out, -(-(j + 1) * n // out)) for j in range(out)]
 
 
@@ -273,7 +278,7 @@ def _adaptive(name: str, x: Tensor, size: Any, rank: int) -> Tensor:
         if want is None or want == n:
             tables.append(None)
             continue
-        ends = np.array(parts(n, want), np.int64).reshape(want, 2)
+        ends = np.array(parts(name, n, want), np.int64).reshape(want, 2)
         sizes = ends[:, 1:] - ends[:, :1]
         at = ends[:, :1] + np.arange(sizes.max(initial=0))
         tables.append((np.where(at < ends[:, 1:], at, -1), 1 / sizes + 0.0 * at))

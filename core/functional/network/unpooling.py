@@ -61,7 +61,7 @@ def _adaptive_max(rank: int, indices: bool) -> Any:
                                    for n, out in zip(sizes, outs, strict=True)])  # fmt: skip
         axes = []
         for n, out in zip(sizes, outs, strict=True):
-            ends = parts(n, out)
+            ends = parts(name, n, out)
             wide = max((b - a for a, b in ends), default=1)
             places = [[min(a + k, b - 1) for k in range(wide)] for a, b in ends]
             table = np.array(places, np.int64).reshape(out, wide)

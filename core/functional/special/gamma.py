@@ -111,12 +111,14 @@ def polygamma(n: Any, x: Any) -> Tensor:
         raise ValueError(f"polygamma: n is {n}; it must not be negative")
     if n == 0:
         return digamma(x)
+    # n! in float64, which holds it up to 170.
+    factor = math.inf if n > 170 else float(math.factorial(n))
 
     def value(x: Tensor) -> Tensor:
         if n == 1:
             return _trigamma(x)
-        found: Tensor = _zeta(x.ones_like() * (n + 1), x) * (-1.0) ** (n + 1)
-        return found * math.factorial(n)
+        found: Tensor = _zeta(x.ones_like() * float(n + 1), x)
+        return found * (factor if n % 2 else -factor)
 
     return derived("polygamma", value, (lambda x, out: polygamma(n + 1, x),), x)
 

@@ -1,0 +1,38 @@
+"""Shifts of integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.backends import special
+from rushlight.core.ops.binary import bitwise
+from rushlight.core.ops.common import TensorLike
+from rushlight.core.ops.declare import method
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+# A shift by all bits, by more or by a negative number leaves 0, or the sign, as in torch.
+bitwise_left_shift = bitwise(
+    "bitwise_left_shift", special.shifted_left,
+    {"i": "shift_left_i(a, b)", "u": "select(a << (b & 31u), 0u, b > 31u)",
+     "int64": "shift_left_64(a, b)"},
+    "a * 2 ** b without the bits that are shifted out.", "__lshift__", kinds="ui",
+)  # fmt: skip
+bitwise_right_shift = bitwise(
+    "bitwise_right_shift", special.shifted_right,
+    {"i": "a >> select(u32(b), 31u, b < 0 || b > 31)", "u": "select(a >> (b & 31u), 0u, b > 31u)"},
+    "a / 2 ** b, rounded down.", "__rshift__", kinds="ui",
+)  # fmt: skip
+
+
+@method("__rlshift__")
+def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
+    """a << b, with the operands exchanged."""
+    return bitwise_left_shift(a, b)
+
+
+@method("__rrshift__")
+def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
+    """a >> b, with the operands exchanged."""
+    return bitwise_right_shift(a, b)
