@@ -64,6 +64,7 @@ class TraceHooks:
         self.actions: list[Action] = []
         self.casts: dict[Any, Any] = {}  # of parameters, by autocast
         self.why: str | None = None
+        self.lenient = False  # a read or a switch gives a reason in place of an error
         self._index: dict[int, Slot] = {}
         self._known: dict[int, weakref.ref[Tensor]] = {}
         self._draw: tuple[Generator, int] | None = None
@@ -283,7 +284,9 @@ def values_read(tensor: Tensor) -> None:
         return
     slot = found.find(tensor.storage)
     if slot is None or slot.kind != "const":
-        found.why = "a read"
+        found.why = f"{_line()} reads the values of a tensor"
+        if found.lenient:
+            return
         raise CaptureError(
             f"jit: {_line()} reads the values of a tensor of shape {tensor.shape}; a replay cannot "
             "repeat a read",
@@ -296,7 +299,9 @@ def grad_mode_switched(enabled: bool) -> None:
     """Grad mode is about to change: CaptureError, unless the library itself changes it."""
     found = current()
     if found is not None and not _module(sys._getframe(2)).startswith("rushlight."):
-        found.why = "a switch"
+        found.why = f"{_line()} switches grad mode"
+        if found.lenient:
+            return
         raise CaptureError(
             f"jit: {_line()} switches grad mode {'on' if enabled else 'off'} inside the captured "
             "function",
