@@ -7,8 +7,6 @@ from rushlight.core.nn import functional, init, modules, parameter, utils
 from rushlight.core.nn.containers import (
     ModuleDict,
     ModuleList,
-    ParameterDict,
-    ParameterList,
     Sequential,
 )
 from rushlight.core.nn.conv import (
@@ -44,6 +42,7 @@ from rushlight.core.nn.layers.nonlinear import __all__ as _nonlinear
 from rushlight.core.nn.layers.output import *  # noqa: F403
 from rushlight.core.nn.layers.output import __all__ as _output
 from rushlight.core.nn.layers.parallel import DataParallel
+from rushlight.core.nn.layers.parameters import ParameterDict, ParameterList
 from rushlight.core.nn.layers.pooling import *  # noqa: F403
 from rushlight.core.nn.layers.pooling import __all__ as _pooling
 from rushlight.core.nn.layers.recurrent import (

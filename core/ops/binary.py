@@ -347,8 +347,18 @@ CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
 
 
 @public
-def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
-    """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
+def where(
+    condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None
+) -> Any:
+    """`input` where `condition` (bool) holds and `other` elsewhere, broadcast to one shape.
+
+    With the condition alone: the indices where it holds, a tensor for each dim.
+    """
+    a, b = input, other
+    if a is None or b is None:
+        if a is not None or b is not None:
+            raise TypeError("where: give both input and other, or neither")
+        return condition.nonzero(as_tuple=True)
     if condition.dtype is not bool_:
         raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
     if is_tensor(a) and is_tensor(b) and alike(condition, a, b):  # type: ignore[arg-type]
@@ -360,7 +370,8 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
 @method("where")
 def _where(x: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
     """This tensor where `condition` (bool) holds and `other` elsewhere."""
-    return where(condition, x, other)
+    found: Tensor = where(condition, x, other)
+    return found
 
 
 def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rushlight.core.backends import instantiated, manual_seed
-from rushlight.core.basis.errors import absent
+from rushlight.core.basis.errors import DeviceMemoryError, absent
 from rushlight.core.settings.standins import refuse_all, refused
 from rushlight.core.settings.streams import (
     Event,
@@ -150,6 +150,7 @@ def caching_allocator_disabled() -> Iterator[None]:
     yield
 
 
+OutOfMemoryError = DeviceMemoryError
 CudaError = DeferredCudaCallError = AcceleratorError = RuntimeError
 globals().update(refuse_all(
     "cuda", "CUDAGraph CUDAPluggableAllocator GreenContext MemPool graph use_mem_pool "

@@ -19,4 +19,5 @@ def refused(name: str, why: str) -> Any:
 
 def refuse_all(module: str, names: str, why: str) -> dict[str, Any]:
     """A refused class for each of the names, to be entered in the module's own names."""
-    return {name: refused(f"{module}.{name}", why) for name in names.split()}
+    start = f"{module}." if module else ""
+    return {name: refused(start + name, why) for name in names.split()}

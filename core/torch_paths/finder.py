@@ -90,6 +90,11 @@ class Gathered(ModuleType):
         return sorted({*super().__dir__(), *self._places})
 
 
+def late(name: str) -> Any:
+    """A name of torch itself that few programs use, or None."""
+    return getattr(importlib.import_module(f"{__package__}.programs.late"), name, None)
+
+
 class _Package(ModuleType):
     """A module that keeps a function where a module of its name is imported below it.
 

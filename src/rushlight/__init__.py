@@ -32,7 +32,6 @@ from rushlight.core.backends import (
     Device,
     Generator,
     debug,
-    device,
     device_async,
     devices,
     get_default_device,
@@ -43,6 +42,7 @@ from rushlight.core.backends import (
     set_linear_mode,
     set_num_threads,
 )
+from rushlight.core.backends import Device as device  # as a function, and in annotations
 from rushlight.core.basis import errors
 from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
@@ -177,4 +177,6 @@ if not _TYPE_CHECKING:
         """A module of torch's table, else AttributeError with the names that are near."""
         if not name.startswith("__") and name in _finder.table():
             return _finder.below("", name)
+        if not name.startswith("__") and (found := _finder.late(name)) is not None:
+            return found
         raise errors.absent("rushlight", name, __all__)

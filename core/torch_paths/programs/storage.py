@@ -5,39 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
+from rushlight.core.tensor.methods import UntypedStorage
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["TypedStorage", "UntypedStorage"]
-
-
-class UntypedStorage:
-    """The bytes of a tensor's memory."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-
-    @property
-    def device(self) -> Device:
-        """Where the memory is."""
-        return self._tensor.device
-
-    def nbytes(self) -> int:
-        """Its size in bytes."""
-        return int(self._tensor.storage.nbytes)
-
-    size = __len__ = nbytes
-
-    def data_ptr(self) -> int:
-        """A number that is equal for tensors of the same memory."""
-        return id(self._tensor.storage)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()
-
-    def __hash__(self) -> int:
-        return self.data_ptr()
 
 
 class TypedStorage(UntypedStorage):
