@@ -229,9 +229,8 @@ def device(name: str | Device | None, index: int | None = None) -> Device:
     wrong = kind not in KINDS or (":" in name and not number.isdecimal())
     if wrong or (kind != "webgpu" and int(number or 0) != 0):
         hint = "; a GPU of any maker is 'webgpu'" if kind in ("cuda", "mps", "xpu") else ""
-        raise ArgumentError(
-            f"device {name!r} is not supported; supported: {', '.join(KINDS)}{hint}"
-        )
+        known = ", ".join(KINDS)
+        raise ArgumentError(f"device {name!r} is not supported; supported: {known}{hint}")
     key = kind, int(number or 0)
     if key not in _devices:
         with _devices_lock:

@@ -27,6 +27,7 @@ storage_generation = 0  # grows when a tensor moves to another storage, or joins
 # A hash of the modules that were switched between training and evaluation (it returns to its old
 # value when all are switched back) and of every child that was replaced.
 module_state = 0
+attributes = 0  # grows when an attribute of a module is set
 retry_generation = 0  # grows when capturing a function that got no executable may succeed
 _lock = threading.Lock()
 _rebuilt = itertools.count()

@@ -97,7 +97,11 @@ class _Compiled:
     """A function, its captured form, and the Python values that the captures depend on."""
 
     def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
-        self.fn, self.fullgraph, self.name = fn, fullgraph, getattr(fn, "__name__", repr(fn))
+        self.fn, self.fullgraph, self.name = (
+            fn,
+            fullgraph,
+            getattr(fn, "__name__", type(fn).__name__),
+        )
         self.said: set[str] = set()
         self.clear()
         _made.add(self)

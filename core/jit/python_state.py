@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rushlight.core.jit import capture
 from rushlight.core.nn.module import Module
 from rushlight.core.tensor.tensor import Tensor
 
@@ -39,7 +40,10 @@ class PythonState:
     """
 
     def __init__(self, fn: Callable[..., Any], args: Any = ()) -> None:
+        self._made = capture.attributes
+        self._of_modules: list[tuple[dict[str, Any], str, Any, Any]] = []  # set through the module
         self._notes: list[tuple[dict[str, Any], str, Any, Any]] = []
+        self._holders: list[tuple[dict[str, Any], frozenset[str]]] = []
         self._cells: list[tuple[Any, Any, Any]] = []
         self._seen: set[int] = set()
         self._object(fn)
@@ -83,14 +87,17 @@ class PythonState:
     def _attributes(self, value: Any) -> None:
         if self._first(value):
             holder = vars(value)
+            self._holders.append((holder, frozenset(holder)))
             for name in holder:
                 if name != "training":
-                    self._note(holder, name)
+                    self._note(holder, name, isinstance(value, Module))
 
-    def _note(self, holder: dict[str, Any], name: str) -> None:
+    def _note(self, holder: dict[str, Any], name: str, of_module: bool = False) -> None:
         value = holder.get(name, _ABSENT)
         if not isinstance(value, Tensor | Module):
-            self._notes.append((holder, name, value, _content(value)))
+            content = _content(value)
+            notes = self._of_modules if of_module and content is None else self._notes
+            notes.append((holder, name, value, content))
 
     def _function(self, fn: types.FunctionType) -> None:
         if not self._first(fn) or fn.__module__.startswith("rushlight."):
@@ -116,7 +123,13 @@ class PythonState:
 
     def changed(self) -> str:
         """What has another value now, in words; "" if nothing has."""
-        for holder, name, value, content in self._notes:
+        notes = self._notes
+        if capture.attributes != self._made:
+            notes = [*notes, *self._of_modules]
+        for holder, names in self._holders:
+            if holder.keys() != names:
+                return "an object has other attributes than when it was captured"
+        for holder, name, value, content in notes:
             now = holder.get(name, _ABSENT)
             if not _same(now, value) or not self._equal(content, now):
                 return f"{name} has another value than when it was captured"
@@ -126,6 +139,7 @@ class PythonState:
                 continue
             if not _same(now, value) or not self._equal(content, now):
                 return "a variable of the function around it has another value"
+        self._made = capture.attributes
         return ""
 
     @staticmethod

@@ -95,6 +95,7 @@ class Module(Tree):
                 f"{type(value).__name__}"
             )
         self._leaves(name, value)
+        capture.attributes += 1
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:

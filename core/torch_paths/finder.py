@@ -110,21 +110,25 @@ class _Package(ModuleType):
 class _Given(Loader):
     """Enters a module that exists already, or is made by `make`, under one more name."""
 
-    def __init__(self, make: Callable[[], ModuleType]) -> None:
-        self.make = make
+    def __init__(self, make: Callable[[], ModuleType], path: str) -> None:
+        self.make, self.path = make, path
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         given = self.make()
-        _open(given)
+        _open(given, self.path)
         assert module.__spec__ is not None
         sys.modules[module.__spec__.name] = given
 
 
-def _open(module: ModuleType) -> None:
-    """Let a module have others below it."""
+def _open(module: ModuleType, path: str) -> None:
+    """Let a module have others below it, and find them under each of its paths."""
+    paths = vars(module).setdefault("_torch_paths", [])
+    paths.append(path)
+    if len(paths) == 1 and not isinstance(module, Gathered):
+        vars(module)["__getattr__"] = _looking(module, paths)
     if "__path__" not in vars(module):
         vars(module)["__path__"] = []
     if type(module) is ModuleType:
@@ -157,7 +161,7 @@ class Finder(MetaPathFinder):
                     raise ModuleNotFoundError(text, name=fullname)
                 return None
             make = functools.partial(importlib.import_module, real)  # one module, two names
-        return ModuleSpec(fullname, _Given(make), is_package=True)
+        return ModuleSpec(fullname, _Given(make, inner), is_package=True)
 
 
 def below(path: str, name: str) -> ModuleType:
@@ -168,17 +172,18 @@ def below(path: str, name: str) -> ModuleType:
         raise AttributeError(str(error), name=name) from None
 
 
-def _looking(module: ModuleType, path: str) -> Callable[[str], Any]:
-    """A module's `__getattr__` that looks for modules below it, then asks its own."""
+def _looking(module: ModuleType, paths: list[str]) -> Callable[[str], Any]:
+    """A module's `__getattr__` that looks for modules below its paths, then asks its own."""
     own: Callable[[str], Any] | None = vars(module).get("__getattr__")
 
     def find(name: str) -> Any:
-        if not name.startswith("__") and (f"{path}.{name}" if path else name) in table():
-            return below(path, name)
+        for path in () if name.startswith("__") else paths:
+            if f"{path}.{name}" in table():
+                return below(path, name)
         if own is not None:
             return own(name)
         public = [n for n in vars(module) if not n.startswith("_")]
-        raise absent(ROOT + path, name, public)
+        raise absent(ROOT + paths[0], name, public)
 
     return find
 
@@ -188,7 +193,6 @@ def install(modules: dict[str, ModuleType]) -> None:
     sys.modules[ROOT[:-1]].__class__ = _Package
     for path, module in modules.items():
         sys.modules[ROOT + path] = module
-        _open(module)
-        vars(module)["__getattr__"] = _looking(module, path)
+        _open(module, path)
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())

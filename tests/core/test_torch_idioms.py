@@ -82,7 +82,7 @@ def test_a_generator_goes_back() -> None:
 def test_numbers_in_texts() -> None:
     shown = [f"{rl.tensor(3.5)}", f"{rl.tensor(3.5):.2f}", f"{rl.tensor(3)}", f"{rl.tensor(True)}",
              f"{rl.tensor(2.0, requires_grad=True):.1f}", f"{rl.tensor(3):5d}",
-             f"{rl.tensor(1 + 2j)}", "%.2f %d" % (rl.tensor(1.5), rl.tensor(3))]  # fmt: skip
+             f"{rl.tensor(1 + 2j)}", f"{rl.tensor(1.5):.2f} {rl.tensor(3):d}"]  # fmt: skip
     assert shown == ["3.5", "3.50", "3", "True", "2.0", "    3", "(1+2j)", "1.50 3"]
     assert f"{rl.ones(2)}" == str(rl.ones(2))
     with pytest.raises(TypeError, match="unsupported format string"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 from rushlight.core.jit import capture, compiling
@@ -14,27 +13,6 @@ __all__ = ["allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begi
            "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
            "list_backends", "reset", "set_default_backend", "set_stance",
            "substitute_in_graph"]  # fmt: skip
-
-
-class _Options(SimpleNamespace):
-    """Options of torch's compiler: any may be set; none changes what is captured here."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = self.__dict__[name] = _Options()
-        return value
-
-    @contextmanager
-    def patch(self, *args: Any, **options: Any) -> Iterator[None]:
-        """Accepted for the block."""
-        yield
-
-    def __bool__(self) -> bool:
-        return False
-
-
-config = _Options()
 
 
 def is_compiling() -> bool:
