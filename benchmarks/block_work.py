@@ -71,6 +71,6 @@ def measure(rounds: int, threads: int) -> dict[str, Any]:
                 found["rows"][key] = samples
                 found["nbytes"][key] = {name: each[0].nbytes for name, each in weights.items()}
     rl.set_linear_mode("exact")
-    found["versions"] = {"numpy": np.__version__, "rushlight": rl.__version__,
+    found["versions"] = {"numpy": np.__version__, "rushlight": rl.version.rushlight,
                          "kernels": info["kernels"]}  # fmt: skip
     return found

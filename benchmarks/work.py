@@ -95,6 +95,6 @@ def measure(device: str, rounds: int) -> dict[str, Any]:
         "milliseconds": samples,
         "flops": {name: job.flops for name, job in todo.items()},
         "nbytes": {name: job.nbytes for name, job in todo.items()},
-        "versions": {"numpy": np.__version__, "rushlight": rl.__version__,
+        "versions": {"numpy": np.__version__, "rushlight": rl.version.rushlight,
                      "adapter": where.info["device"]},
     }  # fmt: skip

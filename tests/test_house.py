@@ -65,11 +65,12 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.tensor\..+"),
     (
         "library",
-        r"rushlight\.(core\.(array_api|autograd|distributions|func|io|nn|optim|settings|utils)|"
+        r"rushlight\.(core\.(array_api|autograd|distributions|func|io|nn|optim|settings|sparse|"
+        r"utils)|"
         r"web\.loading)(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),
-    ("tools", r"rushlight\.core\.(tools|training)(\..+)?"),
+    ("tools", r"rushlight\.core\.(tools|training|torch_paths)(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
 ]

@@ -1,4 +1,4 @@
-"""Writes docs/torch.md: what each name of PyTorch's operator database is here, yes or refused.
+"""Writes docs/torch.md: what each name and each module of PyTorch is here, yes or refused.
 
 The names are tests/core/data/torch_names.json, which tests/parity/make_torch_names.py makes of
 PyTorch. "yes" is what `import rushlight` finds; what it does not find needs a reason below.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 
 import rushlight
+from rushlight.core.torch_paths import finder
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ROOT / "tests" / "core" / "data" / "torch_names.json"
+PATHS = NAMES.with_name("torch_paths.json")
 PAGE = ROOT / "docs" / "torch.md"
 
 # Why a name is refused. Only names that are not found are looked up.
@@ -24,7 +27,6 @@ REFUSED = {
     "an internal name; nn.functional.group_norm serves": "native_group_norm",
     "an internal name; nn.functional.layer_norm serves": "native_layer_norm",
     "a checksum of PyTorch's own bits": "hash_tensor",
-    "sparse tensors are not supported": "to_sparse",
 }
 REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
 
@@ -61,10 +63,43 @@ def row(name: str, places: list[str]) -> str:
     return f"| {name} | {' | '.join(cells.values())} | {reason} |"
 
 
+MODULES = """
+# PyTorch's modules
+
+Every public module path of PyTorch 2.14, imported as `rushlight.PATH`; `core/torch_paths/paths.txt`
+says so. `torch.__version__` is "2.14.0+rushlight." and the version of Rushlight, so comparisons of
+versions hold; `rl.version.rushlight` is the latter alone. What is below a refused path is refused.
+
+| torch | here | refused because |
+|---|---|---|
+"""
+
+
+def modules() -> str:
+    """The table of module paths."""
+    lines, above = [], ""
+    for path in sorted(json.loads(PATHS.read_text(encoding="utf-8"))):
+        if above and path.startswith(f"{above}."):
+            continue  # its parent says why
+        why = finder.refusal(path) if importable(path) is None else ""
+        above = path if why else ""
+        lines.append(f"| {path} | {'refused' if why else 'yes'} | {why} |\n")
+    return MODULES + "".join(lines)
+
+
+def importable(path: str) -> object:
+    """The module, or None where it is refused."""
+    try:
+        return import_module(f"rushlight.{path}")
+    except ModuleNotFoundError:
+        return None
+
+
 def page() -> str:
     """The text of docs/torch.md."""
     names: dict[str, list[str]] = json.loads(NAMES.read_text(encoding="utf-8"))
-    return HEAD + "".join(f"{row(name, places)}\n" for name, places in names.items())
+    rows = "".join(f"{row(name, places)}\n" for name, places in names.items())
+    return HEAD + rows + modules()
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Rushlight(Contender):
 
     def about(self) -> dict[str, str]:
         kernels = str(self.rl.device("cpu").info["kernels"])
-        return {**super().about(), "rushlight": self.rl.__version__, "kernels": kernels}
+        return {**super().about(), "rushlight": self.rl.version.rushlight, "kernels": kernels}
 
     def prepare(self, n: int, k: int, m: int, model: str) -> None:
         x, y = (self.rl.from_numpy(v) for v in operands(n, k, m))

@@ -63,7 +63,7 @@ class Rushlight(Contender):
         rl.set_num_threads(THREADS)
 
     def version(self) -> str:
-        return f"{self.rl.__version__}, {self.rl.device('cpu').info['kernels']}"
+        return f"{self.rl.version.rushlight}, {self.rl.device('cpu').info['kernels']}"
 
     def load(self, kind: str, folder: str) -> None:
         """Load a network."""

@@ -47,7 +47,7 @@ def drop():
 
 kernels = rl.device("cpu").info["kernels"]
 about = json.dumps({"python": platform.python_version(), "numpy": np.__version__,
-                    "rushlight": rl.__version__, "kernels": kernels,
+                    "rushlight": rl.version.rushlight, "kernels": kernels,
                     "adapter": "" if kind == "cpu" else device.info["device"]})
 `;
 

@@ -56,7 +56,7 @@ def steps(count):
     value = float(loss.item())
     return [(time.perf_counter() - began) / count, value]
 
-about = json.dumps({"rushlight": rl.__version__, "kernels": rl.device("cpu").info["kernels"]})
+about = json.dumps({"rushlight": rl.version.rushlight, "kernels": rl.device("cpu").info["kernels"]})
 `;
 
 /** @type {Record<string, string>} */

@@ -25,13 +25,13 @@ from rushlight.core.backends.registry import (
     set_default_device,
     set_linear_mode,
     set_num_threads,
+    states,
 )
 
 __all__ = [
     "HOST", "KINDS", "Backend", "Bytes", "CompletedReadback", "Device", "Executable", "Generator",
     "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async", "devices",
     "drawing", "fresh_seed", "generator_states", "get_default_device", "restore_generators",
-    "set_default_device",
-    "get_linear_mode", "get_num_threads", "instantiated", "linear_mode", "manual_seed",
-    "set_linear_mode", "set_num_threads",
+    "states", "set_default_device", "get_linear_mode", "get_num_threads",
+    "instantiated", "linear_mode", "manual_seed", "set_linear_mode", "set_num_threads",
 ]  # fmt: skip

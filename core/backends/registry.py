@@ -6,14 +6,16 @@ use. This is the only module that knows the backends.
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from rushlight.core.backends.protocol import Backend
+from rushlight.core.basis.errors import ArgumentError
 
 
 class Generator:
@@ -44,6 +46,21 @@ class Generator:
         self._lock = threading.Lock()
         self.key, self.offset, self.device = state
 
+    def get_state(self) -> Any:
+        """Where it is: 16 bytes as uint8, for `set_state`."""
+        return states[0](self)
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Go on from where `get_state` was called. ValueError for anything else."""
+        states[1](self, new_state)
+        return self
+
+    graphsafe_get_state, graphsafe_set_state = get_state, set_state
+
+    def clone_state(self) -> Generator:
+        """Another generator that is where this one is."""
+        return copy.copy(self)
+
     def seed(self) -> int:
         """Restart from a seed of the operating system, which is returned."""
         return self.manual_seed(fresh_seed()).key
@@ -60,6 +77,10 @@ class Generator:
         with self._lock:
             if self.offset == offset + -(-words // 4):
                 self.offset = offset
+
+
+# How the state of a generator becomes a tensor, and is set from one: core/settings/random.py.
+states: list[Callable[..., Any]] = []
 
 
 class _Drawing(threading.local):
@@ -79,11 +100,20 @@ def fresh_seed() -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 
-class Device:
-    """A device such as `cpu` or `meta`; there is one object per device, so compare with `is`."""
+class _ByName(type):
+    def __call__(cls, name: Any = None, index: int | None = None, *, type: Any = None) -> Device:
+        return device(type if name is None else name, index)
+
+
+class Device(metaclass=_ByName):
+    """A device such as `cpu` or `meta`; there is one object per device, so compare with `is`.
+
+    `Device(name)` is `device(name)`. index: the number of a GPU; None where there is only one of
+    its type.
+    """
 
     def __init__(self, type: str, index: int) -> None:
-        self.type, self.index = type, index
+        self.type, self.index = type, index if type == "webgpu" else None
         self.generator = Generator(_default_seed[0])
         # Constants that ops keep on the device. A reset drops them, as each would hold the
         # closed device.
@@ -171,7 +201,7 @@ def _make_backend(dev: Device) -> Backend:
     if dev.type == "webgpu":
         from rushlight.core.backends.webgpu import open_backend
 
-        return open_backend(dev.index)
+        return open_backend(dev.index or 0)
     from rushlight.core.backends.cpu.backend import CpuBackend
 
     return CpuBackend()
@@ -205,12 +235,15 @@ def device(name: str | Device | None, index: int | None = None) -> Device:
     wrong = kind not in KINDS or (":" in name and not number.isdecimal())
     if wrong or (kind != "webgpu" and int(number or 0) != 0):
         hint = "; a GPU of any maker is 'webgpu'" if kind in ("cuda", "mps", "xpu") else ""
-        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}{hint}")
+        known = ", ".join(KINDS)
+        raise ArgumentError(f"device {name!r} is not supported; supported: {known}{hint}")
     key = kind, int(number or 0)
     if key not in _devices:
         with _devices_lock:
             if key not in _devices:
-                _devices[key] = Device(*key)
+                made = object.__new__(Device)
+                made.__init__(*key)  # type: ignore[misc]
+                _devices[key] = made
     return _devices[key]
 
 
@@ -238,24 +271,26 @@ async def device_async(name: str | Device) -> Device:
     if found.type == "webgpu" and found._backend is None:
         from rushlight.core.backends.webgpu import open_backend_async
 
-        await found._adopt(open_backend_async(found.index))
+        await found._adopt(open_backend_async(found.index or 0))
     else:
         _ = found.backend
     return found
 
 
-def manual_seed(seed: int) -> None:
+def manual_seed(seed: int) -> Generator:
     """Restart the random numbers of every device from `seed`, also of devices used later.
+
+    Returns the generator of cpu.
 
     While a DataLoader reads a batch in this thread: the numbers of that batch.
     """
     if drawing.generator is not None:
-        drawing.generator.manual_seed(seed)
-        return
+        return drawing.generator.manual_seed(seed)
     with _devices_lock:
         _default_seed[0] = seed
         for dev in _devices.values():
             dev.generator.manual_seed(seed)
+    return HOST.generator
 
 
 def generator_states() -> list[tuple[Generator, int, int]]:

@@ -61,6 +61,11 @@ class DType:
         return self.kind == "c"
 
     @property
+    def is_signed(self) -> bool:
+        """Whether the dtype holds negative numbers."""
+        return self.kind in "ifc"
+
+    @property
     def category(self) -> int:
         """0 for bool, 1 for integers, 2 for floating point, 3 for complex.
 

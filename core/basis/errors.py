@@ -64,7 +64,7 @@ class FormatError(RushlightError, ValueError):
     """A file from outside does not follow its format; names the file part and the value."""
 
 
-class LoadError(RushlightError):
+class LoadError(RushlightError, RuntimeError):
     """The names, shapes or dtypes of a checkpoint do not fit the model."""
 
 

@@ -114,7 +114,7 @@ def info(as_json: Json = False) -> None:
     cache = cache_dir()
     models = sorted(p.name for p in (cache / "models").glob("*") if p.is_dir())
     facts: dict[str, Any] = {
-        "version": rl.__version__,
+        "version": rl.version.rushlight,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "numpy": np.__version__,

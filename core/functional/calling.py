@@ -107,6 +107,15 @@ def check_arguments(
             check_tensors(name, **{f"{label}[{i}]": x for i, x in enumerate(given[label])})
 
 
+# Calls with operands of another form, such as sparse tensors: (name, args, options) to a result, or
+# NotImplemented. They are asked after an error, so that a right call costs nothing.
+foreign: list[Callable[[str, tuple[Any, ...], dict[str, Any]], Any]] = []
+
+
+def _foreign(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    return foreign[0](name, args, options) if foreign else NotImplemented
+
+
 def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with torch's second names of its arguments and with `out=`."""
     code = getattr(fn, "listed", fn).__code__
@@ -139,6 +148,8 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 return (fn if mode.dtypes else plain)(*args, **options)
             except (AttributeError, TypeError) as error:
+                if (value := _foreign(fn.__name__, args, options)) is not NotImplemented:
+                    return value
                 check_arguments(fn.__name__, fn, args, options)
                 raise _twin(error) from None
             except (ValueError, IndexError) as error:
@@ -159,6 +170,9 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
         try:
             value = fn(*args, **options)
         except (AttributeError, TypeError) as error:
+            value = _foreign(fn.__name__, args, options)
+            if value is not NotImplemented:
+                return value
             check_arguments(fn.__name__, fn, args, options)
             raise _twin(error) from None
         except (ValueError, IndexError) as error:

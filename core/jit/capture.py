@@ -27,6 +27,7 @@ storage_generation = 0  # grows when a tensor moves to another storage, or joins
 # A hash of the modules that were switched between training and evaluation (it returns to its old
 # value when all are switched back) and of every child that was replaced.
 module_state = 0
+attributes = 0  # grows when an attribute of a module is set
 retry_generation = 0  # grows when capturing a function that got no executable may succeed
 _lock = threading.Lock()
 _rebuilt = itertools.count()
@@ -64,6 +65,7 @@ class TraceHooks:
         self.actions: list[Action] = []
         self.casts: dict[Any, Any] = {}  # of parameters, by autocast
         self.why: str | None = None
+        self.lenient = False  # a read or a switch gives a reason in place of an error
         self._index: dict[int, Slot] = {}
         self._known: dict[int, weakref.ref[Tensor]] = {}
         self._draw: tuple[Generator, int] | None = None
@@ -283,7 +285,9 @@ def values_read(tensor: Tensor) -> None:
         return
     slot = found.find(tensor.storage)
     if slot is None or slot.kind != "const":
-        found.why = "a read"
+        found.why = f"{_line()} reads the values of a tensor"
+        if found.lenient:
+            return
         raise CaptureError(
             f"jit: {_line()} reads the values of a tensor of shape {tensor.shape}; a replay cannot "
             "repeat a read",
@@ -296,7 +300,9 @@ def grad_mode_switched(enabled: bool) -> None:
     """Grad mode is about to change: CaptureError, unless the library itself changes it."""
     found = current()
     if found is not None and not _module(sys._getframe(2)).startswith("rushlight."):
-        found.why = "a switch"
+        found.why = f"{_line()} switches grad mode"
+        if found.lenient:
+            return
         raise CaptureError(
             f"jit: {_line()} switches grad mode {'on' if enabled else 'off'} inside the captured "
             "function",

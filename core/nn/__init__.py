@@ -7,8 +7,6 @@ from rushlight.core.nn import functional, init, modules, parameter, utils
 from rushlight.core.nn.containers import (
     ModuleDict,
     ModuleList,
-    ParameterDict,
-    ParameterList,
     Sequential,
 )
 from rushlight.core.nn.conv import (
@@ -43,6 +41,8 @@ from rushlight.core.nn.layers.nonlinear import *  # noqa: F403
 from rushlight.core.nn.layers.nonlinear import __all__ as _nonlinear
 from rushlight.core.nn.layers.output import *  # noqa: F403
 from rushlight.core.nn.layers.output import __all__ as _output
+from rushlight.core.nn.layers.parallel import DataParallel
+from rushlight.core.nn.layers.parameters import ParameterDict, ParameterList
 from rushlight.core.nn.layers.pooling import *  # noqa: F403
 from rushlight.core.nn.layers.pooling import __all__ as _pooling
 from rushlight.core.nn.layers.recurrent import (
@@ -83,7 +83,8 @@ from rushlight.core.nn.parameter import Buffer, Parameter
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Buffer", "Conv1d", "Conv2d", "Conv3d",
-    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CrossMapLRN2d", "Dropout",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CrossMapLRN2d", "DataParallel",
+    "Dropout",
     "Embedding", "EmbeddingBag", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity",
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
     "LocalResponseNorm", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter",

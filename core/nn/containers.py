@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
 from rushlight.core.nn.module import Module
-from rushlight.core.nn.parameter import Parameter
 
 M = TypeVar("M", bound=Module)
 
@@ -24,6 +23,8 @@ def checked(container: Module, module: Any) -> Any:
 class _Numbered(Module, Generic[M]):
     """Children called "0", "1", ..."""
 
+    _keeps_names = False  # whether a slice has the names of the whole
+
     def append(self, module: M) -> _Numbered[M]:
         """Add a module at the end; gives the container itself."""
         self.register_module(str(len(self)), checked(self, module))
@@ -34,6 +35,13 @@ class _Numbered(Module, Generic[M]):
         for module in modules:
             self.append(module)
         return self
+
+    def __add__(self, other: Iterable[M]) -> _Numbered[M]:
+        found: _Numbered[M] = type(self).__new__(type(self))
+        return found.extend(self).extend(_many(self, other))
+
+    def __iadd__(self, other: Iterable[M]) -> _Numbered[M]:
+        return self.extend(_many(self, other))
 
     def _items(self) -> list[M]:
         return [child for _, child in self._own_modules()]
@@ -53,7 +61,11 @@ class _Numbered(Module, Generic[M]):
         if not isinstance(found, list):
             return found
         part: _Numbered[M] = type(self).__new__(type(self))
-        return part.extend(found)
+        if not self._keeps_names:
+            return part.extend(found)
+        for name, module in self._own_modules()[index]:  # type: ignore[misc]
+            part.register_module(name, module)
+        return part
 
     def __setitem__(self, index: int, module: M) -> None:
         setattr(self, self._own_modules()[index][0], checked(self, module))
@@ -80,6 +92,14 @@ class _Numbered(Module, Generic[M]):
         for name, _ in self._own_modules():
             delattr(self, name)
         self.extend(items)
+
+
+def _many(container: Module, modules: Any) -> Iterable[Any]:
+    """The modules that are to be added; TypeError for what is no sequence of them."""
+    if not isinstance(modules, Iterable):
+        raise TypeError(f"{type(container).__name__}: {modules!r:.100} cannot be added; give a "
+                        "list of modules")  # fmt: skip
+    return list(modules)
 
 
 class ModuleList(_Numbered[M]):
@@ -109,6 +129,8 @@ class Sequential(_Numbered[Module]):
     Takes modules, or one mapping of names to modules.
     """
 
+    _keeps_names = True
+
     def __init__(self, *args: Module | Mapping[str, Module]) -> None:
         for i, module in enumerate(args):
             if isinstance(module, Mapping):
@@ -116,6 +138,21 @@ class Sequential(_Numbered[Module]):
                     self.register_module(name, checked(self, child))
             else:
                 self.register_module(str(i), checked(self, module))
+
+    def __mul__(self, other: int) -> Sequential:
+        if not isinstance(other, int) or other < 1:
+            raise ValueError(f"Sequential: {other!r} times is not supported; it must be 1 or more")
+        found = Sequential()
+        for _ in range(other):
+            found.extend(self)
+        return found
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Sequential:
+        items = list(self * other)
+        self.extend(items[len(self) :])
+        return self
 
     def forward(self, input: Any) -> Any:
         """The last module's result."""
@@ -130,10 +167,21 @@ class ModuleDict(Module):
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         self.update(modules or {})
 
-    def update(self, modules: Mapping[str, Module]) -> None:
-        """Add or replace modules."""
-        for name, module in modules.items():
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add or replace modules: a mapping, or pairs of a name and a module."""
+        for name, module in dict(modules).items():
             self[name] = module
+
+    def pop(self, key: str) -> Module:
+        """Take a module out. KeyError where there is none of this name."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        for name in self.keys():
+            del self[name]
 
     def __getitem__(self, name: str) -> Module:
         found: Module = dict(self._own_modules())[name]
@@ -165,79 +213,3 @@ class ModuleDict(Module):
     def items(self) -> Iterable[tuple[str, Module]]:
         """Names with their modules."""
         return self._own_modules()
-
-
-class ParameterList(Module):
-    """Parameters named by their index; tensors become parameters."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        self.extend(values or ())
-
-    def append(self, value: Any) -> ParameterList:
-        """Add a parameter at the end; gives the list itself."""
-        self.register_module(str(len(self)), _parameter(value))
-        return self
-
-    def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add parameters at the end; gives the list itself."""
-        for value in values:
-            self.append(value)
-        return self
-
-    def __len__(self) -> int:
-        return len(self._own_parameters())
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([p for _, p in self._own_parameters()])
-
-    def __getitem__(self, index: int) -> Any:
-        return self._own_parameters()[index][1]
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._own_parameters()[index][0], _parameter(value))
-
-
-class ParameterDict(Module):
-    """Parameters by name, in insertion order; tensors become parameters."""
-
-    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
-        self.update(parameters or {})
-
-    def update(self, parameters: Mapping[str, Any]) -> None:
-        """Add or replace parameters."""
-        for name, value in parameters.items():
-            self[name] = value
-
-    def __getitem__(self, name: str) -> Any:
-        return dict(self._own_parameters())[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.register_module(name, _parameter(value))
-
-    def __delitem__(self, name: str) -> None:
-        delattr(self, name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in dict(self._own_parameters())
-
-    def __len__(self) -> int:
-        return len(self._own_parameters())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return [name for name, _ in self._own_parameters()]
-
-    def values(self) -> Iterable[Any]:
-        """The parameters."""
-        return [p for _, p in self._own_parameters()]
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """Names with their parameters."""
-        return self._own_parameters()
-
-
-def _parameter(value: Any) -> Any:
-    return value if isinstance(value, Parameter) else Parameter(value)

@@ -86,7 +86,7 @@ class Module(Tree):
         if self._of_all and isinstance(value, Parameter | Module):
             kind = "new_parameter" if isinstance(value, Parameter) else "new_module"
             value = self._registered(kind, name, value)
-        if isinstance(value, Buffer) and name not in self._buffers:
+        if isinstance(value, Buffer) and name not in self._saved_buffers:
             self.register_buffer(name, value, value.persistent)
             return
         plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
@@ -95,12 +95,13 @@ class Module(Tree):
                 f"{type(self).__name__}.{name} is a parameter; assign nn.Parameter(tensor), or "
                 "write into it with copy_ under rl.no_grad()"
             )
-        if name in self._buffers and not (plain or value is None):
+        if name in self._saved_buffers and not (plain or value is None):
             raise TypeError(
                 f"{type(self).__name__}.{name} is a buffer; assign a tensor or None, not "
                 f"{type(value).__name__}"
             )
         self._leaves(name, value)
+        capture.attributes += 1
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -126,9 +127,9 @@ class Module(Tree):
 
         persistent: whether the state dict holds it. KeyError if the name is in use.
         """
-        if name not in self._buffers and hasattr(self, name):
+        if name not in self._saved_buffers and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} already has an attribute {name!r}")
-        object.__setattr__(self, "_buffers", {**self._buffers, name: persistent})
+        object.__setattr__(self, "_saved_buffers", {**self._saved_buffers, name: persistent})
         setattr(self, name, self._registered("new_buffer", name, tensor))
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -154,7 +155,7 @@ class Module(Tree):
         """Every name of the state dict with the tensor itself; shared ones under each name."""
         found: dict[str, Tensor] = {}
         for path, module in self.named_modules(remove_duplicate=False):
-            saved = [(n, t) for n, t in module._own_buffers() if module._buffers[n]]
+            saved = [(n, t) for n, t in module._own_buffers() if module._saved_buffers[n]]
             for name, tensor in module._own_parameters() + saved:
                 found[f"{path}.{name}" if path else name] = tensor
         return found

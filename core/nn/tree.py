@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +16,57 @@ if TYPE_CHECKING:
 Self = TypeVar("Self", bound="Tree")
 
 
+class Held(MutableMapping[str, Any]):
+    """The children, parameters or buffers of a module by name; writing sets its attributes."""
+
+    def __init__(self, owner: Any, kind: type, items: Callable[[], list[tuple[str, Any]]]) -> None:
+        self._owner, self._kind, self._items = owner, kind, items
+
+    def __getitem__(self, name: str) -> Any:
+        found = vars(self._owner).get(name)
+        if found is None and name in vars(self._owner):
+            return None
+        if found is None or name not in dict(self._items()):
+            raise KeyError(name)
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if self._kind is Tensor and name not in self._owner._saved_buffers:
+            self._owner.register_buffer(name, value)
+        else:
+            setattr(self._owner, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in dict(self._items()):
+            raise KeyError(name)
+        delattr(self._owner, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self._items()])
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __repr__(self) -> str:
+        return repr(dict(self._items()))
+
+
 class Tree(Hooked):
     """The part of Module that walks attributes. Names are paths, such as "layers.0.weight"."""
 
-    _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
+    _saved_buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
+
+    # torch's dicts of what a module holds, which programs read and write.
+    _modules = property(lambda x: Held(x, Tree, x._own_modules))
+    _parameters = property(lambda x: Held(x, Parameter, x._own_parameters))
+    _buffers = property(lambda x: Held(x, Tensor, x._own_buffers))
+
+    @property
+    def _non_persistent_buffers_set(self) -> set[str]:
+        return {name for name, saved in self._saved_buffers.items() if not saved}
+
+    def _get_name(self) -> str:
+        return type(self).__name__
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -40,7 +87,7 @@ class Tree(Hooked):
 
     def _own_buffers(self) -> list[tuple[str, Tensor]]:
         own = vars(self)
-        return [(n, own[n]) for n in self._buffers if own.get(n) is not None]
+        return [(n, own[n]) for n in self._saved_buffers if own.get(n) is not None]
 
     def _own_modules(self) -> list[tuple[str, Any]]:
         return [(n, v) for n, v in vars(self).items() if isinstance(v, Tree)]
@@ -96,7 +143,7 @@ class Tree(Hooked):
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         found = getattr(owner, name, None)
-        if not isinstance(found, kind) or (what == "buffer" and name not in owner._buffers):
+        if not isinstance(found, kind) or (what == "buffer" and name not in owner._saved_buffers):
             raise AttributeError(f"{type(owner).__name__} has no {what} {name!r} ({target!r})")
         return found
 

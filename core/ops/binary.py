@@ -341,8 +341,18 @@ CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
 
 
 @public
-def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
-    """`a` where `condition` (bool, or bytes) holds and `b` elsewhere, broadcast to one shape."""
+def where(
+    condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None
+) -> Any:
+    """`input` where `condition` (bool, or bytes) holds and `other` elsewhere, broadcast to one shape.
+
+    With the condition alone: the indices where it holds, a tensor for each dim.
+    """
+    a, b = input, other
+    if a is None or b is None:
+        if a is not None or b is not None:
+            raise TypeError("where: give both input and other, or neither")
+        return condition.nonzero(as_tuple=True)
     if condition.dtype is uint8:
         condition = condition.to(bool_)
     if condition.dtype is not bool_:
@@ -356,7 +366,8 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
 @method("where")
 def _where(x: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
     """This tensor where `condition` (bool) holds and `other` elsewhere."""
-    return where(condition, x, other)
+    found: Tensor = where(condition, x, other)
+    return found
 
 
 def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:

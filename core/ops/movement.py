@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.backends import HOST
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import (
     Layout,
@@ -17,9 +19,10 @@ from rushlight.core.basis.layout import (
     normalize_dim,
     normalize_dims,
 )
+from rushlight.core.jit import capture
 from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
-from rushlight.core.tensor.op import Context, Meta, Op, rule
+from rushlight.core.tensor.op import Context, Meta, Op, rule, tensor_class
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -190,13 +193,40 @@ def expand(x: Tensor, *size: Any) -> Tensor:
     return x if shape == x.shape else EXPAND(x, shape=shape)
 
 
+def reread(x: Tensor, dtype: DType) -> Tensor:
+    """The bytes of x as elements of another dtype, in the same memory."""
+    if "q" in (x.dtype.kind, dtype.kind) or x.storage.device is not HOST:
+        raise NotImplementedError(f"view: {x.dtype.name} on {x.device} as {dtype.name} is not "
+                                  "supported; supported: plain dtypes on cpu")  # fmt: skip
+    old, new, layout = x.dtype.itemsize, dtype.itemsize, x.layout
+    shape, strides, offset = layout.shape, layout.strides, layout.offset
+    if old != new:
+        if not shape or strides[-1] != 1:
+            raise ShapeError(f"view: {x.dtype.name} as {dtype.name} needs a last dim of stride 1; "
+                             f"x is {tuple(shape)} with strides {strides}")  # fmt: skip
+        if any(n * old % new for n in (shape[-1], offset, *strides[:-1])):
+            raise ShapeError(f"view: shape {tuple(shape)} with strides {strides} and offset "
+                             f"{offset} is no whole number of {dtype.name}")  # fmt: skip
+        shape = (*shape[:-1], shape[-1] * old // new)
+        strides = (*(n * old // new for n in strides[:-1]), 1)
+        offset = offset * old // new
+    out = tensor_class[0](x.storage, dtype, Layout(shape, strides, offset))
+    if capture.active:
+        capture.refuse("it views a tensor as another dtype")
+    return out
+
+
 @public
 @method()
 def view(x: Tensor, *size: Any) -> Tensor:
     """The same elements viewed with another shape; one size may be -1. Never copies.
 
-    Raises ShapeError if the memory layout does not allow a view; `reshape` copies then.
+    Raises ShapeError if the memory layout does not allow a view; `reshape` copies then. With a
+    dtype: the same bytes as elements of it; the last dim's size changes with the size of an
+    element. Such a view has no gradient.
     """
+    if len(size) == 1 and isinstance(size[0], DType):
+        return reread(x, size[0])
     shape = infer_shape("view", x.numel(), as_shape("view", size))
     if x.layout.reshape(shape) is None:
         raise ShapeError(

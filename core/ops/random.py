@@ -116,11 +116,11 @@ def randn(
 
 @public
 def randint(
-    low: int,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
-    dtype: DType | str = int64,
+    dtype: DType | str | None = int64,
     device: Device | str | None = None,
     generator: Generator | None = None,
     requires_grad: bool = False,
@@ -130,11 +130,16 @@ def randint(
     ValueError if high <= low, the range is over 2**32, or the dtype does not hold it.
     """
     if size is None:  # randint(high, size)
-        low, high, size = 0, low, high
+        high, size, low = (low, high, 0) if low is not None else (None, high, None)
+    if high is None:  # randint(high, size=size)
+        low, high = None, low
+    if high is None or size is None:
+        raise TypeError("randint: give high and size, or low, high and size")
+    low = 0 if low is None else low
     if not 0 < high - low <= 2**32:
         raise ValueError(f"randint: [{low}, {high}) must hold 1 to 2**32 numbers")
     shape = sizes("randint", (tuple(size),))
-    found = as_dtype(dtype)
+    found = int64 if dtype is None else as_dtype(dtype)
     if found.kind in "ui":
         held = np.iinfo(found.numpy)
         if low < held.min or high - 1 > held.max:

@@ -14,6 +14,7 @@ from rushlight.core.backends import (
     generator_states,
     manual_seed,
     restore_generators,
+    states,
 )
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.tensor.convert import tensor
@@ -75,3 +76,6 @@ def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Itera
     finally:
         if enabled:
             restore_generators(before)
+
+
+states.extend((state_of, restore))

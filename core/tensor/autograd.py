@@ -156,12 +156,16 @@ class AccumulateGrad:
 
 def version_of(tensor: Tensor) -> tuple[Storage, int]:
     """Storage and version of `tensor`; its values are unchanged while both are equal."""
-    if tensor.storage.inference:
+    try:
+        storage = tensor.storage
+    except TypeError:  # a sparse tensor has no memory but that of its values
+        storage = tensor._values().storage
+    if storage.inference:
         raise RuntimeError(
             "Inference tensors cannot be saved for backward; clone() a tensor of inference_mode "
             "outside of it to use it where grads are recorded"
         )
-    return tensor.storage, tensor.storage.version
+    return storage, storage.version
 
 
 def edge_of(tensor: Tensor | None) -> Node | Tensor | None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rushlight.core.jit import capture
 from rushlight.core.tensor.storage import inference
@@ -70,14 +70,6 @@ def needs_gradient(*tensors: Tensor | None) -> bool:
     return is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-def set_grad_enabled(mode: bool) -> GradMode:
-    """Switch recording on or off for this thread; as a context manager, until its end."""
-    if capture.active and mode != _mode.enabled:
-        capture.grad_mode_switched(mode)
-    before, _mode.enabled = _mode.enabled, mode
-    return GradMode(mode, before)
-
-
 class GradMode(ContextDecorator):
     """Context manager and decorator that switches recording for this thread."""
 
@@ -127,25 +119,43 @@ class GradMode(ContextDecorator):
         return GradMode(self.enabled)
 
 
-@overload
-def no_grad(function: None = None) -> GradMode: ...
-@overload
-def no_grad(function: F) -> F: ...
-def no_grad(function: Any = None) -> Any:
+class set_grad_enabled(GradMode):  # noqa: N801  torch's name
+    """Switch recording on or off for this thread; as a context manager, until its end."""
+
+    def __init__(self, mode: bool) -> None:
+        if capture.active and mode != _mode.enabled:
+            capture.grad_mode_switched(mode)
+        before, _mode.enabled = _mode.enabled, mode
+        super().__init__(mode, before)
+
+
+class _Fixed(GradMode):
+    """A mode that is one class; called with a function, it is its decorator."""
+
+    on = False
+
+    def __new__(cls, function: Any = None) -> Any:
+        made = object.__new__(cls)
+        if function is None:
+            return made
+        GradMode.__init__(made, cls.on)
+        return made(function)
+
+    def __init__(self, function: Any = None) -> None:
+        super().__init__(self.on)
+
+
+class no_grad(_Fixed):  # noqa: N801  torch's name
     """Context manager and decorator: nothing inside is recorded for backward (this thread).
 
     The decorator may stand without parentheses.
     """
-    return GradMode(False) if function is None else GradMode(False)(function)
 
 
-@overload
-def enable_grad(function: None = None) -> GradMode: ...
-@overload
-def enable_grad(function: F) -> F: ...
-def enable_grad(function: Any = None) -> Any:
+class enable_grad(_Fixed):  # noqa: N801  torch's name
     """Context manager and decorator: record inside, also within `no_grad` (this thread)."""
-    return GradMode(True) if function is None else GradMode(True)(function)
+
+    on = True
 
 
 class InferenceMode(GradMode):
@@ -173,15 +183,16 @@ def is_inference_mode_enabled() -> bool:
     return inference.on
 
 
-@overload
-def inference_mode(mode: bool = True) -> GradMode: ...
-@overload
-def inference_mode(mode: F) -> F: ...
-def inference_mode(mode: Any = True) -> Any:
+class inference_mode(InferenceMode):  # noqa: N801  torch's name
     """Context manager and decorator: nothing is recorded, and new memory is for inference only.
 
     Outside, RuntimeError where autograd would save a tensor of such memory, it is to require a
     gradient, or it is written to; clone() it first. inference_mode(False) records, and makes usual
     tensors. A model's cache is usual memory, wherever it was made.
     """
-    return InferenceMode(mode) if isinstance(mode, bool) else InferenceMode(True)(mode)
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return object.__new__(cls) if isinstance(mode, bool) else InferenceMode(True)(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__(mode)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import ops
-from rushlight.core.backends import HOST
+from rushlight.core.backends import HOST, Device
 from rushlight.core.basis import dtype as _d
 from rushlight.core.basis.layout import Size
 from rushlight.core.functional.declared import Declared
@@ -19,7 +19,6 @@ from rushlight.core.ops.complex import imag
 from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
-    from rushlight.core.basis.layout import Shape
     from rushlight.core.tensor.tensor import Tensor
 
 
@@ -49,6 +48,34 @@ def _as(dtype: _d.DType) -> Callable[[Tensor], Tensor]:
 
     call.__doc__ = f"The elements as {dtype.name}; the tensor itself if that is its dtype."
     return call
+
+
+class UntypedStorage:
+    """The memory of a tensor, as torch's class of that name tells about it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    @property
+    def device(self) -> Device:
+        """Where the memory is."""
+        return self._tensor.device
+
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return int(self._tensor.storage.nbytes)
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        """The address on cpu, elsewhere a number; equal for tensors of the same memory."""
+        return self._tensor.storage.data_ptr()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()
+
+    def __hash__(self) -> int:
+        return self.data_ptr()
 
 
 class Methods(Declared):
@@ -87,6 +114,33 @@ class Methods(Declared):
     is_quantized = property(lambda x: x.dtype.kind == "q", doc="Whether it holds GGUF's blocks.")
     itemsize = property(lambda x: x.dtype.itemsize, doc="Bytes of an element.")
 
+    names = property(lambda x: (None,) * x.ndim, doc="No dim has a name.")
+    output_nr = property(lambda x: 0, doc="0: a node has one output.")
+    _version = property(lambda x: x.storage.version)
+    is_mtia = is_ipu = is_hpu = is_maia = is_xla = is_ort = is_vulkan = property(lambda x: False)
+
+    def dim_order(self, ambiguity_check: Any = False) -> tuple[builtins.int, ...]:
+        """The dims from the one with the largest step on."""
+        strides = self.layout.strides
+        return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
+
+    def _is_view(self) -> builtins.bool:
+        return bool(self.is_view)  # type: ignore[attr-defined]
+
+    def __contains__(self, value: Any) -> builtins.bool:
+        return builtins.bool((self == value).any())  # type: ignore[attr-defined]
+
+    def new(self: Any, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """torch's older form of `new_empty` (sizes) and `new_tensor` (values)."""
+        from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
+
+        made = of_sizes_or_values(dtype or self.dtype, args)
+        return made.to(device=device or self.device)
+
+    def untyped_storage(self: Any) -> UntypedStorage:
+        """What the tensor's memory is: its size in bytes, and whether another's is the same."""
+        return UntypedStorage(self)
+
     def dim(self) -> builtins.int:
         """Number of dims."""
         return self.ndim
@@ -95,14 +149,14 @@ class Methods(Declared):
         """The shape, or the size of one dim."""
         return self.shape if dim is None else self.shape[dim]
 
-    def stride(self) -> Shape:
-        """The step to the next element of each dim, in elements."""
-        return self.layout.strides
+    def stride(self, dim: builtins.int | None = None) -> Any:
+        """The step to the next element of each dim, or of one, in elements."""
+        return self.layout.strides if dim is None else self.layout.strides[dim]
 
     def storage_offset(self) -> builtins.int:
         """The position of the first element in the storage, in elements."""
         return self.layout.offset
 
-    def is_contiguous(self) -> builtins.bool:
-        """Whether the elements lie row-major without gaps."""
+    def is_contiguous(self, memory_format: Any = None) -> builtins.bool:
+        """Whether the elements lie row-major without gaps, whatever the memory format asked for."""
         return self.layout.is_contiguous

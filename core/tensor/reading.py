@@ -150,7 +150,10 @@ class Reading(Methods):
         return float(self.item())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.ndim == 0 else str(self)
+        # As torch: a 0-d tensor is its number; of others only the tensor as it is printed.
+        if self.ndim == 0 and self.device.type != "meta":
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
 
     def __complex__(self) -> complex:
         return complex(self.item())

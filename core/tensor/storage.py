@@ -6,7 +6,7 @@ import ctypes
 import threading
 from typing import Any
 
-from rushlight.core.backends import Device
+from rushlight.core.backends import HOST, Device
 from rushlight.core.basis.dtype import DType
 from rushlight.core.jit import capture
 
@@ -72,6 +72,24 @@ class Storage:
             except (TypeError, ValueError):  # read-only or empty: five times as slow to ask for
                 self._address = self.buffer.__array_interface__["data"][0]
         return self._address
+
+    def __call__(self) -> Storage:
+        """The storage itself: torch has `x.storage()`."""
+        return self
+
+    def data_ptr(self) -> int:
+        """The address on cpu, elsewhere a number; equal for tensors of the same memory."""
+        return self.address if self.device is HOST else id(self)
+
+    def size(self) -> int:
+        """RuntimeError: a storage does not know its elements; `x.untyped_storage()` its bytes."""
+        raise RuntimeError("storage().size() is not supported; supported: "
+                           "x.untyped_storage().nbytes(), x.numel()")  # fmt: skip
+
+    __len__ = size
+
+    def __bool__(self) -> bool:
+        return True
 
     @staticmethod
     def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:

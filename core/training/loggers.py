@@ -128,6 +128,13 @@ def _number(n: int) -> bytes:
     return found + bytes([n])
 
 
+def record(file: IO[Any], content: bytes, when: float | None = None) -> None:
+    """Write an Event of TensorBoard with these fields, at a time (by default now)."""
+    event = b"\x09" + struct.pack("<d", time.time() if when is None else when) + content
+    length = struct.pack("<Q", len(event))
+    file.write(length + _masked(length) + event + _masked(event))
+
+
 class TensorBoardLogger(_Logger):
     """Event files for TensorBoard, in a folder: a scalar for each value.
 
@@ -140,17 +147,12 @@ class TensorBoardLogger(_Logger):
     def _open(self) -> IO[Any]:
         file = self.path.open("ab")
         if not file.tell():
-            self._record(file, _field(3, b"brain.Event:2"))
+            record(file, _field(3, b"brain.Event:2"))
         return file
-
-    def _record(self, file: IO[Any], content: bytes) -> None:
-        event = b"\x09" + struct.pack("<d", time.time()) + content
-        length = struct.pack("<Q", len(event))
-        file.write(length + _masked(length) + event + _masked(event))
 
     def _write(self, step: int, epoch: int, values: Mapping[str, float]) -> None:
         assert self._file is not None
         for name, value in {**values, "epoch": float(epoch)}.items():
             scalar = _field(1, name.encode()) + b"\x15" + struct.pack("<f", value)
             summary = _field(5, _field(1, scalar))
-            self._record(self._file, b"\x10" + _number(step) + summary)
+            record(self._file, b"\x10" + _number(step) + summary)

@@ -88,7 +88,7 @@ def build(
         listing = [{"name": n, "tasks": _tasks(folder), "bytes": sizes[n]} for n, folder in models]
         _write_json(making / "models" / "index.json", listing)
         version = _finish(making, shown)
-        about = {"version": version, "rushlight": rushlight.__version__, "pages": shown}
+        about = {"version": version, "rushlight": rushlight.version.rushlight, "pages": shown}
         _write_json(making / "site.json", about)
         _replace(out, making)
     finally:
@@ -193,7 +193,7 @@ def _runtime(dest: Path, progress: Progress | None) -> str:
         (dest / name).write_text(text, encoding="utf-8")  # flat: a page author copies one folder
     (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
     rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]
-    about = {"version": rushlight.__version__, "wheel": packed.name, "files": rows}
+    about = {"version": rushlight.version.rushlight, "wheel": packed.name, "files": rows}
     _write_json(dest / "runtime.json", about)
     return packed.name
 
@@ -234,7 +234,8 @@ def _fill_web_build() -> None:
 
 def _notice() -> str:
     table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
-    lines = [f"Rushlight {rushlight.__version__}: MIT. Third-party files beside or inside it:", ""]
+    own = rushlight.version.rushlight
+    lines = [f"Rushlight {own}: MIT. Third-party files beside or inside it:", ""]
     lines += [
         f"{name} {asset.get('release', asset['version'])}: {asset['licence']}; "
         + ", ".join(member["to"] for member in asset["members"])

@@ -81,7 +81,7 @@ def _metadata() -> str:
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {project['name']}",
-        f"Version: {rushlight.__version__}",
+        f"Version: {rushlight.version.rushlight}",
         f"Summary: {project['description']}",
         f"License-Expression: {project['license']}",
         f"Requires-Python: {project['requires-python']}",
@@ -92,8 +92,8 @@ def _metadata() -> str:
 
 def pack(folder: Path) -> Path:
     """Write rushlight-VERSION-py3-none-any.whl into `folder` and return its path."""
-    info = f"rushlight-{rushlight.__version__}.dist-info"
-    dest = folder / f"rushlight-{rushlight.__version__}-py3-none-any.whl"
+    info = f"rushlight-{rushlight.version.rushlight}.dist-info"
+    dest = folder / f"rushlight-{rushlight.version.rushlight}-py3-none-any.whl"
     members = {name: path.read_bytes() for name, path in package_files().items()}
     members[f"{info}/METADATA"] = f"{_metadata()}\n".encode()
     tags = "Wheel-Version: 1.0\nGenerator: rushlight\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

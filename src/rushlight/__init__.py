@@ -1,12 +1,9 @@
 """Rushlight: tensors, models and weights, natively and in the browser tab."""
 
-import sys as _sys
 from math import e, inf, nan, pi
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
-
-__version__ = "0.1.0"
 
 # A checkout whose git made no symlinks (Windows), or an unpacked sdist: the
 # subpackages are then only at the repository root. Never true for an installed wheel.
@@ -25,6 +22,7 @@ from rushlight.core import (
     nn,
     optim,
     signal,
+    sparse,
     special,
     training,
     utils,
@@ -34,7 +32,6 @@ from rushlight.core.backends import (
     Device,
     Generator,
     debug,
-    device,
     device_async,
     devices,
     get_default_device,
@@ -45,6 +42,7 @@ from rushlight.core.backends import (
     set_linear_mode,
     set_num_threads,
 )
+from rushlight.core.backends import Device as device  # as a function, and in annotations
 from rushlight.core.basis import errors
 from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
@@ -87,8 +85,8 @@ from rushlight.core.func import vmap
 from rushlight.core.functional.declared import *  # noqa: F403
 from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
+from rushlight.core.jit.compiling import compile
 from rushlight.core.jit.function import jit, set_executable_memory
-from rushlight.core.jit.function import jit as compile
 from rushlight.core.ops.autocast import (
     autocast,
     clear_autocast_cache,
@@ -98,10 +96,13 @@ from rushlight.core.ops.autocast import (
 from rushlight.core.ops.common import promoted as result_type
 from rushlight.core.settings import *  # noqa: F403
 from rushlight.core.settings import __all__ as _settings
+from rushlight.core.settings import version
 from rushlight.core.settings.random import *  # noqa: F403
 from rushlight.core.settings.random import __all__ as _random
 from rushlight.core.settings.types import *  # noqa: F403
 from rushlight.core.settings.types import __all__ as _legacy
+from rushlight.core.sparse import mm as spmm
+from rushlight.core.sparse import sparse_coo_tensor
 from rushlight.core.tensor.convert import as_tensor, asarray, from_dlpack, frombuffer, tensor
 from rushlight.core.tensor.grad_mode import (
     enable_grad,
@@ -115,28 +116,38 @@ from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
+from rushlight.core.torch_paths import finder as _finder
+from rushlight.core.torch_paths.programs import jit as _torch_jit
 from rushlight.core.training import LightningModule, Trainer
 from rushlight.models import adapters, audio, datasets, image, pipeline, quantize, tuning
 
-# `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
-for _module in (
-    nn, nn.functional, nn.init, nn.modules, nn.modules.module, nn.parameter, nn.utils,
-    nn.utils.rnn, nn.utils.parametrize, nn.utils.parametrizations,
-    nn.utils.stateless, optim, optim.lr_scheduler, optim.swa_utils, training, utils, utils.data,
-    utils.checkpoint,
-    autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
-    special, linalg, fft, masked, signal, signal.windows, distributions,
-    distributions.constraints, distributions.kl, distributions.transforms, func, array_api,
-    array_api.fft, array_api.linalg,
-):  # fmt: skip
-    _sys.modules[_module.__name__.replace(".core.", ".")] = _module
-for _module in (adapters, amp, backends, cuda, datasets, mps, random, tuning):  # noqa: F405
-    _sys.modules[f"rushlight.{_module.__name__.rpartition('.')[2]}"] = _module
-for _name in ("cudnn", "mkl", "mkldnn", "openmp"):  # `import rushlight.backends.cudnn as cudnn`
-    _sys.modules[f"rushlight.backends.{_name}"] = getattr(backends, _name)  # noqa: F405
+# `import rushlight.nn.functional as F` finds the modules of core/ under torch's names; modules that
+# only torch has are in the table of core/torch_paths/, which is read when one is asked for.
+_finder.install({
+    **{module.__name__.split(".", 2)[2]: module for module in (
+        nn, nn.functional, nn.init, nn.modules, nn.modules.module, nn.parameter, nn.utils,
+        nn.utils.rnn, nn.utils.parametrize, nn.utils.parametrizations, nn.utils.prune,
+        nn.utils.stateless, nn.utils.fusion, optim, optim.lr_scheduler, optim.swa_utils, training,
+        utils, utils.data, utils.checkpoint,
+        autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
+        special, sparse, linalg, fft, masked, signal, signal.windows, distributions,
+        distributions.constraints, distributions.kl, distributions.transforms, func, array_api,
+        array_api.fft, array_api.linalg,
+    )},
+    **{module.__name__.rpartition(".")[2]: module for module in (
+        adapters, amp, backends, cuda, datasets, mps, random, tuning,  # noqa: F405
+    )},
+    **{f"backends.{name}": getattr(backends, name)  # noqa: F405
+       for name in ("cudnn", "cuda", "mps", "mkl", "mkldnn", "openmp", "opt_einsum", "quantized",
+                    "mha", "cpu")},
+})  # fmt: skip
+
+for _name in _torch_jit.NAMES:  # torch.jit is a module, rl.jit is a function too
+    setattr(jit, _name, getattr(_torch_jit, _name))
 
 dtype = DType  # torch's name of the type
 newaxis = None
+__version__ = version.__version__
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
@@ -153,8 +164,9 @@ __all__ = [
     "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
     "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
     "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
-    "set_printoptions", "short", "signal", "special", "tensor", "training", "tune", "tune_async",
-    "tuning", "uint16", "uint32", "uint64", "uint8", "utils", "vmap",
+    "set_printoptions", "short", "signal", "sparse", "sparse_coo_tensor",
+    "special", "spmm", "tensor", "training", "tune", "tune_async",
+    "tuning", "uint16", "uint32", "uint64", "uint8", "utils", "version", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip
@@ -162,5 +174,9 @@ __all__ = [
 if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
-        """A name that is not there: AttributeError with those that are near."""
+        """A module of torch's table, else AttributeError with the names that are near."""
+        if not name.startswith("__") and name in _finder.table():
+            return _finder.below("", name)
+        if not name.startswith("__") and (found := _finder.late(name)) is not None:
+            return found
         raise errors.absent("rushlight", name, __all__)

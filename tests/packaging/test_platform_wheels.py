@@ -47,9 +47,9 @@ def test_a_platform_wheel_adds_its_library(wheel: tuple[str, Path], built: Any, 
     builder = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(builder)
     target = builder.TARGETS[builder.this_machine() if name == "here" else name]
-    assert made.name == f"rushlight-{rl.__version__}-py3-none-{target.tag}.whl"
+    assert made.name == f"rushlight-{rl.version.rushlight}-py3-none-{target.tag}.whl"
     with zipfile.ZipFile(built.wheel) as pure, zipfile.ZipFile(made) as archive:
-        info = f"rushlight-{rl.__version__}.dist-info"
+        info = f"rushlight-{rl.version.rushlight}.dist-info"
         about = archive.read(f"{info}/WHEEL").decode().splitlines()
         assert set(archive.namelist()) - set(pure.namelist()) == {
             f"rushlight/simd_kernels/build/{target.file}"

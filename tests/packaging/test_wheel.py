@@ -55,7 +55,7 @@ MODULES = {f"rushlight/simd_kernels/build/kernels.{kind}.wasm" for kind in ("sim
 
 
 def test_the_wheel_is_small_and_pure(built: Any) -> None:
-    assert built.wheel.name == f"rushlight-{rushlight.__version__}-py3-none-any.whl"
+    assert built.wheel.name == f"rushlight-{rushlight.version.rushlight}-py3-none-any.whl"
     with zipfile.ZipFile(built.wheel) as archive:
         modules = {i.filename: i for i in archive.infolist() if i.filename in MODULES}
     assert modules.keys() == MODULES
@@ -150,7 +150,7 @@ def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path
 def test_the_wheel_holds_nothing_else(built: Any) -> None:
     for name in _members(built.wheel):
         top, _, rest = name.partition("/")
-        assert top in ("rushlight", f"rushlight-{rushlight.__version__}.dist-info"), name
+        assert top in ("rushlight", f"rushlight-{rushlight.version.rushlight}.dist-info"), name
         assert not rest.startswith(("tests/", "benchmarks/", "src/")), name
         assert "__pycache__" not in name and not name.endswith((".pyc", ".so", ".map")), name
 
@@ -280,4 +280,4 @@ def test_the_command_runs_from_the_wheel(empty: Path, tmp_path: Path) -> None:
     finally:
         (packages / "others.pth").unlink()
     assert done.returncode == 0, done.stderr
-    assert rushlight.__version__ in done.stdout
+    assert rushlight.version.rushlight in done.stdout

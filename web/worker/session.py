@@ -331,7 +331,7 @@ def dispose(number: int) -> None:
 def info() -> dict[str, Any]:
     """The versions of Rushlight, Python and NumPy, and the kernels in use."""
     return {
-        "version": rl.__version__,
+        "version": rl.version.rushlight,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "kernels": _kernels(rl.device("cpu")),

@@ -150,36 +150,43 @@ def _new(
 
 @method()
 def new_zeros(
-    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None
-) -> Tensor:
+    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Zeros of a shape, by default with the dtype and device of x."""
-    return _new(x, zeros, sizes("new_zeros", size), dtype, device)
+    out = _new(x, zeros, sizes("new_zeros", size), dtype, device)
+    return out.requires_grad_() if requires_grad else out
 
 
 @method()
 def new_ones(
-    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None
-) -> Tensor:
+    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Ones of a shape, by default with the dtype and device of x."""
-    return _new(x, ones, sizes("new_ones", size), dtype, device)
+    out = _new(x, ones, sizes("new_ones", size), dtype, device)
+    return out.requires_grad_() if requires_grad else out
 
 
 @method()
 def new_empty(
-    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None
-) -> Tensor:
+    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """A tensor of a shape without chosen values, by default with the dtype and device of x."""
-    return _new(x, empty, sizes("new_empty", size), dtype, device)
+    out = _new(x, empty, sizes("new_empty", size), dtype, device)
+    return out.requires_grad_() if requires_grad else out
 
 
 @method()
 def new_full(
     x: Tensor, size: Sequence[int], fill_value: float, *, dtype: DType | str | None = None,
-    device: Device | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A shape full of one value, by default with the dtype and device of x."""
     options = _options(x, dtype, device)
-    return levels.like(x, lambda shape: full(shape, fill_value, **options), tuple(size))
+    out: Tensor = levels.like(x, lambda shape: full(shape, fill_value, **options), tuple(size))
+    return out.requires_grad_() if requires_grad else out
 
 
 @method()

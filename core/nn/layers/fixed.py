@@ -28,5 +28,5 @@ class Fixed(Module):
     def extra_repr(self) -> str:
         """The options, but for tensors and modules."""
         given = [name for name in self._given if name != "inplace" or self.inplace]
-        held = {*self._buffers, *dict(self._own_modules())}
+        held = {*self._saved_buffers, *dict(self._own_modules())}
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in given if name not in held)

@@ -171,6 +171,11 @@ class RNNBase(_Uniform):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"l{layer}", *([f"l{layer}_reverse"] if self.bidirectional else [])]
 
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The weights of each layer and direction: weight_ih, weight_hh, then biases if any."""
+        return [[w for w in weights if w is not None] for weights in self._weights()]
+
     def flatten_parameters(self) -> None:
         """Nothing: parameters need no common memory here."""
 

@@ -16,11 +16,11 @@ from rushlight.core.nn.utils.fusion import (
     fuse_linear_bn_eval,
     fuse_linear_bn_weights,
 )
+from rushlight.core.nn.utils.parametrizations import old_spectral_norm as spectral_norm
 from rushlight.core.nn.utils.parametrizations import old_weight_norm as weight_norm
 from rushlight.core.nn.utils.parametrizations import (
     remove_spectral_norm,
     remove_weight_norm,
-    spectral_norm,
 )
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor import autograd

@@ -101,18 +101,18 @@ class _Orthogonal(Module):
                 one = eye(n, dtype=x.dtype, device=x.device)
                 out = solve(one - skew / 2, one + skew / 2)
             out = out[..., :k]
-        if self._buffers:
+        if self._saved_buffers:
             out = self.base @ out
         return out if tall is x else out.mT
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        if not self._buffers and self.map != "householder":
+        if not self._saved_buffers and self.map != "householder":
             raise NotImplementedError(
                 f"orthogonal: assigning needs use_trivialization=True for {self.map}"
             )
         tall = value if value.shape[-2] >= value.shape[-1] else value.mT
         given = tall.detach().cpu().numpy()
-        if not self._buffers:
+        if not self._saved_buffers:
             reflectors, _ = _reflectors(given)
             found = of_data(reflectors, dtype=value.dtype, device=value.device)
             return found if tall is value else found.mT
@@ -211,6 +211,64 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     return module
 
 
+def old_spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:  # fmt: skip
+    """`spectral_norm` with the parameter `weight_orig` and the buffers `weight_u` and `weight_v`.
+
+    The weight is set before each forward. Source: PyTorch's documentation of the older form.
+    """
+    if n_power_iterations <= 0:
+        raise ValueError(f"spectral_norm: n_power_iterations is {n_power_iterations}; it must be "
+                         "positive")  # fmt: skip
+    transposed = type(module).__name__.startswith("ConvTranspose")
+    axis = int(transposed) if dim is None else dim
+    weight = getattr(module, name)
+    made = _SpectralNorm(weight, 0, axis, eps)
+    delattr(module, name)
+    setattr(module, f"{name}_orig", Parameter(weight.detach()))
+    with autograd.no_grad():
+        rows = made._rows(weight.detach()) if weight.ndim > 1 else weight.detach().reshape(-1, 1)
+        for part, n in (("u", rows.shape[0]), ("v", rows.shape[1])):
+            value = randn(n, dtype=weight.dtype, device=weight.device)
+            module.register_buffer(f"{name}_{part}", value / value.norm().clamp(min=eps))
+    setattr(module, name, weight.detach())
+
+    def compute(layer: Module, args: Any = None) -> None:
+        original = getattr(layer, f"{name}_orig")
+        u, v = getattr(layer, f"{name}_u"), getattr(layer, f"{name}_v")
+        table = made._rows(original) if original.ndim > 1 else original.reshape(-1, 1)
+        if layer.training:
+            with autograd.no_grad():
+                fixed = table.detach()
+                for _ in range(n_power_iterations):
+                    for to, matrix, given in ((v, fixed.T, u), (u, fixed, v)):
+                        value = matrix @ given
+                        to.copy_(value / value.norm().clamp(min=eps))
+        u, v = u.clone(), v.clone()
+        setattr(layer, name, original / (u * (table @ v)).sum())
+
+    handle = module.register_forward_pre_hook(compute)
+    vars(module)[f"_{name}_spectral"] = handle, compute
+    return module
+
+
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight a plain parameter again."""
-    return remove_parametrizations(module, name)
+    """Make the weight a plain parameter again, after either `spectral_norm`."""
+    if f"_{name}_spectral" not in vars(module):
+        return remove_parametrizations(module, name)
+    handle, compute = vars(module).pop(f"_{name}_spectral")
+    handle.remove()
+    mode, module.training = module.training, False
+    with autograd.no_grad():
+        compute(module)
+    module.training = mode
+    value = getattr(module, name).detach()
+    kept = module._saved_buffers
+    rest = {n: saved for n, saved in kept.items() if n not in (f"{name}_u", f"{name}_v")}
+    for part in ("", "_orig", "_u", "_v"):
+        delattr(module, name + part)
+    object.__setattr__(module, "_saved_buffers", rest)
+    setattr(module, name, Parameter(value))
+    return module

@@ -99,8 +99,8 @@ class BasePruningMethod:
             original.copy_(value)
         for part in (name, f"{name}_orig", f"{name}_mask"):
             delattr(module, part)
-        rest = {n: saved for n, saved in module._buffers.items() if n != f"{name}_mask"}
-        object.__setattr__(module, "_buffers", rest)
+        rest = {n: saved for n, saved in module._saved_buffers.items() if n != f"{name}_mask"}
+        object.__setattr__(module, "_saved_buffers", rest)
         setattr(module, name, original)
 
 

@@ -19,6 +19,8 @@ from rushlight.core.optim.lr_scheduler.factors import (
 )
 from rushlight.core.optim.lr_scheduler.joined import ChainedScheduler, SequentialLR
 
+_LRScheduler = LRScheduler  # its older name
+
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
     "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",

@@ -398,7 +398,7 @@ def test_info(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
     (tmp_path / "models" / "some-model").mkdir(parents=True)
     found = json.loads(_ok(capsys, "info", "--json"))
-    assert found["version"] == rl.__version__ and found["numpy"] == np.__version__
+    assert found["version"] == rl.version.rushlight and found["numpy"] == np.__version__
     assert found["devices"][0]["name"] == "cpu"
     adapters = [d for d in found["devices"] if d["name"].startswith("webgpu")]
     assert all(d["limits"]["maxBufferSize"] > 0 and d["device"] for d in adapters)
@@ -408,7 +408,7 @@ def test_info(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     )
     assert (found["cache"], found["models"]) == (str(tmp_path), ["some-model"])
     text = _ok(capsys, "info")
-    assert rl.__version__ in text and "some-model" in text and simd.in_use() in text
+    assert rl.version.rushlight in text and "some-model" in text and simd.in_use() in text
 
 
 # --- as a process -----------------------------------------------------------------------------

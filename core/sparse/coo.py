@@ -1,0 +1,321 @@
+"""Sparse tensors in coordinate form: indices of the elements that are stored, and their values.
+
+A sparse tensor is a Tensor for `isinstance`, but no op reads its memory: `storage` raises, and
+functions that are called with one ask the table of `calls.py`. All arithmetic is done on its values
+by ordinary ops, so gradients reach them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import rushlight.core.functional.declared as f
+from rushlight.core.backends import HOST, Device
+from rushlight.core.basis.dtype import DType, as_dtype, get_default_dtype, int64
+from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.layout import Layout, Size
+from rushlight.core.tensor.convert import as_tensor, tensor
+from rushlight.core.tensor.tensor import Tensor
+
+REFUSED = "a sparse tensor has no memory of all elements; call to_dense(), or coalesce().values()"
+
+
+class SparseTensor(Tensor):
+    """A tensor that is zero but at some indices (sparse dims, n), which have values (n, ...).
+
+    The shape is that of the sparse dims followed by the values' dims. An index may occur several
+    times; its values add up (`coalesce`).
+    """
+
+    __slots__ = ("_at", "_coalesced", "_data", "_size")
+
+    def __init__(
+        self, indices: Tensor, values: Tensor, size: Sequence[int], coalesced: bool = False
+    ) -> None:
+        self._at, self._data, self._size = indices, values, Size(size)
+        self._coalesced = coalesced
+
+    # What Tensor keeps in slots.
+
+    @property
+    def storage(self) -> Any:  # type: ignore[override]
+        """TypeError: there is no memory of all elements."""
+        raise TypeError(REFUSED)
+
+    @property
+    def layout(self) -> Layout:  # type: ignore[override]
+        """That of the dense tensor."""
+        return Layout.contiguous(self._size)
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """That of the values."""
+        return self._data.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where indices and values are."""
+        return self._data.device
+
+    is_sparse = True
+    is_cpu = property(lambda x: x._data.device is HOST)
+    is_leaf = property(lambda x: x._data.is_leaf)
+    grad_fn = property(lambda x: x._data.grad_fn)
+    node = property(lambda x: x._data.node)  # type: ignore[assignment]
+    needs_grad = property(lambda x: x._data.requires_grad)  # type: ignore[assignment]
+    is_view = frozen_view = False  # type: ignore[assignment]
+    _stamp = None  # type: ignore[assignment]
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether its values need a gradient."""
+        return bool(self._data.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._data.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
+        """Set whether `backward` fills in the gradient of its values; returns the tensor."""
+        self._data.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self) -> SparseTensor | None:  # type: ignore[override]
+        """The gradient of its values, at its indices."""
+        grad = self._data.grad
+        return None if grad is None else self.with_values(grad)
+
+    @grad.setter
+    def grad(self, value: SparseTensor | None) -> None:
+        self._data.grad = None if value is None else value._data
+
+    # Indices and values.
+
+    def with_values(self, values: Tensor) -> SparseTensor:
+        """The same indices with other values."""
+        size = (*self._size[: self.sparse_dim()], *values.shape[1:])
+        return SparseTensor(self._at, values, size, self._coalesced)
+
+    def sparse_dim(self) -> int:
+        """How many dims the indices have."""
+        return self._at.shape[0]
+
+    def dense_dim(self) -> int:
+        """How many dims each value has."""
+        return self._data.ndim - 1
+
+    def _indices(self) -> Tensor:
+        return self._at
+
+    def _values(self) -> Tensor:
+        return self._data
+
+    def _nnz(self) -> int:
+        return self._data.shape[0]
+
+    def is_coalesced(self) -> bool:
+        """Whether every index occurs once, in order."""
+        return self._coalesced
+
+    def _need_coalesced(self, name: str) -> None:
+        if not self._coalesced:
+            raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call "
+                               ".coalesce() first")  # fmt: skip
+
+    def indices(self) -> Tensor:
+        """(sparse dims, n). RuntimeError unless it is coalesced."""
+        self._need_coalesced("indices")
+        return self._at
+
+    def values(self) -> Tensor:
+        """(n, ...). RuntimeError unless it is coalesced."""
+        self._need_coalesced("values")
+        return self._data
+
+    def flat(self) -> Tensor:
+        """The place of each index in the row-major order of the sparse dims."""
+        place = self._at[0] * 0 if self.sparse_dim() else self._at.new_zeros(size=(self._nnz(),))
+        for row, n in zip(self._at, self._size, strict=False):
+            place = place * n + row
+        return place
+
+    def coalesce(self) -> SparseTensor:
+        """With every index once, in order, and the sums of the values. The indices are read."""
+        if self._coalesced:
+            return self
+        places, where = self.flat().unique(return_inverse=True)
+        values = self._data.new_zeros((places.shape[0], *self._data.shape[1:]))
+        values = values.index_add(0, where, self._data)
+        rows, rest = [], places
+        for n in reversed(self._size[: self.sparse_dim()]):
+            rows.append(rest % n)
+            rest = rest // n
+        at = f.stack(rows[::-1]) if rows else self._at[:, : places.shape[0]]
+        return SparseTensor(at, values, self._size, True)
+
+    def to_dense(self, dtype: Any = None, masked_grad: bool | None = None) -> Tensor:
+        """The tensor with all elements."""
+        count = math.prod(self._size[: self.sparse_dim()])
+        zeros = self._data.new_zeros((count, *self._data.shape[1:]))
+        out = zeros.index_add(0, self.flat(), self._data).reshape(tuple(self._size))
+        return out if dtype is None else out.to(dtype)
+
+    # As for any tensor.
+
+    def to(self, *args: Any, **options: Any) -> SparseTensor:
+        """Values in another dtype, or both on another device."""
+        values = self._data.to(*args, **options)
+        if values is self._data:
+            return self
+        return SparseTensor(self._at.to(values.device), values, self._size, self._coalesced)
+
+    def to_sparse(self, *args: Any, **options: Any) -> SparseTensor:
+        """The tensor itself."""
+        return self
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        return self._size if dim is None else self._size[dim]
+
+    def dim(self) -> int:
+        """Number of dims."""
+        return len(self._size)
+
+    def detach(self) -> SparseTensor:
+        """The same values without history."""
+        return self.with_values(self._data.detach())
+
+    @property
+    def data(self) -> SparseTensor:  # type: ignore[override]
+        """`detach()`."""
+        return self.detach()
+
+    def set_(self, source: Any) -> SparseTensor:
+        """Take over the indices, values and shape of another sparse tensor."""
+        self._at, self._data, self._size = source._at, source._data, source._size
+        self._coalesced = source._coalesced
+        return self
+
+    def backward(self, *args: Any, **options: Any) -> None:
+        """RuntimeError: a sparse tensor is no loss."""
+        raise RuntimeError("backward of a sparse tensor is not supported; supported: rl.sparse.sum "
+                           "or to_dense() first")  # fmt: skip
+
+    def __len__(self) -> int:
+        return int(self._size[0])
+
+    def __bool__(self) -> bool:
+        raise TypeError(REFUSED)
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def __copy__(self) -> SparseTensor:
+        return self.with_values(self._data)
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> SparseTensor:
+        at, data = deepcopy(self._at, memo), deepcopy(self._data, memo)
+        return SparseTensor(at, data, self._size, self._coalesced)
+
+    def __reduce__(self) -> Any:
+        return SparseTensor, (self._at, self._data, tuple(self._size), self._coalesced)
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={text}" for name, text in (
+            ("indices", _moved(self._at, 15)), ("values", _moved(self._data.detach(), 14)),
+        )]  # fmt: skip
+        notes = f"size={tuple(self._size)}, nnz={self._nnz()}, layout=torch.sparse_coo"
+        if self.grad_fn is not None:
+            notes += f", grad_fn={self.grad_fn!r}"
+        elif self.requires_grad:
+            notes += ", requires_grad=True"
+        return "tensor(" + ",\n       ".join([*parts, notes]) + ")"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def _moved(x: Tensor, columns: int) -> str:
+    return repr(x).replace("\n", "\n" + " " * columns)
+
+
+def _ranges(indices: Tensor, size: Sequence[int]) -> None:
+    """IndexError where an index lies outside of the size."""
+    if not indices.numel() or indices.device.type == "meta":
+        return
+    for dim, (low, high) in enumerate(
+        zip(indices.amin(1).tolist(), indices.amax(1).tolist(), strict=True)
+    ):
+        if low < 0 or high >= size[dim]:
+            raise IndexError(f"sparse_coo_tensor: index {low if low < 0 else high} is out of range "
+                             f"for dim {dim} of size {size[dim]}")  # fmt: skip
+
+
+def sparse_coo_tensor(
+    indices: Any, values: Any = None, size: Any = None, *, dtype: DType | str | None = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    check_invariants: bool | None = None, is_coalesced: bool | None = None,
+) -> SparseTensor:  # fmt: skip
+    """A sparse tensor of `values` (n, ...) at `indices` (sparse dims, n), zero elsewhere.
+
+    size: by default the least that holds the indices. Gradients reach `values`. With a size alone,
+    `sparse_coo_tensor((2, 3))`, it holds nothing. ShapeError where sizes do not fit each other,
+    IndexError for indices out of range.
+    """
+    if values is None and size is None:  # a size alone
+        size = tuple(indices)
+        indices = f.zeros(len(size), 0, dtype=int64, device=device)
+        values = f.zeros(0, dtype=dtype or get_default_dtype(), device=device)
+    values = values if isinstance(values, Tensor) else tensor(values, dtype=dtype, device=device)
+    if dtype is not None or device is not None:
+        values = values.to(dtype=as_dtype(dtype or values.dtype), device=device)
+    at = indices if isinstance(indices, Tensor) else as_tensor(indices)
+    at = at.to(dtype=int64, device=values.device)
+    at = at.reshape(1, -1) if at.ndim == 1 and values.ndim else at
+    values = values.reshape(1) if not values.ndim else values
+    if at.ndim != 2 or at.shape[1] != values.shape[0]:
+        raise ShapeError(f"sparse_coo_tensor: indices {at.shape} are not (sparse dims, n) for "
+                         f"values {values.shape}")  # fmt: skip
+    if size is None:
+        if not at.shape[1]:
+            raise ShapeError("sparse_coo_tensor: without indices a size is needed")
+        size = (*(n + 1 for n in at.amax(1).tolist()), *values.shape[1:])
+    size = tuple(int(n) for n in size)
+    if len(size) != at.shape[0] + values.ndim - 1 or size[at.shape[0] :] != values.shape[1:]:
+        raise ShapeError(f"sparse_coo_tensor: size {size} does not fit indices {at.shape} and "
+                         f"values {values.shape}")  # fmt: skip
+    _ranges(at, size)
+    found = SparseTensor(at, values, size, bool(is_coalesced))
+    return found.requires_grad_() if requires_grad else found
+
+
+def to_sparse(x: Tensor, sparse_dim: int | None = None, *, layout: Any = None,
+              blocksize: Any = None, dense_dim: int | None = None) -> SparseTensor:  # fmt: skip
+    """The elements that are not zero, or the slices of the last dims that are not.
+
+    NotImplementedError for another layout than that of coordinates.
+    """
+    if layout is not None and "coo" not in str(layout):
+        raise NotImplementedError(f"to_sparse: {layout} is not supported; supported: sparse_coo")
+    dims = x.ndim if sparse_dim is None else sparse_dim
+    rest = tuple(range(dims, x.ndim))
+    at = ((x != 0).sum(rest) > 0 if rest else x != 0).nonzero().t().contiguous()
+    return SparseTensor(at, x[tuple(at)], x.shape, True)
+
+
+def typed(dtype: str) -> Callable[..., SparseTensor]:
+    """torch.sparse.FloatTensor and its like: (indices, values, size), or sizes alone."""
+
+    def make(*args: Any, device: Any = None) -> SparseTensor:
+        if not args or isinstance(args[0], int):
+            return sparse_coo_tensor(args or (0,), dtype=dtype, device=device)
+        return sparse_coo_tensor(*args, dtype=dtype, device=device)
+
+    make.__doc__ = f"A sparse tensor of {dtype}: indices, values and a size, or sizes alone."
+    return make

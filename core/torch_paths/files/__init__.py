@@ -1,0 +1,1 @@
+"""Files: checkpoints by address, logs, what a pickle may hold."""

@@ -1,0 +1,1 @@
+"""The machine: accelerators, processes, the one process of a group, futures."""

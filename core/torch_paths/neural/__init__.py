@@ -1,0 +1,1 @@
+"""Parts of networks: attention by a function of scores, helpers of layers, samplers."""

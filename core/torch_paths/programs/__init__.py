@@ -1,0 +1,1 @@
+"""Programs that torch compiles, traces, exports or extends."""

@@ -1,0 +1,274 @@
+"""Ways of calling that programs in torch's style use: the values are those of torch 2.14."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import typing
+from typing import Any, Optional, Union
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight import nn
+
+
+def test_sizes_and_bounds_of_randint_by_name() -> None:
+    assert rl.randint(10, size=(3,)).shape == rl.randint(high=10, size=(3,)).shape == (3,)
+    assert rl.randint(10, (2, 3)).shape == (2, 3) and rl.randint(3, 5, [4]).amin() >= 3
+    assert rl.randint(low=3, high=5, size=(50,)).unique().tolist() == [3, 4]
+    with pytest.raises(TypeError, match="randint: give high and size"):
+        rl.randint(size=(3,))
+
+
+def test_new_tensors_take_requires_grad() -> None:
+    x = rl.arange(6.0).reshape(2, 3)
+    made = [x.new_zeros(2, requires_grad=True), x.new_ones((2,), requires_grad=True),
+            x.new_empty(2, requires_grad=True), x.new_full((2,), 3.0, requires_grad=True),
+            x.new_tensor([1.0], requires_grad=True)]  # fmt: skip
+    assert all(t.requires_grad and t.is_leaf for t in made)
+    assert x.new(2, 3).shape == (2, 3) and x.long().new([1, 2]).dtype is rl.int64
+
+
+def test_where_of_a_condition_gives_places() -> None:
+    x = rl.tensor([[1.0, 5.0], [7.0, 2.0]])
+    rows, cols = rl.where(x > 3)
+    assert (rows.tolist(), cols.tolist()) == ([0, 1], [1, 0])
+    assert rl.where(x > 3, input=x, other=0.0).tolist() == [[0, 5], [7, 0]]
+    with pytest.raises(TypeError, match="where: give both"):
+        rl.where(x > 3, x)
+
+
+def test_steps_sizes_and_kind_of_memory() -> None:
+    x = rl.arange(6.0).reshape(2, 3)
+    assert (x.stride(0), x.stride(-1), x.stride()) == (3, 1, (3, 1))
+    assert x.is_contiguous(memory_format=rl.contiguous_format) and x.dim_order() == (0, 1)
+    assert x.T.dim_order() == (1, 0) and x.layout == rl.strided and x.names == (None, None)
+    assert x.untyped_storage().nbytes() == 24 and x[1].untyped_storage() == x.untyped_storage()
+    assert x.storage().data_ptr() == x.view(-1).storage().data_ptr()
+    version = x._version
+    x.add_(1)
+    assert x._version == version + 1 and x._is_view() and not rl.ones(1)._is_view()
+    assert 3.0 in x and 9.0 not in x
+    with pytest.raises(RuntimeError, match=r"storage\(\)\.size\(\) is not supported"):
+        x.storage().size()
+
+
+def test_the_bytes_of_another_dtype_are_viewed() -> None:
+    x = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert x.view(rl.int32).tolist() == x.numpy().view(np.int32).tolist()
+    assert x.view(rl.float64).tolist() == x.numpy().view(np.float64).tolist()
+    assert x.view(rl.uint8)[1].tolist() == x.numpy().view(np.uint8)[1].tolist()
+    x.view(rl.int32).zero_()
+    assert x.sum() == 0
+    with pytest.raises(RuntimeError, match="needs a last dim of stride 1"):
+        rl.ones(2, 4).T.view(rl.float64)
+    with pytest.raises(RuntimeError, match="no whole number of float64"):
+        rl.ones(2, 3).view(rl.float64)
+
+
+def test_a_generator_goes_back() -> None:
+    generator = rl.Generator().manual_seed(3)
+    state, twin = generator.get_state(), generator.clone_state()
+    first = rl.rand(4, generator=generator)
+    assert rl.equal(rl.rand(4, generator=twin), first) and state.dtype is rl.uint8
+    assert generator.set_state(state) is generator
+    assert rl.equal(rl.rand(4, generator=generator), first)
+    assert isinstance(rl.manual_seed(0), rl.Generator)
+
+
+def test_numbers_in_texts() -> None:
+    shown = [f"{rl.tensor(3.5)}", f"{rl.tensor(3.5):.2f}", f"{rl.tensor(3)}", f"{rl.tensor(True)}",
+             f"{rl.tensor(2.0, requires_grad=True):.1f}", f"{rl.tensor(3):5d}",
+             f"{rl.tensor(1 + 2j)}", f"{rl.tensor(1.5):.2f} {rl.tensor(3):d}"]  # fmt: skip
+    assert shown == ["3.5", "3.50", "3", "True", "2.0", "    3", "(1+2j)", "1.50 3"]
+    assert f"{rl.ones(2)}" == str(rl.ones(2))
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{rl.ones(1):.2f}"
+
+
+def test_devices_are_a_type() -> None:
+    cpu = rl.device("cpu")
+    assert isinstance(rl.ones(1).device, rl.device) and cpu is rl.device(cpu)
+    assert cpu.index is None and cpu.type == "cpu" and rl.device(type="cpu") is cpu
+    assert pickle.loads(pickle.dumps(cpu)) is cpu and {cpu: 1}[rl.device("cpu")] == 1
+    with pytest.raises(RuntimeError, match="device 'cuda' is not supported"):
+        rl.device("cuda")
+
+
+def test_types_stand_in_annotations() -> None:
+    def f(
+        a: rl.device, b: Optional[rl.LongTensor], c: "rl.Tensor | None", d: rl.Tensor | None,  # noqa: UP037, UP045
+        e: rl.FloatTensor | None, g: rl.dtype, h: rl.Size, i: rl.Generator | None,
+        j: nn.Parameter | None, k: Union[rl.device, str], m: rl.device | str | None = None,  # noqa: UP007
+    ) -> rl.Tensor: ...  # type: ignore[empty-body, valid-type]  # fmt: skip
+
+    assert typing.get_type_hints(f, globals(), {"rl": rl, "nn": nn})
+
+
+def test_modes_of_autograd_are_types() -> None:
+    assert isinstance(rl.no_grad(), rl.no_grad) and isinstance(rl.enable_grad(), rl.enable_grad)
+    assert isinstance(rl.set_grad_enabled(True), rl.set_grad_enabled)
+    assert isinstance(rl.inference_mode(), rl.inference_mode)
+
+    class Quiet(rl.no_grad):
+        pass
+
+    @rl.no_grad
+    def plain(x: Any) -> Any:
+        return x * 2
+
+    @rl.no_grad()
+    def called(x: Any) -> Any:
+        return x * 2
+
+    @rl.inference_mode
+    def inferred(x: Any) -> Any:
+        return x * 2
+
+    x = rl.ones(1, requires_grad=True)
+    assert not any(fn(x).requires_grad for fn in (plain, called, inferred))
+    with Quiet():
+        assert not (x * 2).requires_grad
+    assert (x * 2).requires_grad and rl.enable_grad(plain).__name__ == "plain"
+
+
+def test_lists_of_modules() -> None:
+    layers = nn.ModuleList([nn.ReLU()])
+    joined = layers + [nn.Tanh()]
+    assert len(joined) == 2 and len(layers) == 1 and type(joined) is nn.ModuleList
+    layers += [nn.Tanh()]
+    layers.insert(0, nn.Sigmoid())
+    layers.extend([nn.ELU()])
+    assert isinstance(layers.pop(1), nn.ReLU)
+    assert [type(m).__name__ for m in layers[1:]] == ["Tanh", "ELU"]
+    by_name = nn.ModuleDict([("a", nn.ReLU())])
+    by_name.update({"b": nn.Tanh()})
+    assert isinstance(by_name.pop("a"), nn.ReLU) and list(by_name) == ["b"]
+    by_name.clear()
+    assert len(by_name) == 0
+    with pytest.raises(KeyError):
+        by_name.pop("no")
+
+
+def test_sequences_of_modules_add_and_multiply() -> None:
+    both = nn.Sequential(nn.Linear(1, 1)) + nn.Sequential(nn.Tanh())
+    twice = 2 * both
+    assert len(twice) == 4 and twice[0] is twice[2] and len(both) == 2
+    both *= 2
+    assert len(both) == 4 and list(both[2:].state_dict()) == ["2.weight", "2.bias"]
+    both += nn.Sequential(nn.ELU())
+    assert isinstance(both[-1], nn.ELU)
+    with pytest.raises(ValueError, match="0 times is not supported"):
+        both * 0
+
+
+def test_lists_and_dicts_of_parameters() -> None:
+    values = nn.ParameterList([rl.zeros(2)])
+    values += [nn.Parameter(rl.ones(3))]
+    values.append("plain")
+    assert [type(v).__name__ for v in values] == ["Parameter", "Parameter", "str"]
+    assert list(values.state_dict()) == ["0", "1"] and values.pop() == "plain"
+    assert len(values[1:]) == 1 and values[-1].shape == (3,)
+    assert "(0): Parameter containing: [torch.float32 of size 2]" in repr(values)
+    named = nn.ParameterDict({"a": rl.zeros(2)})
+    named["b"] = rl.ones(1)
+    assert named.setdefault("c", rl.ones(1)).requires_grad and named.get("no") is None
+    assert named.pop("a").shape == (2,) and list(named | {"k": rl.ones(1)}) == ["b", "c", "k"]
+    assert list(named.copy()) == ["b", "c"] and named.popitem()[0] == "c"
+    assert list(dict(named.named_parameters())) == ["b"]
+
+
+def test_what_a_module_holds_is_read_and_written_by_torchs_names() -> None:
+    layer = nn.Linear(2, 2)
+    weight = layer._parameters["weight"]
+    del layer._parameters["weight"]
+    layer.register_parameter("weight_orig", weight)
+    assert [n for n, _ in layer.named_parameters()] == ["bias", "weight_orig"]
+    stack = nn.Sequential(nn.ReLU(), nn.Tanh())
+    stack._modules["0"] = nn.ELU()
+    assert list(stack._modules) == ["0", "1"] and isinstance(stack[0], nn.ELU)
+    norm = nn.BatchNorm1d(2)
+    assert list(norm._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
+    norm._buffers["running_mean"] = rl.ones(2)
+    assert (
+        norm.state_dict()["running_mean"].tolist() == [1, 1] and norm._get_name() == "BatchNorm1d"
+    )
+    assert nn.Linear(2, 2, bias=False)._parameters["bias"] is None
+
+
+def test_old_names_of_weights_with_norms() -> None:
+    rl.manual_seed(0)
+    layer: Any = nn.utils.spectral_norm(nn.Linear(3, 2), n_power_iterations=30)
+    assert sorted(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
+    layer(rl.ones(1, 3)).sum().backward()
+    assert np.linalg.norm(layer.weight.detach().numpy(), 2) == pytest.approx(1, rel=1e-4)
+    assert layer.weight_orig.grad is not None
+    other: Any = nn.utils.spectral_norm(nn.Linear(3, 2))
+    other.load_state_dict(layer.state_dict())
+    other.eval()
+    assert rl.allclose(other(rl.ones(1, 3)), layer.eval()(rl.ones(1, 3)))
+    assert sorted(nn.utils.remove_spectral_norm(layer).state_dict()) == ["bias", "weight"]
+    plain: Any = nn.utils.weight_norm(nn.Linear(3, 2))
+    assert sorted(plain.state_dict()) == ["bias", "weight_g", "weight_v"]
+    new = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
+    assert "parametrizations.weight.original" in new.state_dict()
+
+
+def test_older_names() -> None:
+    assert rl.optim.lr_scheduler._LRScheduler is rl.optim.lr_scheduler.LRScheduler
+    x = rl.ones(2)
+    variable = rl.autograd.Variable(x, requires_grad=True)
+    assert variable.requires_grad and isinstance(x, rl.autograd.Variable) and not x.requires_grad
+    wrapped = nn.DataParallel(nn.Linear(2, 1))
+    assert list(wrapped.state_dict()) == ["module.weight", "module.bias"]
+    assert wrapped(x).shape == (1,)
+    weights = nn.LSTM(2, 3, 2, bidirectional=True).all_weights
+    assert [[tuple(w.shape) for w in ws] for ws in weights][2] == [(12, 6), (12, 3), (12,), (12,)]
+    rl._assert(True, "fine")
+    with pytest.raises(AssertionError, match="why"):
+        rl._assert(False, "why")
+    assert [t.tolist() for t in rl._foreach_add([x, x], [1.0, 2.0])] == [[2, 2], [3, 3]]
+    rl._foreach_mul_([x], 3.0)
+    assert x.tolist() == [3, 3]
+
+
+def test_scripts_and_traces_pass_through() -> None:
+    layer = nn.Linear(2, 2)
+    assert rl.jit.script(layer) is layer and rl.jit.trace(layer, rl.ones(1, 2)) is layer
+
+    @rl.jit.script
+    def f(x: Any) -> Any:
+        return F.relu(x)
+
+    assert f(-rl.ones(1)).item() == 0 and not rl.jit.is_scripting()
+    with pytest.raises(
+        NotImplementedError, match="jit.save is not supported; files of TorchScript"
+    ):
+        rl.jit.save(layer, "x.pt")
+
+
+def test_loading_raises_a_runtime_error() -> None:
+    with pytest.raises(RuntimeError, match="weight"):
+        nn.Linear(2, 2).load_state_dict({})
+
+
+def test_versions_compare_as_torchs() -> None:
+    version = rl.__version__
+    assert version >= "2.0" and version > "1.13.1" and version >= (2, 0) and not version < "2.9"
+    assert "2.0" <= version and (1, 8) < version and version.startswith("2.")
+    assert tuple(int(n) for n in version.split(".")[:2]) == (2, 14)
+    assert version == f"2.14.0+rushlight.{rl.version.rushlight}" and version != "2.14.0"
+    assert version == rl.version.rushlight == version.rpartition("rushlight.")[2]
+    assert rl.version.cuda is None and rl.torch_version.TorchVersion is type(version)
+    from packaging.version import parse
+
+    assert parse(version) >= parse("2.0") and parse(version).local is not None
+
+
+def test_copies_of_tensors_and_modules() -> None:
+    x = rl.ones(2, requires_grad=True)
+    assert copy.deepcopy(x).requires_grad and pickle.loads(pickle.dumps(x)).equal(x)
+    assert copy.deepcopy(nn.ModuleList([nn.Linear(2, 2)]))[0].weight.shape == (2, 2)
