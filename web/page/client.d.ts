@@ -71,6 +71,8 @@ export interface LoadOptions {
 /** What a program shows: text, text of errors and warnings, pictures (RGBA) and charts. */
 export type PythonOutput =
   | { kind: "text" | "error"; value: string }
+  /** The program waits for what the visitor types; the value is its question. */
+  | { kind: "input"; value: string }
   | { kind: "image"; value: { width: number; height: number }; data: Uint8Array<ArrayBuffer> }
   | {
       kind: "plot";
@@ -84,8 +86,9 @@ export type PythonOutput =
 
 export interface PythonOptions {
   device?: "cpu" | "webgpu";
-  /** Called with each piece of output, in order. */
-  onOutput?: (output: PythonOutput) => void;
+  /** Called with each piece of output, in order. `answer` gives a program that waits, by `input`
+   *  or `await ask`, what the visitor typed. */
+  onOutput?: (output: PythonOutput, answer: (text: string) => void) => void;
 }
 
 export interface PythonError {

@@ -57,11 +57,27 @@ function kept() {
 /** @param {boolean} on @param {string} words */
 function show(on, words) {
   running = on;
+  if (!on) {
+    output.draw();
+    output.unask();
+  }
   byId("run").hidden = on;
   byId("stop").hidden = !on;
   byId("says").textContent = words;
   dataset.state = on ? "busy" : "ready";
   if (!on) dataset.round = String((round += 1));
+}
+
+/** @param {import("../rushlight/client.js").PythonOutput} said
+ *  @param {(text: string) => void} answer */
+function heard(said, answer) {
+  if (!running) return;
+  if (said.kind !== "input") return output.show(said);
+  byId("says").textContent = "The program waits for what you type.";
+  output.ask(said.value, (text) => {
+    byId("says").textContent = "Running…";
+    answer(text);
+  });
 }
 
 async function run() {
@@ -76,7 +92,7 @@ async function run() {
     const began = performance.now();
     const checked = document.querySelector('input[name="device"]:checked');
     const device = /** @type {HTMLInputElement} */ (checked).value === "webgpu" ? "webgpu" : "cpu";
-    const error = await place.python(editor.text(), { device, onOutput: output.show });
+    const error = await place.python(editor.text(), { device, onOutput: heard });
     if (error) {
       output.write(error.text, true);
       editor.mark(error.line, error.text.trim().split("\n").pop() ?? "");
