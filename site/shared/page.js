@@ -54,6 +54,20 @@ export function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
+/** Says what was done, with a button that takes it back, for some time.
+ *  @param {string} words @param {() => unknown} back */
+export function offerUndo(words, back) {
+  for (const before of document.querySelectorAll(".undo")) before.remove();
+  const button = make("button", { class: "small", type: "button" }, "Undo");
+  const notice = make("div", { class: "notice undo", role: "status" }, words, button);
+  button.addEventListener("click", () => {
+    notice.remove();
+    back();
+  });
+  document.body.append(notice);
+  setTimeout(() => notice.remove(), 20_000);
+}
+
 // --- theme ---------------------------------------------------------------------------------------
 
 const THEME = "rushlight-theme";
@@ -130,6 +144,13 @@ async function keepOffline() {
     // No offline use: storage is refused, or the certificate is not trusted. All else works.
     document.documentElement.dataset.offline = "refused";
   }
+}
+
+// A file that misses where it may be dropped would replace the page.
+for (const kind of /** @type {const} */ (["dragover", "drop"])) {
+  document.addEventListener(kind, (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
 }
 
 // On a narrow screen the list of pages scrolls: the current one is shown.

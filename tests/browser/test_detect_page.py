@@ -208,7 +208,7 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     frames(page, 1)
     act(page, click="#stop")
     assert rgb(page.evaluate(PIXELS, "picture")).shape == (120, 160, 3)
-    for name, words in (("broken.webm", "no video"), ("broken.png", "no picture that")):
+    for name, words in (("broken.webm", "no video"), ("broken.png", "broken.png (")):
         (tmp_path / name).write_bytes(b"neither")
         page.set_input_files("#file", str(tmp_path / name))
         page.wait_for_function(f"document.getElementById('error').innerText.includes('{words}')")

@@ -261,7 +261,14 @@ function listLocal(chosen, what) {
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
-  const picked = what.pick(files, "the chosen files");
+  let picked;
+  try {
+    picked = what.pick(files, "the chosen files");
+  } catch (error) {
+    const names = paths.slice(0, 5).map(nameOf).join(", ") + (paths.length > 5 ? ", …" : "");
+    if (error instanceof WeightsError) error.hint += ` Chosen: ${names}.`;
+    throw error;
+  }
   const [{ path }] = picked;
   const alone = isGguf(path) || (picked.length === 1 && TELLING.test(path));
   const only = alone ? nameOf(path).replace(ENDING, "") : "";

@@ -3,7 +3,8 @@
 import { byId, duration, make, pick, save, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
-import { openable, sample, sizeOf } from "../shared/opening/picture.js";
+import { openable } from "../shared/opening/dropping.js";
+import { sample, sizeOf } from "../shared/opening/picture.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
 import { colorOf, css, draw, percent } from "./drawing.js";

@@ -1,6 +1,7 @@
 // inspect.js: the inspect page: a file is opened by its header, and shown part by part.
 
 import { openRushlight } from "../rushlight/client.js";
+import { headOf, kindOf, readable, refused, unlike } from "../shared/opening/kinds.js";
 import { byId, make, pick, size } from "../shared/page.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { count, showFacts, showMemory } from "./facts.js";
@@ -13,6 +14,7 @@ import * as tensors from "./tensors.js";
  * @typedef {string | URL | File[]} Given
  */
 
+const FORMATS = "Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file.";
 const TOKENS = 60; // of a page of the vocabulary
 const SAMPLE = [
   { role: "system", content: "You are a helpful assistant." },
@@ -78,8 +80,9 @@ const open = (given) =>
     current = null;
     byId("found").hidden = true;
     delete document.documentElement.dataset.tensor;
-    phase("Starting Python…", null);
     await before?.inspection.close();
+    await check(given);
+    phase("Starting Python…", null);
     const inspection = await rushlight().inspect(given, { signal, onProgress: tell });
     current = { inspection, given };
     const { facts } = inspection;
@@ -100,6 +103,17 @@ const open = (given) =>
     showMemory(facts, fit);
     showUse(given, fit);
   }));
+
+/** Refuses what cannot be a file of weights, in words. @param {Given} given */
+async function check(given) {
+  if (!Array.isArray(given) || given.length !== 1) return;
+  const [file] = given;
+  const head = await headOf(file);
+  const kind = kindOf(head);
+  const index = /\.json$/i.test(file.name);
+  const other = kind ? !/model$|weights|PyTorch|NumPy|pickle|zip|tar/.test(kind) : readable(head);
+  if (other && !index) throw refused(unlike(file, kind, "weight file"), FORMATS);
+}
 
 /** @param {Progress} progress */
 function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0 }) {

@@ -6,7 +6,8 @@ import * as job from "../shared/job.js";
 import { hideError, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
 import { shutter } from "../shared/opening/camera.js";
-import { openable, pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
+import { openable } from "../shared/opening/dropping.js";
+import { pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
 import { cut, shaded } from "./cut.js";
 
 /** @typedef {{ x: number, y: number, sign: number }} Point  in the picture's pixels */

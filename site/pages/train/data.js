@@ -1,5 +1,7 @@
 // data.js: what is learned: Fashion-MNIST, drawings, folders of pictures, or text.
 
+import { bitmapOf } from "../shared/opening/picture.js";
+import { boundField, textOf } from "../shared/opening/text.js";
 import { byId, make, pick, size } from "../shared/page.js";
 import { keep, kept } from "./kept.js";
 import { makePad, pixelsOf } from "./pad.js";
@@ -14,7 +16,7 @@ const LARGER = 32; // and of a picture
 /** What an epoch of each kind is worth: how many to begin with. */
 const EPOCHS = { fashion: "3", drawings: "20", folders: "10", text: "20" };
 const MOST_PICTURES = 20_000;
-const MOST_TEXT = 5_000_000;
+const MOST_TEXT = 2_000_000; // characters
 
 /** The drawings. @type {Class[]} */
 let classes = [
@@ -161,12 +163,13 @@ async function readFolder(files) {
   const found = new Map();
   let unread = 0;
   const note = byId("folder-note");
-  const images = files.filter(({ type }) => type.startsWith("image/")).slice(0, MOST_PICTURES);
+  const pictures = files.filter(({ type }) => type.startsWith("image/"));
+  const images = pictures.slice(0, MOST_PICTURES);
   for (const [i, file] of images.entries()) {
     const parts = file.webkitRelativePath.split("/");
     const name = parts.at(-2) ?? "";
     try {
-      const bitmap = await createImageBitmap(file);
+      const bitmap = await bitmapOf(file);
       const pixels = pixelsOf(bitmap, 3, LARGER, LARGER);
       bitmap.close();
       found.set(name, [...(found.get(name) ?? []), pixels]);
@@ -178,8 +181,15 @@ async function readFolder(files) {
   folder = [...found].map(([name, pictures]) => ({ name, pictures }));
   folder.sort((a, b) => a.name.localeCompare(b.name));
   const counts = folder.map(({ name, pictures }) => `${name} (${pictures.length})`).join(", ");
-  const wrong = unread ? ` ${unread} could not be read.` : "";
-  note.textContent = `${folder.length} classes: ${counts || "none"}.${wrong}`;
+  const count = (/** @type {number} */ n, /** @type {string} */ words) => (n ? ` ${n} ${words}.` : "");
+  const few = folder.length === 1 ? " Two classes at least are needed: a folder for each." : "";
+  note.textContent =
+    (folder.length
+      ? `${folder.length} class${folder.length > 1 ? "es" : ""}: ${counts}.${few}`
+      : "There are no pictures in this folder. Choose one with a folder for each class.") +
+    count(unread, "could not be read") +
+    count(files.length - pictures.length, "files are no pictures") +
+    count(pictures.length - images.length, "pictures more are left out");
 }
 
 // --- beginning -----------------------------------------------------------------------------------
@@ -206,10 +216,17 @@ export async function start() {
   });
   pick("text-file", HTMLInputElement).addEventListener("change", async (event) => {
     const file = /** @type {HTMLInputElement} */ (event.target).files?.[0];
-    if (file) text.value = (await file.slice(0, MOST_TEXT).text()).replaceAll("\r\n", "\n");
+    if (!file) return;
+    try {
+      const opened = await textOf(file, MOST_TEXT);
+      [text.value, byId("text-note").textContent] = [opened.text, opened.note];
+    } catch (error) {
+      const { message, hint } = /** @type {Error & { hint?: string }} */ (error);
+      byId("text-note").textContent = [message, hint].filter(Boolean).join(" ");
+    }
   });
   text.value = sampleText();
-  text.maxLength = MOST_TEXT;
+  boundField(text, MOST_TEXT, (note) => (byId("text-note").textContent = note));
   const before = await kept("drawings");
   if (Array.isArray(before) && before.length) classes = before;
   showClasses();

@@ -2,7 +2,9 @@
 
 import { openRushlight } from "../rushlight/client.js";
 import * as device from "../shared/device.js";
-import { byId, duration, pick, save, work } from "../shared/page.js";
+import { headOf } from "../shared/opening/kinds.js";
+import { bitmapOf } from "../shared/opening/picture.js";
+import { byId, duration, pick, save, size, work } from "../shared/page.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import * as curves from "./curves.js";
 import * as data from "./data.js";
@@ -12,6 +14,7 @@ import { makePad } from "./pad.js";
 import { guesses, show } from "./views.js";
 
 const ROWS = { rows: 26_000, held: 1_000, bits: 4 }; // of Fashion-MNIST, as the site has them
+const MOST_WEIGHTS = 100e6; // bytes of a file of weights
 const { dataset } = document.documentElement;
 const rate = pick("rate", HTMLInputElement);
 const epochs = pick("epochs", HTMLInputElement);
@@ -284,6 +287,11 @@ async function goOn() {
 /** @param {File} file */
 async function openWeights(file) {
   if (running) return;
+  await headOf(file); // refuses what is empty or cannot be read
+  if (file.size > MOST_WEIGHTS) {
+    const words = `${file.name} (${size(file.size)}) is more than this page ever writes.`;
+    throw Object.assign(new Error(words), { hint: "Open a model.safetensors of this page." });
+  }
   const bytes = new Uint8Array(await file.arrayBuffer());
   const python = await opened();
   const found = await python.call("lab.about", [bytes]);
@@ -354,7 +362,7 @@ pick("try-file", HTMLInputElement).addEventListener("change", (event) => {
   if (!file) return;
   guarded(async () => {
     tryPad.clear();
-    const bitmap = await createImageBitmap(file);
+    const bitmap = await bitmapOf(file);
     const side = Math.min(bitmap.width, bitmap.height);
     const middle = await createImageBitmap(
       bitmap, (bitmap.width - side) / 2, (bitmap.height - side) / 2, side, side,
