@@ -587,6 +587,9 @@ export interface CreateOptions {
   signal?: AbortSignal;
   /** The folder of worker.js; by default the folder of client.js. */
   runtimeUrl?: string | URL;
+  /** Of `openRushlight`: downloads and starts Python with the first call that needs it. `describe`,
+   *  `adapter` and `cache` do not. */
+  lazy?: boolean;
 }
 
 /** An error of the worker. `hint` says what to do, `retry` whether trying again may help. Its name
@@ -610,4 +613,6 @@ export function captureAudio(
 export function createRushlight(options?: CreateOptions): Promise<Rushlight>;
 
 /** Starts the worker and returns at once. All calls but `describe` wait for `ready`. */
-export function openRushlight(options?: CreateOptions): Rushlight & { ready: Promise<void> };
+export function openRushlight(
+  options?: CreateOptions,
+): Rushlight & { ready: Promise<void>; started: boolean };

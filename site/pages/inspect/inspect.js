@@ -1,8 +1,8 @@
 // inspect.js: the inspect page: a file is opened by its header, and shown part by part.
 
-import { openRushlight } from "../rushlight/client.js";
 import { headOf, kindOf, readable, refused, unlike } from "../shared/opening/kinds.js";
 import { byId, make, pick, size } from "../shared/page.js";
+import { openPython, pythonWords } from "../shared/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { count, showFacts, showMemory } from "./facts.js";
 import { pager } from "./pager.js";
@@ -25,7 +25,7 @@ const SAMPLE = [
 const address = pick("address", HTMLInputElement);
 const tokenSearch = pick("token-search", HTMLInputElement);
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("../shared/python.js").Runtime | null} */
 let runtime = null;
 /** @type {{ inspection: Inspection, given: Given } | null} */
 let current = null;
@@ -37,7 +37,7 @@ let round = 0; // the number of jobs that have ended
 
 function rushlight() {
   if (!runtime?.alive) {
-    runtime = openRushlight({
+    runtime = openPython({
       onProgress: () => running && phase("Starting Python…", null),
     });
     current = null;
@@ -82,6 +82,7 @@ const open = (given) =>
     delete document.documentElement.dataset.tensor;
     await before?.inspection.close();
     await check(given);
+    byId("needs").textContent = "";
     phase("Starting Python…", null);
     const inspection = await rushlight().inspect(given, { signal, onProgress: tell });
     current = { inspection, given };
@@ -267,6 +268,7 @@ tokenSearch.addEventListener("input", () => {
   typing = setTimeout(() => void showTokens(0).catch(failed), 200);
 });
 document.documentElement.dataset.state = "empty";
+void pythonWords("The first file").then((words) => (byId("needs").textContent = words));
 void offerSamples();
 const named = new URLSearchParams(location.search).get("model");
 if (named) {

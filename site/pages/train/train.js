@@ -1,10 +1,10 @@
 // train.js: the page that trains: a network learns in the worker, and this shows it.
 
-import { openRushlight } from "../rushlight/client.js";
 import * as device from "../shared/device.js";
 import { headOf } from "../shared/opening/kinds.js";
 import { bitmapOf } from "../shared/opening/picture.js";
 import { byId, duration, pick, save, size, work } from "../shared/page.js";
+import { openPython, pythonWords } from "../shared/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import * as curves from "./curves.js";
 import * as data from "./data.js";
@@ -19,7 +19,7 @@ const { dataset } = document.documentElement;
 const rate = pick("rate", HTMLInputElement);
 const epochs = pick("epochs", HTMLInputElement);
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("../shared/python.js").Runtime | null} */
 let runtime = null;
 /** @type {import("../rushlight/client.js").PythonModules | null} */
 let lab = null;
@@ -39,7 +39,7 @@ const tryPad = makePad(pick("try", HTMLCanvasElement), "A pad to draw for the ne
 
 function rushlight() {
   if (!runtime?.alive) {
-    runtime = openRushlight();
+    runtime = openPython();
     [lab, training] = [null, null];
   }
   return runtime;
@@ -57,6 +57,7 @@ async function opened() {
   };
   const [recipe, own] = await Promise.all([read("recipe"), read("lab")]);
   lab = await here.modules({ recipe, lab: own });
+  byId("needs").textContent = "";
   return lab;
 }
 
@@ -389,6 +390,7 @@ async function prepare() {
   showRate();
   await device.start(() => rushlight().adapter(), () => (training = null));
   await data.start();
+  byId("needs").textContent = await pythonWords("The first training");
   await recall();
   dataset.state = "ready";
 }
