@@ -180,6 +180,8 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     assert page.evaluate(OVERFLOW) <= 0
 
     # Labels: refused by this model, compared by another.
+    assert page.is_hidden("#compare"), "no model of this site reads words"
+    page.click("#own summary")
     page.click("#compare")
     assert "no labels yet" in page.inner_text("#error")
     page.fill("#labels", "a cat, a dog, photo")

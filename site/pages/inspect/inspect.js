@@ -14,8 +14,26 @@ import * as tensors from "./tensors.js";
  * @typedef {string | URL | File[]} Given
  */
 
-const FORMATS = "Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file.";
+const FORMATS =
+  "Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file, or one of Marian or CTranslate2.";
 const TOKENS = 60; // of a page of the vocabulary
+/** Tasks with the page that serves each, the one to offer first. */
+const PLACES = /** @type {[task: string, page: string, words: string][]} */ ([
+  ["text-generation", "chat", "Chat with it"],
+  ["translation", "translate", "Translate with it"],
+  ["automatic-speech-recognition", "whisper", "Transcribe with it"],
+  ["mask-generation", "segment", "Cut out with it"],
+  ["background-removal", "segment", "Cut out with it"],
+  ["pose-estimation", "detect", "Detect with it"],
+  ["object-detection", "detect", "Detect with it"],
+  ["zero-shot-object-detection", "detect", "Detect with it"],
+  ["zero-shot-image-classification", "images", "Look at pictures with it"],
+  ["image-classification", "images", "Look at pictures with it"],
+  ["image-segmentation", "detect", "Detect with it"],
+  ["image-feature-extraction", "images", "Look at pictures with it"],
+  ["feature-extraction", "search", "Search with it"],
+  ["voice-activity-detection", "whisper", "Whisper finds speech with it"],
+]);
 const SAMPLE = [
   { role: "system", content: "You are a helpful assistant." },
   { role: "user", content: "What is a rushlight?" },
@@ -133,14 +151,20 @@ function showUse(given, { supported, why, hint, tasks, webgpu }) {
     byId("here-says").textContent = `Rushlight cannot run it: ${why}${hint ? ` (${hint})` : ""}.`;
     return;
   }
-  const chats = tasks.includes("text-generation");
-  const [page, words] = chats ? ["chat", "Chat with it"] : ["search", "Search with it"];
+  const [page, words] = PLACES.find(([task]) => tasks.includes(task))?.slice(1) ?? [];
+  if (!page) {
+    const names = tasks.map((task) => `“${task}”`).join(", ");
+    byId("here-says").textContent =
+      `Rushlight runs it, for ${names}. No page here serves that: use the command or the library.`;
+    return;
+  }
   const there = new URL(`../${page}/`, location.href);
-  const local = Array.isArray(given);
-  if (local) there.searchParams.set("files", "");
+  const beside = tasks.includes("voice-activity-detection"); // the page takes the site's by itself
+  if (beside) there.search = "";
+  else if (Array.isArray(given)) there.searchParams.set("files", "");
   else there.searchParams.set("model", addressOf(given));
   byId("use").replaceChildren(make("a", { class: "button primary", href: there.href }, words));
-  const again = local
+  const again = Array.isArray(given)
     ? " The file is on your device, and a page cannot hand it to another: choose it again there."
     : "";
   byId("here-says").textContent = `Rushlight runs it.${gpu}${again}`;
