@@ -15,6 +15,7 @@ help: ## list the targets
 
 demo: env kernels ## build the site with its models and serve it on loopback (PORT=8000)
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
+	@$(BIN)/python -m rushlight.site.builder.datasets
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@exec $(BIN)/rushlight site serve --port $(PORT)
 

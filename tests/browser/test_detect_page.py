@@ -240,13 +240,11 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     assert "finds no things" in page.inner_text("#error")
 
 
-@pytest.mark.parametrize("device", ["cpu", "webgpu"])
-def test_the_detector_of_the_site_works(
-    pages: Any, serve: Any, tmp_path: Path, device: str
-) -> None:
+@pytest.mark.parametrize("where", ["cpu", "webgpu"])
+def test_the_detector_of_the_site_works(pages: Any, serve: Any, tmp_path: Path, where: str) -> None:
     """darknet's files become a checkpoint when the site is built, and find the same."""
     build(tmp_path / "site", [("yolov3-tiny", resolve("yolov3-tiny"))])
-    page = pages.open(f"{serve(tmp_path / 'site').url}detect/?device={device}")
+    page = pages.open(f"{serve(tmp_path / 'site').url}detect/?device={where}")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('35.4 MB')")
     page.wait_for_selector("#bring:visible")
     page.click("#sample")

@@ -13,8 +13,9 @@ import { drawn } from "./views.js";
 
 const SIDE = 28; // pixels of a drawing
 const LARGER = 32; // and of a picture
-/** What an epoch of each kind is worth: how many to begin with. */
-const EPOCHS = { fashion: "3", drawings: "20", folders: "10", text: "20" };
+/** How many epochs to begin with; of examples of one's own as many as give so many steps. */
+const EPOCHS = { fashion: 3, drawings: 20, folders: 10, text: 20 };
+const STEPS = 150;
 const MOST_PICTURES = 20_000;
 const MOST_TEXT = 2_000_000; // characters
 
@@ -47,6 +48,20 @@ export function choose(name) {
   pickInput("source", name);
   showChoice();
 }
+
+/** Epochs that learn enough of what is chosen now: few examples are seen often.
+ *  @param {number} batch */
+export function epochs(batch) {
+  const now = source();
+  const all = now === "drawings" ? classes : now === "folders" ? folder : [];
+  const count = all.reduce((sum, { pictures }) => sum + pictures.length, 0);
+  // Four of five examples are learned, in whole batches.
+  const steps = Math.max(1, Math.floor((0.8 * count) / batch));
+  return count ? Math.max(EPOCHS[now], Math.ceil(STEPS / steps)) : EPOCHS[now];
+}
+
+/** Called when there are other examples. */
+let told = () => {};
 
 /** @param {string} name @param {string} value */
 export function pickInput(name, value) {
@@ -143,6 +158,7 @@ function addDrawing(one) {
 
 function changed() {
   showClasses();
+  told();
   void keep({ drawings: classes });
 }
 
@@ -183,6 +199,7 @@ async function readFolder(files) {
   const counts = folder.map(({ name, pictures }) => `${name} (${pictures.length})`).join(", ");
   const count = (/** @type {number} */ n, /** @type {string} */ words) => (n ? ` ${n} ${words}.` : "");
   const few = folder.length === 1 ? " Two classes at least are needed: a folder for each." : "";
+  told();
   note.textContent =
     (folder.length
       ? `${folder.length} class${folder.length > 1 ? "es" : ""}: ${counts}.${few}`
@@ -194,12 +211,13 @@ async function readFolder(files) {
 
 // --- beginning -----------------------------------------------------------------------------------
 
-/** Prepares the choices. */
-export async function start() {
+/** Prepares the choices. @param {() => void} changed  called when there are other examples */
+export async function start(changed) {
+  told = changed;
   for (const input of document.querySelectorAll('input[name="source"]')) {
     input.addEventListener("change", () => {
       showChoice();
-      pick("epochs", HTMLInputElement).value = EPOCHS[source()];
+      told();
     });
   }
   byId("draw-clear").addEventListener("click", () => pad.clear());
@@ -238,10 +256,29 @@ export async function start() {
   byId("fashion-note").textContent = fashion.files.length
     ? `Fashion-MNIST: 26,000 pictures of clothes to learn and 1,000 to try, ` +
       `${size(total())} to download once.`
-    : `This site was built without Fashion-MNIST (the package ${fashion.package}). Draw your own ` +
-      `examples, or choose pictures or a text.`;
+    : `This site was built without Fashion-MNIST (the package ${fashion.package}), so there are no ` +
+      `clothes. Draw your own examples, or choose pictures or a text.`;
+  byId("missing-note").textContent = fashion.files.length
+    ? ""
+    : `Clothes cannot be learned here: this site was built without the package ${fashion.package}.`;
   if (!fashion.files.length) choose("drawings");
   else showChoice();
+  fixed(false);
+  told();
+}
+
+/** Lets the visitor choose what is learned, or not. What the site has not is never offered.
+ *  @param {boolean} on  whether the choice is fixed */
+export function fixed(on) {
+  for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (
+    document.querySelectorAll('input[name="source"]')
+  )) {
+    const missing = input.value === "fashion" && !fashion.files.length;
+    input.disabled = on || missing;
+    const label = /** @type {HTMLElement} */ (input.parentElement);
+    label.title = missing ? byId("fashion-note").textContent ?? "" : "";
+    label.classList.toggle("missing", missing);
+  }
 }
 
 /** Shows the text of a kept training. @param {any} given */
