@@ -35,7 +35,7 @@ from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
 from rushlight.site.builder import pages, wheel
-from rushlight.site.builder.converted import checkpoint
+from rushlight.site.builder.converted import check_name, checkpoint
 from rushlight.site.builder.pages import SiteError
 from rushlight.web import read_text
 
@@ -79,6 +79,8 @@ def build(
             f"{out} holds files that are not a built site",
             hint="Give an empty or a new folder with --out.",
         )
+    for name, _ in models:
+        check_name(name)
     if split_mb is not None and split_mb < 1:
         raise SiteError(f"--split-mb is {split_mb}; a part holds at least 1 MB")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
-"""Models that a tab cannot read as they are, as checkpoints that it can: darknet's files."""
+"""Models that a tab cannot read as they are, as checkpoints that it can; and their names."""
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,16 @@ from pathlib import Path
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.models.image.described import KINDS, as_file
 from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
+from rushlight.site.builder.pages import SiteError
+
+
+def check_name(name: str) -> None:
+    """Raises SiteError for a model's name whose address would name another place."""
+    if re.search(r"[#?%\\/\0-\x1f]", name) or name in ("", ".", ".."):
+        raise SiteError(
+            f"a model cannot be called {name!r} in a site: its address would name another place",
+            hint="Rename its folder, without # ? % / and \\.",
+        )
 
 
 @contextmanager

@@ -107,13 +107,17 @@ export async function list(store, source, signal, what = MODEL) {
   }
   const locate = (/** @type {FileSpec} */ file) => ({
     ...file,
-    url: new URL(encodeURI(file.path), folder).href,
+    url: new URL(encoded(file.path), folder).href,
   });
   const files = manifest.files.map((file) =>
     file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
   );
   return { name: manifest.name, origin: "folder", files: what.pick(files, folder) };
 }
+
+/** A path as a part of an address: # and ? in a name are its own.
+ *  @param {string} path */
+export const encoded = (path) => path.split("/").map(encodeURIComponent).join("/");
 
 /** Null for text that is no manifest: some hosts answer every URL with their home page.
  *  @param {string} text @param {string} where
@@ -374,7 +378,7 @@ async function listHub(store, id, hubUrl, signal, what) {
     .filter((row) => row.type === "file")
     .map((row) => ({
       path: row.path,
-      url: `${hubUrl}/${name}/resolve/${revision}/${encodeURI(row.path)}`,
+      url: `${hubUrl}/${name}/resolve/${revision}/${encoded(row.path)}`,
       size: row.size,
       sha256: row.lfs?.oid,
     }));

@@ -1,7 +1,7 @@
 // inspecting.js: the worker's calls that look into weight files by ranges, without loading them.
 
 import { find, nameOf } from "../gpu/adapter.js";
-import { SMALL_FILES, list, shardsOf } from "../loading/listing.js";
+import { SMALL_FILES, encoded, list, shardsOf } from "../loading/listing.js";
 import { WeightsError } from "../loading/ranges.js";
 import { Spans } from "../loading/spans.js";
 
@@ -39,7 +39,7 @@ async function filesOf(store, source, signal) {
     const name = decodeURIComponent(path.split("/").pop() ?? "");
     const small = /\.gguf$/i.test(name) ? [] : await beside(store, url, signal);
     const parts = partsOf(name);
-    const at = (/** @type {string} */ path) => ({ path, url: new URL(encodeURI(path), url).href });
+    const at = (/** @type {string} */ path) => ({ path, url: new URL(encoded(path), url).href });
     const weights = parts.length > 1 ? parts.map(at) : [{ path: name, url }];
     return { name, small, weights, leftOut: 0 };
   }
