@@ -345,7 +345,7 @@ def test_two_tabs_go_on_with_one_conversation(chat: Any, place: Any) -> None:
                   "new Event('input', { bubbles: true }))")  # fmt: skip
     other.wait_for_function("document.getElementById('set-temperature').value === '1.5'")
     other.close()
-    chat.click("#defaults")
+    chat.evaluate("document.getElementById('defaults').click()")
     chat.reload()
     chat.wait_for_selector(f"{READY} .assistant")
     assert chat.locator(".user .body").all_inner_texts() == asked
