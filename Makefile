@@ -1,7 +1,7 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
 MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en \
-    silero-vad u2netp mobilenet-v2 dinov2-small
+    silero-vad u2netp mobilenet-v2 dinov2-small yolov3-tiny
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
@@ -15,6 +15,7 @@ help: ## list the targets
 
 demo: env kernels ## build the site with its models and serve it on loopback (PORT=8000)
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
+	@$(BIN)/python -m rushlight.site.builder.datasets
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@exec $(BIN)/rushlight site serve --port $(PORT)
 

@@ -48,21 +48,28 @@ RUN_ELSEWHERE = {
 PROGRAM = f"'{sys.executable}' -c 'from rushlight.core.cli import main; main()'"
 
 
-def run_python(block: str, folder: Path, names: dict[str, Any] | None = None) -> None:
+def run_python(block: str, folder: Path) -> None:
     """Run a block in `folder`; what each `print(...)  # text` prints must be its comment."""
     expected = re.findall(r"^\s*print\(.*\)  # (.*)$", block, re.M)
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
-        exec(compile(block, "README.md", "exec"), {} if names is None else names)
+        exec(compile(block, "README.md", "exec"), {})
     assert printed.getvalue().splitlines() == expected
 
 
 def test_python_blocks(readme_blocks: Blocks, tmp_path: Path) -> None:
+    """Each runs alone, as one who copies a single block runs it."""
     blocks = readme_blocks("python")
     assert blocks
-    names: dict[str, Any] = {}
     for block in blocks:
-        run_python(block, tmp_path, names)
+        run_python(block, tmp_path)
+
+
+def test_what_needs_more_than_the_package_says_so() -> None:
+    """Pictures in files, their boxes drawn and the command need Pillow: said where they are."""
+    place = TEXT.index("rl.image.plot(picture")
+    said = TEXT[max(0, place - 2500) : place]
+    assert "rushlight[image]" in said and "Pillow" in said and "rushlight see" in said
 
 
 def test_a_wrong_comment_is_noticed(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ export interface Pyodide {
       code: string,
       device: string,
       tell: (kind: string, value: string, pixels: PyProxy | null) => void,
+      hear?: () => Promise<unknown>,
     ): Promise<string>;
     complete(code: string, position: number): string;
   };

@@ -154,8 +154,11 @@ def _load_tensors(source: Source, kind: str) -> Any:
     return load_safetensors(source)
 
 
-def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
-    """The table and the metadata of a file of ggml, NumPy or PyTorch."""
+def table_of(source: Source) -> tuple[Table, dict[str, Any]]:
+    """The table and the metadata of a file of ggml, Marian, CTranslate2, NumPy or PyTorch.
+
+    Raises FormatError for a damaged file and for another format.
+    """
     kind = _kind_in(source)
     if kind == "ggml":
         from rushlight.core.io.weights.llamas.ggml import read_ggml
@@ -274,7 +277,7 @@ def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str
             opened = [(s, table, dict(table.metadata)) for s, table in open_tables(place)]
         else:
             source = open_source(place)
-            opened = [(source, *_read_source(source))]
+            opened = [(source, *table_of(source))]
     for source, _, _ in opened:
         source.close()
     return [(source.name, table, metadata) for source, table, metadata in opened]

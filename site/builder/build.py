@@ -35,6 +35,7 @@ from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
 from rushlight.site.builder import pages, wheel
+from rushlight.site.builder.converted import check_name, checkpoint
 from rushlight.site.builder.pages import SiteError
 from rushlight.web import read_text
 
@@ -42,6 +43,8 @@ Progress = Callable[[str, int, int | None], None]
 
 # The modules that a page, its worker and its worklet begin with.
 BEGIN = ("client.js", "worker.js", "capture.js")
+# Bytes above which sw.js keeps a file only when it was used: Python, and the libraries of a page.
+_LARGE = 1 << 16
 TYPES = ("client.d.ts", "inspection.d.ts", "live.d.ts")  # for page authors
 
 
@@ -76,6 +79,8 @@ def build(
             f"{out} holds files that are not a built site",
             hint="Give an empty or a new folder with --out.",
         )
+    for name, _ in models:
+        check_name(name)
     if split_mb is not None and split_mb < 1:
         raise SiteError(f"--split-mb is {split_mb}; a part holds at least 1 MB")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -83,9 +88,14 @@ def build(
     try:
         making.chmod(0o755)
         packed = _runtime(making / "rushlight", progress)
-        shown = _pages(making, progress)
-        sizes = {n: _model(making / "models" / n, n, folder, split_mb) for n, folder in models}
-        listing = [{"name": n, "tasks": _tasks(folder), "bytes": sizes[n]} for n, folder in models]
+        used = [p for p in (making / "rushlight").rglob("*") if p.is_file() and not _unused(p)]
+        shown = _pages(making, progress, sum(p.stat().st_size for p in used))
+        sizes: dict[str, int] = {}
+        listing = []
+        for name, place in models:
+            with checkpoint(place) as folder:
+                sizes[name] = _model(making / "models" / name, name, folder, split_mb)
+                listing.append({"name": name, "tasks": _tasks(folder), "bytes": sizes[name]})
         _write_json(making / "models" / "index.json", listing)
         version = _finish(making, shown)
         about = {"version": version, "rushlight": rushlight.version.rushlight, "pages": shown}
@@ -252,8 +262,11 @@ def _row(top: Path, path: Path) -> dict[str, Any]:
 # --- pages, models, service worker --------------------------------------------------------------
 
 
-def _pages(dest: Path, progress: Progress | None) -> list[str]:
-    """Write the pages and the files that only they use; returns the pages' places, if any."""
+def _pages(dest: Path, progress: Progress | None, python: int) -> list[str]:
+    """Write the pages and the files that only they use; returns the pages' places, if any.
+
+    python: the bytes of the runtime, which the pages name before they download it.
+    """
     listed = pages.listed()
     if listed:
         (dest / "shared").mkdir(parents=True, exist_ok=True)
@@ -263,7 +276,7 @@ def _pages(dest: Path, progress: Progress | None) -> list[str]:
                 _relink(dest / "shared" / name)
         from rushlight.site.builder import datasets  # an installed wheel has no pages, nor this
 
-        pages.write(dest, listed)
+        pages.write(dest, listed, python=python)
         for page in listed:
             for name in page.datasets:
                 datasets.write(name, dest / page.place / name)
@@ -369,7 +382,7 @@ def _finish(site: Path, shown: list[str]) -> str:
         if path.is_file() and not _left_to_weights(path.relative_to(site))
     ]
     source = (Path(__file__).parent / "sw.js").read_text(encoding="utf-8") if shown else ""
-    listing = json.dumps([[row["path"], row["sha256"]] for row in kept])
+    listing = json.dumps([[r["path"], r["sha256"], int(r["size"] > _LARGE)] for r in kept])
     version = hashlib.sha256((source + listing).encode()).hexdigest()[:16]
     if shown:
         made = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
@@ -380,4 +393,9 @@ def _finish(site: Path, shown: list[str]) -> str:
 def _left_to_weights(inner: Path) -> bool:
     """Whether sw.js does not keep a file: weights.js keeps models and data, pages need no types."""
     model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
-    return model_file or inner.name.endswith(("-ubyte.gz", ".d.ts", ".LICENSE", "NOTICE.txt"))
+    return model_file or inner.name.endswith("-ubyte.gz") or _unused(inner)
+
+
+def _unused(path: Path) -> bool:
+    """Whether no page asks for a file: it is for those who read the runtime."""
+    return path.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))

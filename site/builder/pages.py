@@ -35,11 +35,15 @@ class Card:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The models of a page, by their task, and the hints beside the inputs for URLs and files."""
+    """The models of a page, by their task, and the hints beside the inputs for URLs and files.
+
+    `hub`: models of the hub that the page names, each [id, size in words].
+    """
 
     task: str
     address: str
     files: str
+    hub: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,11 @@ def _read(path: Path) -> Page:
         ) from error
 
 
-def write(dest: Path, pages: Sequence[Page], room: Path = ROOM) -> None:
-    """Write the pages and the files of site/shared into the site `dest`."""
+def write(dest: Path, pages: Sequence[Page], room: Path = ROOM, *, python: int = 0) -> None:
+    """Write the pages and the files of site/shared into the site `dest`.
+
+    python: the bytes that a tab downloads to start Python.
+    """
     import jinja2
 
     templates = shutil.ignore_patterns("*.html")
@@ -122,7 +129,7 @@ def write(dest: Path, pages: Sequence[Page], room: Path = ROOM) -> None:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
-        env.globals |= {"page": page, "pages": pages}
+        env.globals |= {"page": page, "pages": pages, "python": python}
         env.globals["elements"] = env.get_template("elements.html").module
         try:
             text = env.get_template("index.html").render()

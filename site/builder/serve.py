@@ -96,7 +96,10 @@ class Handler(BaseHTTPRequestHandler):
         path = self.locate(name)
         if path is not None and path.is_dir():
             if not name.endswith("/"):
-                self._answer(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"{quoted}/"})
+                # The path as it was found: as it was asked it may name another host.
+                inner = posixpath.normpath(f"/{name.lstrip('/')}").lstrip("/")
+                place = f"/{urllib.parse.quote(inner)}/" if inner else "/"
+                self._answer(HTTPStatus.MOVED_PERMANENTLY, {"Location": place})
                 return
             path = self.locate(f"{name}index.html")
         if path is None or not path.is_file():

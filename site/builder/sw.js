@@ -2,7 +2,8 @@
 // (with hashes) in front of it.
 //
 // It serves the files of one version, so a page never mixes two. A new version is downloaded beside
-// the old one and waits until the page asks for it. Weights are not kept here.
+// the old one and waits until the page asks for it. What is large, such as Python, is kept when it
+// was used, and never fetched before. Weights are not kept here.
 
 /** @type {any} */
 const worker = self;
@@ -10,6 +11,7 @@ const SCOPE = worker.registration.scope;
 const PREFIX = `rushlight-site-${SCOPE}-`;
 const CACHE = PREFIX + VERSION;
 const HASHES = new Map(FILES.map(([path, hash]) => [new URL(path, SCOPE).href, hash]));
+const LARGE = new Set(FILES.filter(([, , large]) => large).map(([path]) => new URL(path, SCOPE).href));
 
 /** @param {Response} response */
 async function hashOf(response) {
@@ -34,7 +36,8 @@ async function find(url) {
 async function obtain(url, hash) {
   const kept = await find(url);
   if (kept) return kept;
-  for (const mode of /** @type {RequestCache[]} */ (["default", "reload"])) {
+  // The page has fetched most of it a moment ago; the hash tells whether it is the right file.
+  for (const mode of /** @type {RequestCache[]} */ (["force-cache", "default", "reload"])) {
     const response = await fetch(url, { cache: mode });
     if (!response.ok || (await hashOf(response.clone())) !== hash) continue;
     const headers = new Headers(response.headers);
@@ -48,7 +51,43 @@ async function obtain(url, hash) {
 
 async function install() {
   const cache = await caches.open(CACHE);
-  for (const [url, hash] of HASHES) await cache.put(url, await obtain(url, hash));
+  for (const [url, hash] of HASHES) {
+    const kept = LARGE.has(url) ? await find(url) : await obtain(url, hash);
+    if (kept) await cache.put(url, kept);
+  }
+}
+
+/** The files that are on their way into the cache. @type {Map<string, Promise<Response>>} */
+const coming = new Map();
+
+/** A file that is kept from now on. @param {string} url @returns {Promise<Response>} */
+async function keep(url) {
+  const kept = await find(url);
+  if (kept) return kept;
+  let found = coming.get(url);
+  if (!found) {
+    found = bring(url).finally(() => coming.delete(url));
+    coming.set(url, found);
+  }
+  return (await found).clone();
+}
+
+/** @param {string} url */
+async function bring(url) {
+  const response = await obtain(url, HASHES.get(url) ?? "");
+  // A newer version that took over has deleted this version's cache.
+  if (await caches.has(CACHE)) await (await caches.open(CACHE)).put(url, response.clone());
+  return response;
+}
+
+/** Keeps files that a page has used; an address that ends with "/" names all below it.
+ *  @param {string[]} used */
+async function keepAll(used) {
+  const folders = used.filter((url) => url.endsWith("/") && url !== SCOPE);
+  const known = [...HASHES.keys()].filter(
+    (url) => used.includes(url) || folders.some((folder) => url.startsWith(folder)),
+  );
+  for (const url of known) await keep(url);
 }
 
 async function activate() {
@@ -65,7 +104,9 @@ function answer(event) {
   url.hash = "";
   if (url.pathname.endsWith("/")) url.pathname += "index.html";
   if (event.request.method !== "GET" || !HASHES.has(url.href)) return;
-  event.respondWith(find(url.href).then((kept) => kept ?? fetch(event.request)));
+  if (LARGE.has(url.href)) {
+    event.respondWith(keep(url.href).catch(() => fetch(event.request)));
+  } else event.respondWith(find(url.href).then((kept) => kept ?? fetch(event.request)));
 }
 
 worker.addEventListener("install", (/** @type {any} */ event) => event.waitUntil(install()));
@@ -73,4 +114,11 @@ worker.addEventListener("activate", (/** @type {any} */ event) => event.waitUnti
 worker.addEventListener("fetch", answer);
 worker.addEventListener("message", (/** @type {any} */ event) => {
   if (event.data === "take over") worker.skipWaiting();
+  const [port] = event.ports;
+  if (!event.data.keep) return;
+  const kept = keepAll(event.data.keep).then(
+    () => port?.postMessage(true),
+    () => port?.postMessage(false),
+  );
+  event.waitUntil(kept);
 });

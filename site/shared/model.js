@@ -1,21 +1,21 @@
 // model.js: the choice of a model, its size before it is loaded, and its loading. For pages with
 // the element `model_choice` of elements.html.
 
-import { openRushlight } from "../rushlight/client.js";
 import * as device from "./device.js";
-import { byId, duration, make, pick, size } from "./page.js";
+import { afterPress, byId, duration, make, pick, size } from "./page.js";
+import { openPython, pythonBytes } from "./python.js";
 
 /** @typedef {import("../rushlight/client.js").Model} Model */
 /** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
 /** @typedef {import("../rushlight/client.js").Description} Description */
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("./python.js").Runtime | null} */
 let runtime = null;
 
 /** The runtime; a new one if the last has ended. */
 export function rushlight() {
   if (!runtime?.alive) {
-    runtime = openRushlight();
+    runtime = openPython();
     loaded = null;
   }
   return runtime;
@@ -86,6 +86,21 @@ export function choose(given) {
  *  @type {(where: ModelSource | null, found: Description | null) => unknown} */
 let described = () => {};
 
+/** What loading a model downloads, in words. @param {Description} found */
+async function noteOf({ bytes, cachedBytes, origin, name, notKept }) {
+  const python = await pythonBytes();
+  const missing = bytes === null ? null : origin === "local" ? 0 : bytes - cachedBytes;
+  const sum = missing ? `: ${size(missing + python)} in all` : "";
+  const also = python ? `, and ${size(python)} of Python${sum}` : "";
+  const then = notKept ? `not kept: ${notKept}` : "kept for the next visit";
+  if (bytes === null) return `of a size the server does not say to download${also}; ${then}.`;
+  const first = python ? ` Python, ${size(python)}, is still to download.` : "";
+  if (origin === "local") return `${name}: ${size(bytes)} from this device.${first}`;
+  if (cachedBytes >= bytes) return `${size(bytes)}, in this browser already.${first}`;
+  if (cachedBytes > 0) return `${size(bytes)}; ${size(bytes - cachedBytes)} still to download${also}.`;
+  return `${size(bytes)} to download${also}; ${then}.`;
+}
+
 /** Shows the size of the chosen model, before anything is downloaded. */
 export async function describe() {
   const where = source();
@@ -99,15 +114,8 @@ export async function describe() {
   try {
     const found = await rushlight().describe(where);
     if (key() !== asked) return;
-    const { bytes, cachedBytes, origin, name, notKept } = found;
-    const then = notKept ? `not kept: ${notKept}` : "kept for the next visit";
-    const all = bytes === null ? "of a size the server does not say" : size(bytes);
-    if (origin === "local") note.textContent = `${name}: ${all} from this device.`;
-    else if (bytes !== null && cachedBytes >= bytes) {
-      note.textContent = `${all}, in this browser already.`;
-    } else if (cachedBytes > 0 && bytes !== null) {
-      note.textContent = `${all}; ${size(bytes - cachedBytes)} still to download.`;
-    } else note.textContent = `${all} to download; ${then}.`;
+    note.textContent = await noteOf(found);
+    if (key() !== asked) return;
     described(where, found);
   } catch (error) {
     if (key() !== asked) return;
@@ -149,7 +157,7 @@ export const words = (model) =>
   `${device.wordsFor(model)}; loaded in ${duration(model.seconds)}.`;
 
 /** Makes the choice that the page's address asks for: ?model=ADDRESS, or ?files. */
-function follow() {
+function followAddress() {
   const query = new URLSearchParams(location.search);
   const named = query.get("model") ?? "";
   if (!named && !query.has("files")) return;
@@ -173,7 +181,32 @@ export async function start(changed, switched, told) {
   };
   for (const input of kinds) input.addEventListener("change", update);
   site.addEventListener("change", update);
-  address.addEventListener("change", update);
+  // While one types, so that the page has settled when the button is pressed; and not during the
+  // press that leaves the field.
+  let seen = "";
+  const follow = () => {
+    if (address.value.trim() === seen) return;
+    seen = address.value.trim();
+    update();
+  };
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
+  address.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => afterPress(follow), 600);
+  });
+  address.addEventListener("change", () => {
+    clearTimeout(typing);
+    afterPress(follow);
+  });
+  for (const chip of /** @type {NodeListOf<HTMLElement>} */ (
+    document.querySelectorAll(".hub button")
+  )) {
+    chip.addEventListener("click", () => {
+      address.value = chip.dataset.id ?? "";
+      follow();
+    });
+  }
   for (const input of [files, folder]) {
     input.addEventListener("change", () => {
       chosenFiles = [...(input.files ?? [])];
@@ -194,7 +227,7 @@ export async function start(changed, switched, told) {
     site.append(make("option", { value: "" }, "none on this site"));
     site.disabled = true;
   }
-  follow();
+  followAddress();
   settle();
   update();
 }

@@ -54,6 +54,37 @@ export function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
+let pressed = false;
+for (const kind of ["pointerdown", "pointerup", "pointercancel"]) {
+  addEventListener(kind, () => (pressed = kind === "pointerdown"), true);
+}
+
+/** Runs `act` now, or after the click that is under way: what moves a button between its press and
+ *  its release takes the click away. A field that is left by a press changes in between.
+ *  @param {() => unknown} act */
+export function afterPress(act) {
+  if (!pressed) return void act();
+  const released = () => {
+    for (const kind of ["pointerup", "pointercancel"]) removeEventListener(kind, released, true);
+    setTimeout(act); // the click comes first
+  };
+  for (const kind of ["pointerup", "pointercancel"]) addEventListener(kind, released, true);
+}
+
+/** Says what was done, with a button that takes it back, for some time.
+ *  @param {string} words @param {() => unknown} back */
+export function offerUndo(words, back) {
+  for (const before of document.querySelectorAll(".undo")) before.remove();
+  const button = make("button", { class: "small", type: "button" }, "Undo");
+  const notice = make("div", { class: "notice undo", role: "status" }, words, button);
+  button.addEventListener("click", () => {
+    notice.remove();
+    back();
+  });
+  document.body.append(notice);
+  setTimeout(() => notice.remove(), 20_000);
+}
+
 // --- theme ---------------------------------------------------------------------------------------
 
 const THEME = "rushlight-theme";
@@ -113,7 +144,28 @@ function watch(registration) {
   registration.addEventListener("updatefound", follow);
 }
 
-async function keepOffline() {
+/** The last request to keep files. @type {Promise<unknown>} */
+let last = Promise.resolve();
+
+/** Has the service worker keep files that were used. @param {string[]} urls  with those below an
+ *  address that ends with "/" */
+export async function keepOffline(urls) {
+  const { dataset } = document.documentElement;
+  if (dataset.offline === "refused" || !("serviceWorker" in navigator)) return;
+  dataset.offline = "keeping";
+  const { active } = await navigator.serviceWorker.ready;
+  const mine = (last = last.then(() => {
+    const { port1, port2 } = new MessageChannel();
+    return new Promise((resolve) => {
+      port1.onmessage = ({ data }) => resolve(data);
+      active?.postMessage({ keep: urls }, [port2]);
+    });
+  }));
+  await mine;
+  if (mine === last) dataset.offline = "ready";
+}
+
+async function beginOffline() {
   if (!("serviceWorker" in navigator)) return;
   const hadController = Boolean(navigator.serviceWorker.controller);
   navigator.serviceWorker.addEventListener("controllerchange", () => {
@@ -125,11 +177,19 @@ async function keepOffline() {
     const registration = await navigator.serviceWorker.register(url, { updateViaCache: "none" });
     watch(registration);
     await navigator.serviceWorker.ready;
-    document.documentElement.dataset.offline = "ready";
+    // What this page has loaded before there was a service worker.
+    await keepOffline(performance.getEntriesByType("resource").map(({ name }) => name));
   } catch {
     // No offline use: storage is refused, or the certificate is not trusted. All else works.
     document.documentElement.dataset.offline = "refused";
   }
+}
+
+// A file that misses where it may be dropped would replace the page.
+for (const kind of /** @type {const} */ (["dragover", "drop"])) {
+  document.addEventListener(kind, (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
 }
 
 // On a narrow screen the list of pages scrolls: the current one is shown.
@@ -140,5 +200,5 @@ if (here && list) list.scrollLeft = here.offsetLeft - list.offsetLeft;
 applyTheme();
 dark.addEventListener("change", applyTheme);
 document.getElementById("theme")?.addEventListener("click", switchTheme);
-if (document.readyState === "complete") void keepOffline();
-else addEventListener("load", () => void keepOffline());
+if (document.readyState === "complete") void beginOffline();
+else addEventListener("load", () => void beginOffline());

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.fetch import cache_dir
+from rushlight.core.io.hub.fetch import cache_dir, npm_members
 from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.site.builder.build import build
@@ -588,6 +588,37 @@ _NAMELESS = """() => [...document.querySelectorAll("button, input, select, texta
 def nameless() -> Callable[[Any], list[str]]:
     """The controls of a page that have no name for those who do not see them."""
     return lambda page: list(page.evaluate(_NAMELESS))
+
+
+AXE = "4.14.1"
+_AXE_INTEGRITY = (
+    "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASy"
+    "FNNtuFooJpZe37OgudVGtQ=="
+)
+_BREACHES = """async () => {
+  // Colours that are on their way to another theme are nobody's.
+  await Promise.all(document.getAnimations().filter((one) => one instanceof CSSTransition)
+    .map((one) => one.finished.catch(() => {})));
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html.slice(0, 200))}`);
+}"""
+
+
+@pytest.fixture(scope="session")
+def breaches() -> Callable[[Any], list[str]]:
+    """What axe-core finds wrong with a page for those who do not see it or use no mouse."""
+    file = cache_dir() / "tests" / f"axe-core-{AXE}.js"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        npm_members("axe-core", AXE, _AXE_INTEGRITY, {"package/axe.min.js": file})
+    script = file.read_text(encoding="utf-8")
+
+    def run(page: Any) -> list[str]:
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(script)
+        return list(page.evaluate(_BREACHES))
+
+    return run
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     # Files: one that is no picture, a huge one, a choice that is given up.
     (tmp_path / "broken.png").write_bytes(b"no picture")
     page.set_input_files("#file", str(tmp_path / "broken.png"))
-    page.wait_for_function("document.getElementById('error').innerText.includes('no picture that')")
+    page.wait_for_function("document.getElementById('error').innerText.includes('is no picture')")
     Image.new("RGB", (20_000, 300), "red").save(tmp_path / "huge.png")
     page.set_input_files("#file", str(tmp_path / "huge.png"))
     page.wait_for_function("document.getElementById('tells').innerText.includes('2048 × 31')")
@@ -180,6 +180,8 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     assert page.evaluate(OVERFLOW) <= 0
 
     # Labels: refused by this model, compared by another.
+    assert page.is_hidden("#compare"), "no model of this site reads words"
+    page.click("#own summary")
     page.click("#compare")
     assert "no labels yet" in page.inner_text("#error")
     page.fill("#labels", "a cat, a dog, photo")

@@ -18,12 +18,14 @@ import pytest
 import rushlight as rl
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io import load_gguf
+from rushlight.core.io import load_gguf, table_of
+from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.io.weights.source import BytesSource, FileSource
 from rushlight.core.io.weights.table import Entry
 from rushlight.web.loading.held import FIRST, Held
 from rushlight.web.worker.inspecting import tensor_figures
+from rushlight.web.worker.inspecting.fitting import told
 from rushlight.web.worker.inspecting.inspection import Inspection, read_header
 from rushlight.web.worker.inspecting.tensor_figures import figures, sample, values
 from rushlight.web.worker.inspecting.vocabulary import Vocabulary
@@ -57,6 +59,46 @@ def figures_of(found: Inspection, path: Path, number: int) -> dict[str, Any]:
     content = path.read_bytes()
     pairs = zip(ranges[::2], ranges[1::2], strict=True)
     return found.figures(Js(b"".join(content[at : at + n] for at, n in pairs)))
+
+
+# --- formats ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "format", "task"),
+    [
+        ("bergamot-en-pt", "model.enpt.intgemm.alphas.bin", "Marian", "translation"),
+        ("whisper-tiny.en", "model.bin", "CTranslate2", "automatic-speech-recognition"),
+    ],
+)
+def test_formats_of_translators_and_of_speech(name: str, file: str, format: str, task: str) -> None:
+    """What a process loads is inspected: its tensors are those that the reader gives."""
+    folder = resolve(name)
+    path = folder / file
+    beside = {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix in (".spm", ".json")}
+    found, asked = inspect(path, small=beside)
+    facts = json.loads(found.facts())
+    with closing(FileSource(path)) as source:
+        table, _ = table_of(source)
+    assert facts["format"] == format and sum(asked) < 0.1 * path.stat().st_size + 2 * FIRST
+    assert [row[0] for row in facts["tensors"]] == list(table.entries)
+    number = max(range(len(facts["tensors"])), key=lambda i: facts["tensors"][i][3])
+    assert figures_of(found, path, number)["rows"] > 1
+    fit = json.loads(found.fit(None))
+    assert fit["supported"] and fit["tasks"][0] == task
+    alone, _ = inspect(path)
+    if format == "Marian":
+        fit = json.loads(alone.fit(None))
+        assert not fit["supported"] and "vocabulary" in fit["why"]
+
+
+def test_files_of_llama2c_and_whisper_cpp(tmp_path: Path) -> None:
+    for kind in ("ggml", "llama2c"):
+        assert told({"anything"}, {}, kind)["tasks"] == ["text-generation"]
+    assert told({"encoder.conv1.weight"}, {}, "whisper")["tasks"] == [
+        "automatic-speech-recognition"
+    ]
+    assert not told({"one"}, {"tokenizer.json": b""}, "ctranslate2")["supported"]
 
 
 # --- headers ------------------------------------------------------------------------------------

@@ -28,7 +28,9 @@ def test_every_folder_is_a_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.folder.name)
-def test_a_visit(page: Page, pages: Any, place: Any, site: Path, nameless: Any) -> None:
+def test_a_visit(
+    page: Page, pages: Any, place: Any, site: Path, nameless: Any, breaches: Any
+) -> None:
     """What the browser complains about, on the console too, fails the test."""
     shown = pages.open(f"{place.url}{page.place}", viewport={"width": 1280, "height": 900})
     assert shown.title() == page.title
@@ -51,6 +53,7 @@ def test_a_visit(page: Page, pages: Any, place: Any, site: Path, nameless: Any) 
     if page.focus != "main":
         assert shown.evaluate("document.activeElement.id") == page.focus
     assert nameless(shown) == []
+    assert breaches(shown) == []
 
     if page.model:
         rows = json.loads((site / "models" / "index.json").read_text(encoding="utf-8"))
@@ -70,6 +73,76 @@ def test_a_visit(page: Page, pages: Any, place: Any, site: Path, nameless: Any) 
     assert shown.evaluate(COLOUR) != light
     shown.set_viewport_size({"width": 360, "height": 740})
     assert shown.evaluate(OVERFLOW) <= 0
+    assert breaches(shown) == []
+
+
+def test_nothing_large_is_downloaded_before_it_is_asked_for(
+    pages: Any, module_serve: Any, site: Path
+) -> None:
+    """Pages keep themselves offline; Python, models and libraries come when they are used, once."""
+    for page in (p for p in PAGES if p.folder.name in ("chat", "playground", "train")):
+        own = module_serve(site)
+        shown = pages.context().new_page()
+        shown.goto(f"{own.url}{page.place}")
+        shown.wait_for_selector('html[data-offline="ready"]')
+        asked = [path for method, path, _ in own.mischief.log if method == "GET"]
+        large = [path for path in asked if (site / path.strip("/")).is_file()
+                 and (site / path.strip("/")).stat().st_size > 200_000]  # fmt: skip
+        assert set(large) <= {"/shared/codemirror-view.js"}, page.name
+        assert not [path for path in asked if "pyodide" in path or path.endswith(".whl")
+                    ] or all("pyodide.mjs" in p for p in asked if "pyodide" in p)  # fmt: skip
+        shown.context.close()
+        own.stop()
+
+
+def test_what_is_used_is_downloaded_once_and_its_sum_is_told(
+    pages: Any, module_serve: Any, site: Path
+) -> None:
+    own = module_serve(site)
+    page = pages.context().new_page()
+    page.goto(f"{own.url}search/?device=cpu")
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('in all')")
+    python = int(page.get_attribute("html", "data-python"))
+    files = [p for p in (site / "rushlight").rglob("*") if p.is_file()]
+    used = [p for p in files if not p.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))]
+    assert python == sum(p.stat().st_size for p in used)
+    note = page.inner_text("#model-note")
+    model = (site / "models" / "tiny" / "manifest.json").read_text(encoding="utf-8")
+    sizes = sum(row["size"] for row in json.loads(model)["files"])
+    assert f"{python / 1e6:.1f} MB of Python" in note
+    assert f"{(python + sizes) / 1e6:.1f} MB in all" in note
+    page.wait_for_selector('html[data-offline="ready"]')
+    page.fill("#text", "A rush and a little fat.")
+    page.click("#go")
+    page.wait_for_selector('html[data-state="ready"]')
+    page.wait_for_selector('html[data-offline="ready"]')
+    for name in ("pyodide.asm.wasm", "python_stdlib.zip", "_wasm32.whl", "model.safetensors"):
+        assert len(own.mischief.asked(name)) <= 2 and own.mischief.asked(name), name
+    page.reload()
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('already')")
+    assert "Python" not in page.inner_text("#model-note")
+
+
+def test_an_address_is_followed_at_the_first_press(pages: Any, place: Any) -> None:
+    """What is typed is loaded, or refused in words, by the press that leaves the field."""
+    for name, button in (("chat/", "#load"), ("search/", "#go"), ("inspect/", "#open button")):
+        page = pages.open(f"{place.url}{name}?device=cpu")
+        pages.expect("404")
+        page.wait_for_function("!document.getElementById('main').inert")
+        field = "#address" if name == "inspect/" else "#model-url"
+        if name != "inspect/":
+            page.check('input[name="kind"][value="url"]', force=True)
+        if name == "search/":
+            page.fill("#text", "A rush.")
+        page.locator(field).press_sequentially("/models/none/", delay=5)
+        spot = page.locator(button).bounding_box()
+        page.mouse.move(spot["x"] + 5, spot["y"] + spot["height"] / 2)
+        page.mouse.down()
+        page.wait_for_timeout(150)  # as long as a press takes
+        page.mouse.up()
+        page.wait_for_selector("#error:visible")
+        assert page.inner_text("#error").strip(), name
+        page.context.close()
 
 
 def test_every_page_is_reached_from_its_card(pages: Any, place: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.web.worker.programs import complete, run_program
+from rushlight.web.worker.programs import _without, complete, run_program
 
 PAGE = Path(__file__).parents[2] / "site" / "pages" / "playground"
 EXAMPLES = sorted(path.stem for path in (PAGE / "examples").glob("*.txt"))
@@ -86,11 +86,32 @@ def test_errors_name_the_line() -> None:
 
 
 def test_output_is_bounded_and_programs_are_apart() -> None:
-    _, seen = run_here("x = 1\nfor _ in range(300):\n    print('y' * 9999)\nprint('end')")
-    assert 1_000_000 <= len(said(seen)) < 1_000_100 and "is not shown" in said(seen)
+    many = "x = 1\nfor n in range(300_000):\n    print(n)\nprint('y' * 10**7, 'end')"
+    _, seen = run_here(many)
+    assert all(len(value) < 200_000 for _, value, _ in seen), "no piece is more than a page draws"
+    assert len(said(seen)) < 3_000_000 and "a part is left out" in said(seen)
+    assert said(seen).startswith("0\n1\n") and said(seen).endswith("yy end\n")
+    _, seen = run_here(
+        "import numpy as np\nfor n in range(500):\n    display(np.full((8, 8), n / 500))"
+    )
+    pictures = [data[0] for kind, _, data in seen if kind == "image"]
+    assert len(pictures) < 500 and pictures[-1] == round(499 / 500 * 255), "the last is shown"
     error, seen = run_here("import sys\nprint('e', file=sys.stderr)\nx")
     assert said(seen, "error") == "e\n" and error and "'x' is not defined" in error["text"]
     assert run_here("await rl.ones(2).numpy_async()")[0]["text"].endswith("'rl' is not defined\n")  # type: ignore[index]
+
+
+def test_what_is_missing_is_told_with_what_there_is_instead() -> None:
+    def without(name: str) -> str:
+        error, _ = run_here(f"import not_here.{name}")
+        assert error and error["line"] == 1
+        return _without(name)
+
+    assert "plot(y)" in without("matplotlib.pyplot") and "display(" in without("PIL")
+    assert "import rushlight as torch" in without("torch")
+    assert "installs no packages" in without("pandas") and "pyfetch" in without("requests")
+    assert "needs what only a process has" in without("tkinter")
+    assert run_here("input('Name?')")[0]["text"].endswith("nobody can type here\n")  # type: ignore[index]
 
 
 def test_names_are_completed() -> None:
@@ -205,6 +226,56 @@ def test_a_program_is_stopped_by_keyboard_and_button(bench: Any) -> None:
     assert "Stopped" in bench.inner_text("#says")
     type_in(bench, "print('again')")
     assert run(bench).strip() == "again"
+
+
+# How often the page's own events come in turn until a program that is stopped has ended.
+TURNS = """async () => {
+  document.getElementById("stop").click();
+  let turns = 0;
+  while (document.documentElement.dataset.state !== "ready") {
+    turns += 1;
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  return turns;
+}"""
+
+
+def test_output_without_end_leaves_the_page_free(bench: Any) -> None:
+    type_in(bench, "i = 0\nwhile True:\n    print(i)\n    i += 1")
+    bench.click("#run")
+    # Far more than is kept was printed; the page draws frame by frame meanwhile.
+    bench.wait_for_function(
+        "document.getElementById('output').innerText.split('\\n').some((line) => line > 100000)"
+    )
+    assert bench.evaluate(TURNS) < 20
+    lines = bench.inner_text("#output").split("\n")
+    assert 1900 < len(lines) < 2100 and "the last of the output" in lines[0]
+    numbers = [int(line) for line in lines[-500:] if line]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    type_in(
+        bench, "import numpy as np\nwhile True:\n    display(np.ones((9, 9)))\n    plot([1, 2])"
+    )
+    bench.click("#run")
+    bench.wait_for_selector("#output > .hint")
+    assert bench.evaluate(TURNS) < 20 and bench.locator("#output canvas").count() <= 40
+
+
+def test_a_program_asks(bench: Any) -> None:
+    type_in(bench, "name = input('Name? ')\nage = await ask('Age? ')\nprint(name, int(age) + 1)")
+    bench.click("#run")
+    for field, answer in (("Name?", "Ada"), ("Age?", "36")):
+        bench.fill(f'#output input[aria-label="{field}"]', answer)
+        bench.keyboard.press("Enter")
+    bench.wait_for_selector('html[data-state="ready"]')
+    assert bench.inner_text("#output").strip() == "Name? Ada\nAge? 36\nAda 37"
+    type_in(bench, "input('And? ')")
+    bench.click("#run")
+    bench.wait_for_selector("#output input")
+    bench.click("#stop")
+    bench.wait_for_selector('html[data-state="ready"]')
+    assert bench.locator("#output input").count() == 0
+    type_in(bench, "import matplotlib.pyplot as plt")
+    assert "plot(y) draws a chart" in run(bench)
 
 
 def test_links_hold_programs_and_never_run_them(

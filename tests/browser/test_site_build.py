@@ -476,3 +476,26 @@ def test_an_installed_wheel_builds_the_same_site_without_pages(
         assert names == {n for n in b.namelist() if ".dist-info/" not in n}
         assert all(a.read(n) == b.read(n) for n in names)
     shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("name", ["#x", "?y", "%2e%2e", "a\\b", "..", "a/b", ""])
+def test_names_that_are_no_part_of_an_address_are_refused(
+    tmp_path: Path, tiny_model: Path, name: str
+) -> None:
+    with pytest.raises(SiteError, match="cannot be called"):
+        build(tmp_path / "site", [(name, tiny_model)])
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_model_whose_name_needs_quoting_is_loaded(
+    pages: Any, serve: Any, tmp_path: Path, tiny_model: Path
+) -> None:
+    """A split file in a folder with spaces and letters beyond ASCII."""
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "my tiny é"))
+    build(tmp_path / "site", [(folder.name, folder)], split_mb=1)
+    page = pages.open(f"{serve(tmp_path / 'site').url}search/?device=cpu")
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
+    page.fill("#text", "A rush and a little fat.")
+    page.click("#go")
+    page.wait_for_selector('html[data-state="ready"]')
+    assert page.is_hidden("#error")

@@ -173,3 +173,17 @@ def test_who_is_answered_stays(server: Server, monkeypatch: pytest.MonkeyPatch) 
         go_on.set()
         answer = b"".join(iter(lambda: download.recv(1 << 16), b""))
     assert answer.endswith(CONTENT)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/\\evil.com/..", "//evil.com/..", "/%5Cevil.com/%2e%2e", "///x/..", "/page/.//../page"],
+)
+def test_a_redirect_stays_on_the_site(server: Server, target: str) -> None:
+    """A folder asked for without its slash is named as it was found, not as it was asked."""
+    lines = [f"GET {target} HTTP/1.1", "Host: x", "Connection: close"]
+    with connect(server) as visitor:
+        visitor.sendall("\r\n".join([*lines, "", ""]).encode())
+        answer = b"".join(iter(lambda: visitor.recv(1 << 16), b"")).decode()
+    found = [row for row in answer.splitlines() if row.startswith("Location:")]
+    assert found in (["Location: /"], ["Location: /page/"]), answer

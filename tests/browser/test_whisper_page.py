@@ -125,7 +125,7 @@ def test_what_is_no_speech_is_said_in_words(
 
     for name, content, words in (
         ("empty.wav", b"", "empty.wav is empty"),
-        ("notes.mp3", b"no sound " * 500, "notes.mp3 is damaged, or no recording"),
+        ("notes.mp3", b"no sound " * 500, "is no recording"),
         ("none.wav", wav(0), "none.wav"),
     ):
         give(name, content)

@@ -110,13 +110,17 @@ export async function list(store, source, signal, what = MODEL) {
   }
   const locate = (/** @type {FileSpec} */ file) => ({
     ...file,
-    url: new URL(encodeURI(file.path), folder).href,
+    url: new URL(encoded(file.path), folder).href,
   });
   const files = manifest.files.map((file) =>
     file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
   );
   return { name: manifest.name, origin: "folder", files: what.pick(files, folder) };
 }
+
+/** A path as a part of an address: # and ? in a name are its own.
+ *  @param {string} path */
+export const encoded = (path) => path.split("/").map(encodeURIComponent).join("/");
 
 /** Null for text that is no manifest: some hosts answer every URL with their home page.
  *  @param {string} text @param {string} where
@@ -265,7 +269,14 @@ function listLocal(chosen, what) {
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
-  const picked = what.pick(files, "the chosen files");
+  let picked;
+  try {
+    picked = what.pick(files, "the chosen files");
+  } catch (error) {
+    const names = paths.slice(0, 5).map(nameOf).join(", ") + (paths.length > 5 ? ", …" : "");
+    if (error instanceof WeightsError) error.hint += ` Chosen: ${names}.`;
+    throw error;
+  }
   const [{ path }] = picked;
   const alone = isGguf(path) || (picked.length === 1 && TELLING.test(path));
   const only = alone ? nameOf(path).replace(ENDING, "") : "";
@@ -371,7 +382,7 @@ async function listHub(store, id, hubUrl, signal, what) {
     .filter((row) => row.type === "file")
     .map((row) => ({
       path: row.path,
-      url: `${hubUrl}/${name}/resolve/${revision}/${encodeURI(row.path)}`,
+      url: `${hubUrl}/${name}/resolve/${revision}/${encoded(row.path)}`,
       size: row.size,
       sha256: row.lfs?.oid,
     }));

@@ -71,6 +71,8 @@ export interface LoadOptions {
 /** What a program shows: text, text of errors and warnings, pictures (RGBA) and charts. */
 export type PythonOutput =
   | { kind: "text" | "error"; value: string }
+  /** The program waits for what the visitor types; the value is its question. */
+  | { kind: "input"; value: string }
   | { kind: "image"; value: { width: number; height: number }; data: Uint8Array<ArrayBuffer> }
   | {
       kind: "plot";
@@ -84,8 +86,9 @@ export type PythonOutput =
 
 export interface PythonOptions {
   device?: "cpu" | "webgpu";
-  /** Called with each piece of output, in order. */
-  onOutput?: (output: PythonOutput) => void;
+  /** Called with each piece of output, in order. `answer` gives a program that waits, by `input`
+   *  or `await ask`, what the visitor typed. */
+  onOutput?: (output: PythonOutput, answer: (text: string) => void) => void;
 }
 
 export interface PythonError {
@@ -610,6 +613,9 @@ export interface CreateOptions {
   signal?: AbortSignal;
   /** The folder of worker.js; by default the folder of client.js. */
   runtimeUrl?: string | URL;
+  /** Of `openRushlight`: downloads and starts Python with the first call that needs it. `describe`,
+   *  `adapter` and `cache` do not. */
+  lazy?: boolean;
 }
 
 /** An error of the worker. `hint` says what to do, `retry` whether trying again may help. Its name
@@ -633,4 +639,6 @@ export function captureAudio(
 export function createRushlight(options?: CreateOptions): Promise<Rushlight>;
 
 /** Starts the worker and returns at once. All calls but `describe` wait for `ready`. */
-export function openRushlight(options?: CreateOptions): Rushlight & { ready: Promise<void> };
+export function openRushlight(
+  options?: CreateOptions,
+): Rushlight & { ready: Promise<void>; started: boolean };

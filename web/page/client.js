@@ -157,20 +157,17 @@ class Model {
 class Runtime {
   #link;
   #base;
+  #begin;
+  /** @type {Promise<void> | null} */
+  #ready = null;
 
   /** @param {CreateOptions} options */
-  constructor({ onProgress, signal, runtimeUrl }) {
+  constructor({ onProgress, signal, runtimeUrl, lazy = false }) {
     const given = runtimeUrl === undefined ? "./" : String(runtimeUrl).replace(/\/?$/, "/");
     this.#base = new URL(given, runtimeUrl === undefined ? import.meta.url : document.baseURI);
     this.#link = new Link(this.#base);
-    /** @type {Promise<void>} */
-    this.ready = this.#link
-      .call("start", [], { signal, onProgress })
-      .catch((error) => {
-        this.#link.die(error.message);
-        throw error;
-      });
-    this.ready.catch(() => {}); // reported by whoever awaits it, and by every call
+    this.#begin = () => this.#link.call("start", [], { signal, onProgress });
+    if (!lazy) void this.ready;
     this.cache = {
       /** @returns {Promise<import("./client.d.ts").CachedFile[]>} */
       list: () => this.#link.call("cacheList"),
@@ -305,6 +302,23 @@ class Runtime {
   async tune(options) {
     await until(this.ready, options?.signal);
     return this.#link.call("tune", [0], options);
+  }
+
+  /** Starts Python, if it was not started. @returns {Promise<void>} */
+  get ready() {
+    if (!this.#ready) {
+      this.#ready = this.#begin().catch((error) => {
+        this.#link.die(error.message);
+        throw error;
+      });
+      this.#ready.catch(() => {}); // reported by whoever awaits it, and by every call
+    }
+    return this.#ready;
+  }
+
+  /** Whether Python was started. */
+  get started() {
+    return this.#ready !== null;
   }
 
   get alive() {

@@ -4,7 +4,8 @@ import * as Comlink from "./comlink.js";
 
 /**
  * @typedef {import("../types.d.ts").Reply} Reply
- * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any) => void }} CallOptions
+ * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any,
+ *   tell: (value: unknown) => void) => void }} CallOptions  tell: sends a value to the job
  */
 
 /** @implements {Error} */
@@ -68,7 +69,7 @@ export class Link {
     const reported = new Promise((resolve) => (over = () => resolve(undefined)));
     port1.onmessage = ({ data }) => {
       if (data === "over") over();
-      else if (!signal?.aborted) onProgress?.(data);
+      else if (!signal?.aborted) onProgress?.(data, (told) => port1.postMessage({ told }));
     };
     /** @type {(error: Error) => void} */
     let reject = () => {};

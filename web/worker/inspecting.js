@@ -1,7 +1,7 @@
 // inspecting.js: the worker's calls that look into weight files by ranges, without loading them.
 
 import { find, nameOf } from "../gpu/adapter.js";
-import { SMALL_FILES, list, shardsOf } from "../loading/listing.js";
+import { SMALL_FILES, encoded, list, shardsOf } from "../loading/listing.js";
 import { WeightsError } from "../loading/ranges.js";
 import { Spans } from "../loading/spans.js";
 
@@ -21,6 +21,8 @@ const WEIGHTS = /\.(gguf|safetensors|bin|pt|pth|npz|npy)$/i;
 const INDEX = /\.index\.json$/i;
 const PART = /^(.*-)(\d{5})(-of-)(\d{5})(\.\w+)$/;
 const MOST_PARTS = 1000;
+// A list of words beside Marian's weights, by its name.
+const isWeights = (/** @type {string} */ path) => WEIGHTS.test(path) && !/(^|\/)lex\./.test(path);
 // For a .safetensors file that is named alone: what may lie beside it.
 const BESIDE = [
   "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json",
@@ -39,7 +41,7 @@ async function filesOf(store, source, signal) {
     const name = decodeURIComponent(path.split("/").pop() ?? "");
     const small = /\.gguf$/i.test(name) ? [] : await beside(store, url, signal);
     const parts = partsOf(name);
-    const at = (/** @type {string} */ path) => ({ path, url: new URL(encodeURI(path), url).href });
+    const at = (/** @type {string} */ path) => ({ path, url: new URL(encoded(path), url).href });
     const weights = parts.length > 1 ? parts.map(at) : [{ path: name, url }];
     return { name, small, weights, leftOut: 0 };
   }
@@ -52,7 +54,7 @@ async function filesOf(store, source, signal) {
     return { name, small, weights: shardsOf(text, source.url).map(at), leftOut: 0 };
   }
   const { name, files } = await list(store, source, signal);
-  const weights = files.filter((file) => WEIGHTS.test(file.path));
+  const weights = files.filter((file) => isWeights(file.path));
   const small = files.filter(({ path }) => !WEIGHTS.test(path) && !path.endsWith(".index.json"));
   return { name, small, weights, leftOut: 0 };
 }
@@ -69,7 +71,7 @@ function partsOf(name) {
 /** @param {{ path: string, blob: Blob }[]} files */
 async function chosen(files) {
   const named = new Map(files.map((file) => [file.path.replace(/.*\//, ""), file]));
-  const all = [...named.keys()].filter((name) => WEIGHTS.test(name)).sort();
+  const all = [...named.keys()].filter((name) => isWeights(name)).sort();
   const index = named.get([...named.keys()].find((name) => INDEX.test(name)) ?? "");
   const shards = index ? shardsOf(await index.blob.text(), index.path) : [];
   const [first = [...named.keys()][0]] = [...shards, ...all];
@@ -83,7 +85,8 @@ async function chosen(files) {
     });
   }
   const pick = (/** @type {string} */ path) => ({ path, blob: named.get(path)?.blob });
-  const small = SMALL_FILES.filter((name) => named.has(name)).map(pick);
+  const vocabularies = [...named.keys()].filter((name) => /\.spm$/.test(name));
+  const small = [...SMALL_FILES, ...vocabularies].filter((name) => named.has(name)).map(pick);
   const leftOut = all.length - parts.length;
   return { name: first, small, weights: parts.map(pick), leftOut: Math.max(0, leftOut) };
 }

@@ -3,8 +3,30 @@
 
 /**
  * @typedef {import("../types.d.ts").Reply} Reply
- * @typedef {{ signal: AbortSignal, report: (message: unknown) => void }} Job
+ * @typedef {{ signal: AbortSignal, report: (message: unknown) => void,
+ *   hear: () => Promise<unknown> }} Job  hear: waits for what the page sends to the job
  */
+
+/** What the page sends to a job, in order. */
+export class Told {
+  /** @type {unknown[]} */
+  #values = [];
+  /** @type {((value: unknown) => void)[]} */
+  #waiting = [];
+
+  /** @param {unknown} value */
+  put(value) {
+    const wake = this.#waiting.shift();
+    if (wake) wake(value);
+    else this.#values.push(value);
+  }
+
+  /** @returns {Promise<unknown>} */
+  next() {
+    if (this.#values.length) return Promise.resolve(this.#values.shift());
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+}
 
 /** A value of Python as one of JavaScript. Bytes and arrays become typed arrays.
  *  @param {any} value */
@@ -23,7 +45,7 @@ export function programming({ perform, ready, afterJob }) {
   return {
     /** Runs a program. @param {MessagePort} port @param {string} code @param {string} device */
     python: (port, code, device) =>
-      perform(port, async ({ report }) => {
+      perform(port, async ({ report, hear }) => {
         const tell = (
           /** @type {string} */ kind,
           /** @type {string} */ value,
@@ -34,7 +56,7 @@ export function programming({ perform, ready, afterJob }) {
           view?.release();
           report({ kind, value: JSON.parse(value), data });
         };
-        const error = await programs().run_program(code, device, tell).finally(afterJob);
+        const error = await programs().run_program(code, device, tell, hear).finally(afterJob);
         return { value: error ? JSON.parse(error) : null };
       }),
 

@@ -3,84 +3,59 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
-import io
 import json
 import linecache
 import re
 import rlcompleter
 import sys
-import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
 import rushlight as rl
+from rushlight.web.worker.outbox import Outbox, Output, Report
 from rushlight.web.worker.session import place
 
 NAME = "<program>"
-Report = Callable[[str, str, Any], None]  # kind, JSON, bytes of a picture or None
-_MOST_TEXT = 1_000_000  # characters of output that a page is given
+Hear = Callable[[], Awaitable[str]]  # waits for what the visitor types
 _MOST_SIDE = 4096  # pixels of a picture
 _MOST_POINTS = 100_000  # of a chart
-_PIECE, _PAUSE = 4096, 0.05  # characters and seconds after which output is sent
 _NAME = re.compile(r"[A-Za-z_][\w.]*$")
 # What a program has without importing it.
 _GIVEN = {"rl": rl, "rushlight": rl, "np": np, "nn": rl.nn, "F": rl.nn.functional}
 _last: dict[str, Any] = {}  # the names of the program that ran last
+_CHARTS = "plot(y) draws a chart and display(picture) shows a picture; both need no import."
+_FETCH = "`from pyodide.http import pyfetch` and `await pyfetch(address)` read an address."
+# What there is instead of a package that this page has not.
+_INSTEAD = {
+    **dict.fromkeys(("matplotlib", "pylab", "seaborn", "plotly", "bokeh", "altair"), _CHARTS),
+    **dict.fromkeys(("PIL", "cv2", "imageio", "skimage"), _CHARTS),
+    **dict.fromkeys(("requests", "httpx", "urllib3", "aiohttp"), _FETCH),
+    "torch": "`import rushlight as torch` runs most programs of PyTorch.",
+    "torchvision": "`rl.models` and `rl.datasets` have much of it.",
+}
 
 
-class _Output(io.TextIOBase):
-    """Standard output of a program. Pieces go to the page in order, up to a limit."""
-
-    def __init__(self, tell: Report, kind: str) -> None:
-        self._tell, self._kind = tell, kind
-        self._pieces: list[str] = []
-        self._held, self._sent, self._at = 0, 0, 0.0
-
-    def write(self, text: str) -> int:
-        """Keep a piece, or send what is kept."""
-        self._pieces.append(text)
-        self._held += len(text)
-        if self._held > _PIECE or time.perf_counter() - self._at > _PAUSE:
-            self.flush()
-        return len(text)
-
-    def flush(self) -> None:
-        """Send what is kept."""
-        text, self._pieces, self._held = "".join(self._pieces), [], 0
-        self._at = time.perf_counter()
-        room = _MOST_TEXT - self._sent
-        if not text or room < 0:
-            return
-        self._sent += len(text)
-        cut = text if len(text) <= room else f"{text[:room]}\n… more output is not shown\n"
-        self._sent += len(text) > room
-        self._tell(self._kind, json.dumps(cut), None)
-
-
-async def run_program(code: str, device: str, tell: Report) -> str:
+async def run_program(code: str, device: str, tell: Report, hear: Hear | None = None) -> str:
     """Run a program with `device` as the default; returns its error as JSON, or "".
 
     tell(kind, JSON, bytes) is given "text" and "error" with a string, "image" with its width and
-    height, and "plot" with the lines of a chart. The program has `display` and `plot` beside its
-    imports. The value of a last line that is an expression is shown. An error: its text, and the
-    line of the program.
+    height, "plot" with the lines of a chart, and "input" where the program waits for `hear`, what
+    the visitor types. The program has `display`, `plot` and `ask` beside its imports. The value of
+    a last line that is an expression is shown. An error: its text, and the line of the program.
     """
-    outputs = [_Output(tell, "text"), _Output(tell, "error")]
-
-    def flushed(kind: str, value: Any, data: Any = None) -> None:
-        for output in outputs:
-            output.flush()
-        tell(kind, json.dumps(value), data)
-
-    space: dict[str, Any] = {"__name__": "__main__", **_shown(flushed)}
+    outbox = Outbox(tell)
+    ask, wait = _asking(outbox, tell, hear)
+    space: dict[str, Any] = {"__name__": "__main__", "ask": ask, **_shown(outbox.put)}
     linecache.cache[NAME] = (len(code), None, code.splitlines(True), NAME)
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = outputs
+    before = sys.stdout, sys.stderr, builtins.input
+    sys.stdout, sys.stderr = Output(outbox, "text"), Output(outbox, "error")
+    builtins.input = wait
     try:
         opened = await place(device, None)  # again, if it was lost
         rl.set_default_device(opened["device"])
@@ -96,12 +71,42 @@ async def run_program(code: str, device: str, tell: Report) -> str:
     except BaseException as error:  # SystemExit and KeyboardInterrupt end the program alone
         return json.dumps(_told(error))
     finally:
-        for output in outputs:
-            output.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr, builtins.input = before
+        outbox.flush()
         rl.set_default_device(None)
         _last.clear()
         _last.update(space)
+
+
+def _asking(
+    outbox: Outbox, tell: Report, hear: Hear | None
+) -> tuple[Callable[[object], Awaitable[str]], Callable[[object], str]]:
+    """`ask`, which a program awaits, and `input`, which waits by itself where a browser can."""
+
+    async def ask(prompt: object = "") -> str:
+        """What the visitor types, to be awaited: name = await ask("Your name? ")."""
+        if hear is None:
+            raise EOFError("ask: nobody can type here")
+        outbox.put("text", str(prompt))
+        outbox.flush()
+        tell("input", json.dumps(str(prompt)), None)
+        answer = str(await hear())
+        outbox.put("text", f"{answer}\n")
+        return answer
+
+    def wait(prompt: object = "", /) -> str:
+        """What the visitor types."""
+        if hear is None:
+            raise EOFError("input: nobody can type here")
+        from pyodide.ffi import can_run_sync, run_sync  # type: ignore[import-not-found]
+
+        if not can_run_sync():
+            raise RuntimeError(
+                "input() cannot wait in this browser, which lacks JSPI; write: await ask(...)"
+            )
+        return str(run_sync(ask(prompt)))
+
+    return ask, wait
 
 
 async def _execute(code: CodeType, space: dict[str, Any]) -> Any:
@@ -117,11 +122,25 @@ def _told(error: BaseException) -> dict[str, Any]:
     while frames is not None and frames.tb_frame.f_code.co_filename != NAME:
         frames = frames.tb_next
     text = "".join(traceback.format_exception(type(error), error, frames))
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        text += _without(error.name)
     lines = [f.lineno for f in traceback.extract_tb(frames) if f.filename == NAME]
     line = lines[-1] if lines else 0
     if isinstance(error, SyntaxError) and error.filename == NAME:
         line = error.lineno or 0
     return {"text": text[-20_000:], "line": line}
+
+
+def _without(name: str) -> str:
+    """What a program can do without a module that is not here."""
+    package = name.split(".")[0]
+    if package in sys.stdlib_module_names:
+        return f"A browser tab has no {name}: it needs what only a process has.\n"
+    more = _INSTEAD.get(package, "")
+    return (
+        "This page has Python's standard library, NumPy and Rushlight, and installs no packages. "
+        f"{more or f'Where it is installed, a Python process has {package}.'}\n"
+    )
 
 
 def _shown(tell: Callable[..., None]) -> dict[str, Any]:

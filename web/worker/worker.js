@@ -8,7 +8,7 @@ import { ask } from "../gpu/adapter.js";
 import { adapting } from "./adapting.js";
 import { inspecting } from "./inspecting.js";
 import { listening } from "./listening.js";
-import { programming } from "./programming.js";
+import { Told, programming } from "./programming.js";
 import { list } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
@@ -21,7 +21,8 @@ import { WeightStore } from "../loading/weights.js";
  * @typedef {import("../types.d.ts").Runtime} Runtime
  * @typedef {import("../types.d.ts").Reply} Reply
  * @typedef {import("../loading/listing.js").Source} Source
- * @typedef {{ signal: AbortSignal, report: (message: unknown) => void }} Job
+ * @typedef {{ signal: AbortSignal, report: (message: unknown) => void,
+ *   hear: () => Promise<unknown> }} Job  hear: waits for what the page sends to the job
  */
 
 const BASE = new URL("./", import.meta.url);
@@ -121,10 +122,13 @@ let tail = Promise.resolve();
  */
 async function perform(port, work, { queue = true } = {}) {
   const control = new AbortController();
+  const told = new Told();
   port.onmessage = ({ data }) => {
     if (data === "stop") control.abort(new DOMException("stopped", "AbortError"));
+    else told.put(data.told);
   };
-  const job = { signal: control.signal, report: (/** @type {unknown} */ m) => port.postMessage(m) };
+  const report = (/** @type {unknown} */ message) => port.postMessage(message);
+  const job = { signal: control.signal, report, hear: () => told.next() };
   const running = (queue ? tail : Promise.resolve()).then(() => {
     control.signal.throwIfAborted();
     return work(job);
@@ -207,7 +211,7 @@ function plain(proxy) {
 
 /** Reads the files of a listing. The caller destroys the builder that holds them.
  *  @param {import("../loading/listing.js").Listing} listing @param {string} device
- *  @param {Job} job */
+ *  @param {Omit<Job, "hear">} job */
 async function bring(listing, device, { signal, report }) {
   const { py, session } = ready();
   const builder = session.Builder(device);

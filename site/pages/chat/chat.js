@@ -2,7 +2,7 @@
 
 import * as job from "../shared/job.js";
 import * as choice from "../shared/model.js";
-import { byId, duration, make, pick, work } from "../shared/page.js";
+import { byId, duration, make, offerUndo, pick, work } from "../shared/page.js";
 import { hideError } from "../shared/status.js";
 import { mark, watch } from "../shared/timing.js";
 import * as costs from "./costs.js";
@@ -39,7 +39,7 @@ function show() {
   const { messages } = chat;
   const acts = { edit, again };
   list.replaceChildren(
-    ...messages.map((message, i) => item(message, i, i === messages.length - 1, acts)),
+    ...messages.map((message, i) => item(message, i === messages.length - 1, acts)),
   );
   byId("empty").hidden = messages.length > 0;
   work.inProgress = job.busy() || draft.value.trim() !== "";
@@ -49,11 +49,7 @@ function showChats() {
   const all = store.chats();
   const acts = {
     open: (/** @type {Chat} */ other) => void open(other),
-    remove: async (/** @type {Chat} */ other) => {
-      store.remove(other.id);
-      if (other.id === chat.id) await open(store.newChat());
-      showChats();
-    },
+    remove: (/** @type {Chat} */ other) => void remove(other),
   };
   byId("chats").replaceChildren(...listing(all, chat.id, acts));
   byId("clear").hidden = all.length === 0;
@@ -63,6 +59,30 @@ function showChats() {
     : all.length
       ? ""
       : "Conversations are kept in this browser.";
+}
+
+/** Removes a conversation, which can be had back. @param {Chat} other */
+async function remove(other) {
+  const here = other.id === chat.id;
+  if (here) await open(store.newChat());
+  const gone = [...other.messages];
+  store.drop(other, ...gone);
+  showChats();
+  offerUndo("The conversation was removed.", async () => {
+    store.add(other, ...gone);
+    if (here) await open(other);
+    else showChats();
+  });
+}
+
+/** Follows what another tab has done. @param {string | null} key  of an entry of the storage */
+function elsewhere(key) {
+  if (store.ofSettings(key)) return;
+  const mine = store.follow(chat, key);
+  showChats();
+  if (!mine || job.busy()) return; // what is being written is shown at its end
+  show();
+  measure();
 }
 
 /** @param {boolean} on */
@@ -118,6 +138,7 @@ function measure() {
 /** @param {Model | null} model */
 function loaded(model) {
   byId("thinking").hidden = !model?.thinkingSwitch;
+  byId("untaught").hidden = !model || model.chatTemplate || model.contextLength === 0;
   if (!model) return void (byId("context").hidden = true);
   if (narrow.matches) pick("panel-model", HTMLDetailsElement).open = false;
   if (model.contextLength === 0) {
@@ -141,18 +162,26 @@ function promptFor(model, messages) {
   return model.chatTemplate ? messages : messages.map(({ content }) => content).join("\n\n");
 }
 
+/** What is asked, and what was said before it: of several answers to a question the last.
+ *  @param {Chat} of @param {Message} question */
+function before(of, question) {
+  const all = of.messages.slice(0, of.messages.indexOf(question) + 1);
+  return all.filter(({ role }, i) => role === "user" || all[i + 1]?.role !== "assistant");
+}
+
 /** Answers the last message. If it has an answer, the new one replaces it unless it is empty. */
 function answer() {
   const mine = chat;
   return job.run(async (signal) => {
     const current = await job.load(signal);
-    const answered = mine.messages.at(-1)?.role === "assistant";
-    const before = answered ? mine.messages.pop() : undefined;
-    if (before) show();
-    const given = messagesFor(mine.messages);
-    /** @type {Message} */
-    const reply = { role: "assistant", content: "" };
-    const place = item(reply, mine.messages.length, false, { edit, again });
+    const question = mine.messages.findLast(({ role }) => role === "user");
+    if (!question) return;
+    const answered = mine.messages.filter(({ role, at }) => role !== "user" && at === question.at);
+    mine.messages = mine.messages.filter((message) => !answered.includes(message));
+    if (answered.length) show();
+    const given = messagesFor(before(mine, question));
+    const reply = store.newMessage("assistant", "", question);
+    const place = item(reply, false, { edit, again });
     place.classList.add("writing");
     const body = /** @type {HTMLElement} */ (place.querySelector(".body"));
     const under = /** @type {HTMLElement} */ (place.querySelector(".under"));
@@ -199,11 +228,12 @@ function answer() {
       if (signal.aborted) count.end = "stopped";
       if (reply.content || count.generated) {
         reply.note = count.says();
-        mine.messages.push(reply);
-        store.keep(mine);
+        store.drop(mine, ...answered);
+        // Another tab may have removed the question meanwhile: an answer does not stay alone.
+        store.add(mine, question, reply);
       } else {
         place.remove();
-        if (before) mine.messages.push(before);
+        mine.messages = store.ordered([...mine.messages, ...answered]);
       }
     }
   }, again);
@@ -251,8 +281,7 @@ class Count {
 /** @param {string} text */
 function send(text) {
   if (!text.trim() || job.busy()) return;
-  chat.messages.push({ role: "user", content: text.trim() });
-  store.keep(chat);
+  store.add(chat, store.newMessage("user", text.trim()));
   draft.value = "";
   grow();
   show();
@@ -261,13 +290,22 @@ function send(text) {
   void answer();
 }
 
-/** @param {number} index @param {string} text */
-async function edit(index, text) {
+/** @param {Message} message @param {string} text */
+async function edit(message, text) {
   await job.stop();
-  chat.messages.splice(index, Infinity, { role: "user", content: text });
-  store.keep(chat);
+  const mine = chat;
+  const gone = mine.messages.filter(({ at }) => at >= message.at);
+  const fresh = store.newMessage("user", text);
+  store.drop(mine, ...gone);
+  store.add(mine, fresh);
   show();
   void answer();
+  offerUndo("The message, and what followed it, was replaced.", async () => {
+    await job.stop();
+    store.drop(mine, ...mine.messages.filter(({ at }) => at >= fresh.at));
+    store.add(mine, ...gone);
+    if (mine === chat) await open(mine);
+  });
 }
 
 /** Answers the last message, again if it has an answer. */
@@ -329,6 +367,7 @@ for (const words of SUGGESTIONS) {
 }
 if (narrow.matches) pick("panel-chats", HTMLDetailsElement).open = false;
 settings.start(measure);
+store.onChange(elsewhere);
 chat = store.chats()[0] ?? chat;
 costs.start(() => void (job.model && job.reload()));
 for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {

@@ -4,6 +4,7 @@
 import * as device from "../shared/device.js";
 import * as choice from "../shared/model.js";
 import { byId, make, pick, size } from "../shared/page.js";
+import { pythonBytes } from "../shared/python.js";
 
 /**
  * @typedef {import("../rushlight/client.js").Facts} Facts
@@ -38,17 +39,35 @@ export function described(where, found) {
   if (asked !== key) {
     number += 1;
     known = asked = null;
+    begin = () => {};
   }
   latest = found ?? latest;
   if (known || asked === null) show();
   if (asked !== null || !where || !found) return;
-  asked = key;
-  reading = read(where, number);
+  begin = () => {
+    begin = () => {};
+    asked = key;
+    reading = read(where, number);
+  };
+  void offer(key);
+}
+
+/** Reads the header of the model that is described. */
+let begin = () => {};
+
+/** Reads the header at once where that downloads no Python, else when the button is pressed.
+ *  @param {unknown} key */
+async function offer(key) {
+  const free = choice.rushlight().started || (await pythonBytes()) === 0;
+  if (choice.key() !== key) return;
+  byId("costs-read").hidden = free;
+  if (free) begin();
 }
 
 /** @param {ModelSource} where @param {number} mine */
 async function read(where, mine) {
   const key = choice.key();
+  byId("costs-read").hidden = true;
   byId("costs-parts").textContent = "Reading the header…";
   byId("costs-rows").replaceChildren();
   says.textContent = "";
@@ -139,6 +158,7 @@ export function show() {
 /** Throws an error if the memory of the chosen device cannot hold the chosen model. */
 export async function check() {
   await device.known;
+  begin(); // Python is started anyway
   await reading;
   const wrong = known?.key === choice.key() ? trouble(device.chosen()) : null;
   if (!wrong?.stops) return;
@@ -153,4 +173,5 @@ export function start(changed) {
     changed();
   });
   document.addEventListener("devicechange", show);
+  byId("costs-read").addEventListener("click", () => begin());
 }

@@ -80,10 +80,18 @@ function formatted(text) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
   }
+  for (const code of clean.querySelectorAll("pre")) {
+    code.tabIndex = 0; // what is wide is scrolled by keys, too
+    code.setAttribute("role", "group");
+    code.setAttribute("aria-label", "Code");
+  }
   for (const table of clean.querySelectorAll("table")) {
     table.className = "plain";
     const frame = document.createElement("div");
     frame.className = "scroll";
+    frame.tabIndex = 0;
+    frame.setAttribute("role", "group");
+    frame.setAttribute("aria-label", "A table");
     table.replaceWith(frame);
     frame.append(table);
   }

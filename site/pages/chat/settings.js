@@ -1,7 +1,7 @@
 // settings.js: the settings of answers: the form's values, kept for the next visit.
 
 import { byId, pick } from "../shared/page.js";
-import { keepSettings, settings } from "./store.js";
+import { keepSettings, ofSettings, onChange, settings } from "./store.js";
 
 const form = pick("settings", HTMLFormElement);
 
@@ -57,20 +57,30 @@ export function inPageWords(error) {
   };
 }
 
-/** Fills the form with the kept values, and keeps changes. @param {() => void} changed */
-export function start(changed) {
+function fill() {
   const kept = settings();
   for (const name of names) if (typeof kept[name] === "string") field(name).value = kept[name];
-  const update = () => {
-    keepSettings(Object.fromEntries(names.map((name) => [name, field(name).value])));
+  show();
+}
+
+/** Fills the form with the kept values, and keeps changes. @param {() => void} changed */
+export function start(changed) {
+  const keep = (/** @type {string[]} */ changedNames) => {
+    keepSettings(Object.fromEntries(changedNames.map((name) => [name, field(name).value])));
     show();
     changed();
   };
-  form.addEventListener("input", update);
+  form.addEventListener("input", ({ target }) => {
+    const { name } = /** @type {HTMLInputElement} */ (target);
+    keep(name ? [name] : names);
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   byId("defaults").addEventListener("click", () => {
     form.reset();
-    update();
+    keep(names);
   });
-  show();
+  onChange((key) => {
+    if (ofSettings(key)) fill();
+  });
+  fill();
 }

@@ -7,7 +7,7 @@ import { title } from "./store.js";
 /**
  * @typedef {import("./store.js").Chat} Chat
  * @typedef {import("./store.js").Message} Message
- * @typedef {{ edit: (index: number, text: string) => void, again: () => void }} Acts
+ * @typedef {{ edit: (message: Message, text: string) => void, again: () => void }} Acts
  */
 
 /** @param {string} words @param {() => void} act @param {string} [label] */
@@ -19,8 +19,8 @@ function button(words, act, label) {
 }
 
 /** One message with its buttons.
- *  @param {Message} message @param {number} index @param {boolean} last @param {Acts} acts */
-export function item(message, index, last, acts) {
+ *  @param {Message} message @param {boolean} last @param {Acts} acts */
+export function item(message, last, acts) {
   const { role, content, note } = message;
   const body = make("div", { class: "body" });
   const under = make("div", { class: "under" });
@@ -28,7 +28,7 @@ export function item(message, index, last, acts) {
   const made = make("li", { class: `message ${role}` }, who, body, under);
   if (role === "user") {
     body.textContent = content;
-    const edit = () => made.replaceChildren(editor(content, made, [who, body, under], index, acts));
+    const edit = () => made.replaceChildren(editor(message, made, [who, body, under], acts));
     under.append(button("Edit", edit, "Edit this message"));
     if (last) under.append(button("Answer", acts.again)); // stopped before its first word
     return made;
@@ -53,16 +53,16 @@ function copier(message) {
   return copy;
 }
 
-/** @param {string} content @param {HTMLElement} place @param {HTMLElement[]} before
- *  @param {number} index @param {Acts} acts */
-function editor(content, place, before, index, acts) {
+/** @param {Message} message @param {HTMLElement} place @param {HTMLElement[]} before
+ *  @param {Acts} acts */
+function editor(message, place, before, acts) {
   const field = make("textarea", { "aria-label": "Edit this message", rows: "3" });
-  field.value = content;
+  field.value = message.content;
   const back = () => {
     place.replaceChildren(...before);
     /** @type {HTMLElement | null} */ (place.querySelector("button"))?.focus();
   };
-  const send = () => (field.value.trim() ? acts.edit(index, field.value.trim()) : back());
+  const send = () => (field.value.trim() ? acts.edit(message, field.value.trim()) : back());
   field.addEventListener("keydown", (event) => {
     if (event.key === "Escape") back();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

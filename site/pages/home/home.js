@@ -1,7 +1,8 @@
 // home.js: the home page: features of this machine, kept models, and a short measurement.
 
-import { adapter, openRushlight } from "./rushlight/client.js";
+import { adapter } from "./rushlight/client.js";
 import { byId, duration, make, pick, size } from "./shared/page.js";
+import { openPython, pythonBytes } from "./shared/python.js";
 
 // The smallest modules that use one feature each: v128.const, and f32x4.relaxed_madd.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0];
@@ -47,9 +48,9 @@ async function showFacts() {
   });
 }
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("./shared/python.js").Runtime | null} */
 let runtime = null;
-const open = () => (runtime ??= openRushlight());
+const open = () => (runtime ??= openPython());
 
 async function measure() {
   const button = pick("measure", HTMLButtonElement);
@@ -125,10 +126,14 @@ async function showNeeds() {
   const answer = await fetch("./models/index.json").catch(() => null);
   /** @type {{ name: string, tasks: string[], bytes: number }[]} */
   const models = answer?.ok ? await answer.json() : [];
+  const bytes = await pythonBytes();
+  const python = bytes ? ` and Python (${size(bytes)})` : "";
   for (const card of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".needs"))) {
     const found = models.filter(({ tasks }) => tasks.includes(card.dataset.task ?? ""));
     const each = found.map(({ name, bytes }) => `${name} (${size(bytes)})`).join(" or ");
-    card.textContent = each ? `Downloads ${each}, once.` : "Give it a model of your own.";
+    card.textContent = each
+      ? `Downloads ${each}${python}, once.`
+      : `Give it a model of your own.${python ? ` It downloads Python (${size(bytes)}), once.` : ""}`;
   }
 }
 

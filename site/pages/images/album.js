@@ -47,10 +47,22 @@ export class Album {
     this.show();
   }
 
+  /** Forgets the pictures; `restore` takes what it returns. */
   clear() {
-    for (const { thumb } of this.entries) URL.revokeObjectURL(thumb);
+    const before = { entries: this.entries, model: this.model };
     this.entries = [];
     this.#others = 0;
+    this.forget();
+    this.show();
+    return before;
+  }
+
+  /** Takes pictures back that were cleared. @param {ReturnType<Album["clear"]>} before */
+  restore({ entries, model }) {
+    const same = this.entries.length === 0 || this.model === model;
+    for (const entry of entries) if (!same) entry.vector = undefined;
+    if (this.entries.length === 0) this.model = model;
+    this.entries = [...entries, ...this.entries].slice(0, MOST);
     this.forget();
     this.show();
   }

@@ -1,10 +1,12 @@
 // images.js: the images page: classes of a picture, labels of the visitor's own, pictures alike.
 
-import { byId, duration, make, pick, work } from "../shared/page.js";
+import { byId, duration, make, offerUndo, pick, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
+import { onSite } from "../shared/model.js";
 import { shutter } from "../shared/opening/camera.js";
-import { openable, pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
+import { openable } from "../shared/opening/dropping.js";
+import { pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
 import { Album } from "./album.js";
@@ -209,8 +211,13 @@ const clicks = {
   like,
   more: () => album.more(),
   clear() {
-    album.clear();
+    const before = album.clear();
     busy(false);
+    if (before.entries.length === 0) return;
+    offerUndo("The pictures were removed.", () => {
+      album.restore(before);
+      busy(false);
+    });
   },
 };
 for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => act());
@@ -234,6 +241,9 @@ job.start({
     if (model && ![CLASSES, LABELS, VECTORS].some((task) => model.tasks.includes(task))) {
       throw unserved(model, VECTORS);
     }
+    const reads = model?.tasks.includes(LABELS) ?? false;
+    byId("own-says").hidden = reads;
+    if (reads) pick("own", HTMLDetailsElement).open = true;
     show();
   },
   words: (error) =>
@@ -244,3 +254,7 @@ job.start({
       : error,
 });
 show();
+// Folded, unless the site has a model that reads words.
+void onSite(LABELS).then((row) => {
+  if (row) pick("own", HTMLDetailsElement).open = true;
+});

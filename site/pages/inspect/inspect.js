@@ -1,7 +1,8 @@
 // inspect.js: the inspect page: a file is opened by its header, and shown part by part.
 
-import { openRushlight } from "../rushlight/client.js";
+import { headOf, kindOf, readable, refused, unlike } from "../shared/opening/kinds.js";
 import { byId, make, pick, size } from "../shared/page.js";
+import { openPython, pythonWords } from "../shared/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { count, showFacts, showMemory } from "./facts.js";
 import { pager } from "./pager.js";
@@ -13,7 +14,26 @@ import * as tensors from "./tensors.js";
  * @typedef {string | URL | File[]} Given
  */
 
+const FORMATS =
+  "Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file, or one of Marian or CTranslate2.";
 const TOKENS = 60; // of a page of the vocabulary
+/** Tasks with the page that serves each, the one to offer first. */
+const PLACES = /** @type {[task: string, page: string, words: string][]} */ ([
+  ["text-generation", "chat", "Chat with it"],
+  ["translation", "translate", "Translate with it"],
+  ["automatic-speech-recognition", "whisper", "Transcribe with it"],
+  ["mask-generation", "segment", "Cut out with it"],
+  ["background-removal", "segment", "Cut out with it"],
+  ["pose-estimation", "detect", "Detect with it"],
+  ["object-detection", "detect", "Detect with it"],
+  ["zero-shot-object-detection", "detect", "Detect with it"],
+  ["zero-shot-image-classification", "images", "Look at pictures with it"],
+  ["image-classification", "images", "Look at pictures with it"],
+  ["image-segmentation", "detect", "Detect with it"],
+  ["image-feature-extraction", "images", "Look at pictures with it"],
+  ["feature-extraction", "search", "Search with it"],
+  ["voice-activity-detection", "whisper", "Whisper finds speech with it"],
+]);
 const SAMPLE = [
   { role: "system", content: "You are a helpful assistant." },
   { role: "user", content: "What is a rushlight?" },
@@ -23,7 +43,7 @@ const SAMPLE = [
 const address = pick("address", HTMLInputElement);
 const tokenSearch = pick("token-search", HTMLInputElement);
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("../shared/python.js").Runtime | null} */
 let runtime = null;
 /** @type {{ inspection: Inspection, given: Given } | null} */
 let current = null;
@@ -35,7 +55,7 @@ let round = 0; // the number of jobs that have ended
 
 function rushlight() {
   if (!runtime?.alive) {
-    runtime = openRushlight({
+    runtime = openPython({
       onProgress: () => running && phase("Starting Python…", null),
     });
     current = null;
@@ -78,8 +98,10 @@ const open = (given) =>
     current = null;
     byId("found").hidden = true;
     delete document.documentElement.dataset.tensor;
-    phase("Starting Python…", null);
     await before?.inspection.close();
+    await check(given);
+    byId("needs").textContent = "";
+    phase("Starting Python…", null);
     const inspection = await rushlight().inspect(given, { signal, onProgress: tell });
     current = { inspection, given };
     const { facts } = inspection;
@@ -101,6 +123,17 @@ const open = (given) =>
     showUse(given, fit);
   }));
 
+/** Refuses what cannot be a file of weights, in words. @param {Given} given */
+async function check(given) {
+  if (!Array.isArray(given) || given.length !== 1) return;
+  const [file] = given;
+  const head = await headOf(file);
+  const kind = kindOf(head);
+  const index = /\.json$/i.test(file.name);
+  const other = kind ? !/model$|weights|PyTorch|NumPy|pickle|zip|tar/.test(kind) : readable(head);
+  if (other && !index) throw refused(unlike(file, kind, "weight file"), FORMATS);
+}
+
 /** @param {Progress} progress */
 function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0 }) {
   if (stage === "tensor") {
@@ -118,14 +151,20 @@ function showUse(given, { supported, why, hint, tasks, webgpu }) {
     byId("here-says").textContent = `Rushlight cannot run it: ${why}${hint ? ` (${hint})` : ""}.`;
     return;
   }
-  const chats = tasks.includes("text-generation");
-  const [page, words] = chats ? ["chat", "Chat with it"] : ["search", "Search with it"];
+  const [page, words] = PLACES.find(([task]) => tasks.includes(task))?.slice(1) ?? [];
+  if (!page) {
+    const names = tasks.map((task) => `“${task}”`).join(", ");
+    byId("here-says").textContent =
+      `Rushlight runs it, for ${names}. No page here serves that: use the command or the library.`;
+    return;
+  }
   const there = new URL(`../${page}/`, location.href);
-  const local = Array.isArray(given);
-  if (local) there.searchParams.set("files", "");
+  const beside = tasks.includes("voice-activity-detection"); // the page takes the site's by itself
+  if (beside) there.search = "";
+  else if (Array.isArray(given)) there.searchParams.set("files", "");
   else there.searchParams.set("model", addressOf(given));
   byId("use").replaceChildren(make("a", { class: "button primary", href: there.href }, words));
-  const again = local
+  const again = Array.isArray(given)
     ? " The file is on your device, and a page cannot hand it to another: choose it again there."
     : "";
   byId("here-says").textContent = `Rushlight runs it.${gpu}${again}`;
@@ -253,6 +292,7 @@ tokenSearch.addEventListener("input", () => {
   typing = setTimeout(() => void showTokens(0).catch(failed), 200);
 });
 document.documentElement.dataset.state = "empty";
+void pythonWords("The first file").then((words) => (byId("needs").textContent = words));
 void offerSamples();
 const named = new URLSearchParams(location.search).get("model");
 if (named) {

@@ -86,6 +86,7 @@ export function makeEditor(parent, { complete, run, changed }) {
       ],
     }), // prettier-ignore
   });
+  view.scrollDOM.tabIndex = 0; // on a phone a long program is scrolled by keys, too
   return {
     text: () => view.state.doc.toString(),
     /** @param {string} text */

@@ -1,7 +1,8 @@
 // playground.js: the playground: a program is edited, run in the worker, and shown.
 
-import { adapter, openRushlight } from "../rushlight/client.js";
+import { adapter } from "../rushlight/client.js";
 import { byId, duration, make, pick, work } from "../shared/page.js";
+import { openPython, pythonKept, pythonWords } from "../shared/python.js";
 import { makeEditor } from "./editor.js";
 import { EXAMPLES } from "./examples.js";
 import * as output from "./output.js";
@@ -11,19 +12,20 @@ const KEPT = "rushlight-program";
 const examples = pick("examples", HTMLSelectElement);
 const { dataset } = document.documentElement;
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("../shared/python.js").Runtime | null} */
 let runtime = null;
 let running = false;
 let round = 0; // the number of programs that have ended
 
 function rushlight() {
-  if (!runtime?.alive) runtime = openRushlight();
+  if (!runtime?.alive) runtime = openPython();
   return runtime;
 }
 
 const editor = makeEditor(byId("editor"), {
   complete: async (code, position) => {
     if (running) return null; // the worker is busy
+    if (!runtime?.started && !(await pythonKept())) return null; // nothing is downloaded unasked
     try {
       return await rushlight().complete(code, position);
     } catch {
@@ -57,11 +59,27 @@ function kept() {
 /** @param {boolean} on @param {string} words */
 function show(on, words) {
   running = on;
+  if (!on) {
+    output.draw();
+    output.unask();
+  }
   byId("run").hidden = on;
   byId("stop").hidden = !on;
   byId("says").textContent = words;
   dataset.state = on ? "busy" : "ready";
   if (!on) dataset.round = String((round += 1));
+}
+
+/** @param {import("../rushlight/client.js").PythonOutput} said
+ *  @param {(text: string) => void} answer */
+function heard(said, answer) {
+  if (!running) return;
+  if (said.kind !== "input") return output.show(said);
+  byId("says").textContent = "The program waits for what you type.";
+  output.ask(said.value, (text) => {
+    byId("says").textContent = "Running…";
+    answer(text);
+  });
 }
 
 async function run() {
@@ -72,11 +90,12 @@ async function run() {
   show(true, "Starting Python…");
   try {
     await place.ready;
+    byId("needs").textContent = "";
     byId("says").textContent = "Running…";
     const began = performance.now();
     const checked = document.querySelector('input[name="device"]:checked');
     const device = /** @type {HTMLInputElement} */ (checked).value === "webgpu" ? "webgpu" : "cpu";
-    const error = await place.python(editor.text(), { device, onOutput: output.show });
+    const error = await place.python(editor.text(), { device, onOutput: heard });
     if (error) {
       output.write(error.text, true);
       editor.mark(error.line, error.text.trim().split("\n").pop() ?? "");
@@ -136,6 +155,8 @@ async function begin() {
     else await open(EXAMPLES[0][0]);
   }
   dataset.state = "ready";
+  const words = await pythonWords("The first run");
+  byId("needs").textContent = words;
   const { name, software } = await adapter();
   const choice = pick("webgpu", HTMLInputElement);
   choice.disabled = name === null;

@@ -1,6 +1,8 @@
 // search.js: the search page: text to passages, passages to vectors, queries to a ranking.
 
-import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import { openable } from "../shared/opening/dropping.js";
+import { boundField, textOf } from "../shared/opening/text.js";
+import { byId, duration, make, offerUndo, pick, save, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { hideError, phase, showError } from "../shared/status.js";
@@ -19,6 +21,8 @@ const SHOWN = 10;
 const MAP_LIMIT = 600; // more cells would be smaller than a pixel
 // Passages per batch. NumPy gains nothing from more, and a stop or a query waits for one batch.
 const BATCH = { cpu: 2, webgpu: 8 };
+const MOST = 1_000_000; // characters of all texts
+const MOST_FILES = 500;
 const SUGGESTIONS = [
   "trouble falling asleep",
   "insects that glow",
@@ -30,8 +34,12 @@ const text = pick("text", HTMLTextAreaElement);
 const query = pick("query", HTMLInputElement);
 const length = pick("length", HTMLInputElement);
 
-/** @type {{ name: string, text: string }[]} */
+/** @typedef {{ name: string, text: string, cut?: { limit: number, passages: Passage[] } }} Document
+ *    cut: what it was cut into, so that no text is cut twice alike */
+/** @type {Document[]} */
 let documents = [];
+/** @type {Document} */
+let typed = { name: "text", text: "" };
 /** @type {Passage[]} */
 let passages = [];
 /** @type {(Float32Array | undefined)[]} */
@@ -49,41 +57,81 @@ let asking = null;
 
 function cutText() {
   const limit = Number(length.value);
-  return [{ name: "text", text: text.value }, ...documents].flatMap(({ name, text }) =>
-    split(text, name, limit),
-  );
+  if (typed.text !== text.value) typed = { name: "text", text: text.value };
+  return [typed, ...documents].flatMap((one) => {
+    if (one.cut?.limit !== limit) {
+      one.cut = { limit, passages: split(one.text, one.name, limit) };
+    }
+    return one.cut.passages;
+  });
 }
 
 /** @param {number} n */
 const count = (n) => `${n} passage${n === 1 ? "" : "s"}`;
 
-function showCount() {
+function showLength() {
   const letters = Number(length.value);
   byId("length-says").textContent = `${letters} characters, about ${Math.round(letters / 6)} words`;
+}
+
+function showCount() {
+  showLength();
   const found = cutText().length;
   byId("count").textContent = found ? `${count(found)}.` : "";
   const chips = documents.map(({ name }, i) => {
     const remove = make("button", { type: "button", "aria-label": `Remove ${name}` }, "×");
     remove.addEventListener("click", () => {
-      documents.splice(i, 1);
+      const [gone] = documents.splice(i, 1);
       showCount();
+      offerUndo(`${name} was removed.`, () => {
+        documents.splice(i, 0, gone);
+        showCount();
+      });
     });
     return make("li", {}, name, remove);
   });
   byId("documents").replaceChildren(...chips);
 }
 
-/** @param {Iterable<File>} files */
+/** @param {File[]} files */
 async function open(files) {
-  for (const file of files) documents.push({ name: file.name, text: await file.text() });
+  const notes = [];
+  const wrong = [];
+  for (const file of files.slice(0, MOST_FILES)) {
+    const room = MOST - [text.value, ...documents.map((one) => one.text)].join("").length;
+    try {
+      if (room < 1000) throw new Error(`${file.name} was left out: there is no room for more text.`);
+      const { text, note } = await textOf(file, room);
+      documents.push({ name: file.name, text });
+      if (note) notes.push(note);
+    } catch (error) {
+      wrong.push(/** @type {Error & { hint?: string }} */ (error));
+    }
+  }
+  if (files.length > MOST_FILES) notes.push(`The first ${MOST_FILES} files were taken.`);
+  byId("note").textContent = few(notes);
   showCount();
+  if (wrong.length === 0) return hideError();
+  const message = few(wrong.map((error) => error.message));
+  showError({ message, hint: wrong[0].hint }, () => byId("files").click());
 }
 
+/** The first of many notes. @param {string[]} notes */
+const few = (notes) =>
+  notes.slice(0, 3).join(" ") + (notes.length > 3 ? ` And ${notes.length - 3} more.` : "");
+
 async function useSample() {
+  const before = { text: text.value, documents };
   text.value = await (await fetch(new URL("./sample.txt", import.meta.url))).text();
   documents = [];
+  byId("note").textContent = "";
   showCount();
   showSuggestions();
+  if (!before.documents.length && (!before.text.trim() || before.text === text.value)) return;
+  offerUndo("Your text was replaced.", () => {
+    [text.value, documents] = [before.text, before.documents];
+    showCount();
+  });
 }
 
 function showSuggestions() {
@@ -298,8 +346,18 @@ byId("ask").addEventListener("submit", (event) => {
   clearTimeout(typing);
   void ask(true);
 });
-text.addEventListener("input", showCount);
-length.addEventListener("input", showCount);
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let counting;
+for (const field of [text, length]) {
+  field.addEventListener("input", () => {
+    clearTimeout(counting);
+    const much = documents.reduce((sum, one) => sum + one.text.length, text.value.length);
+    if (much < 20_000) return showCount();
+    showLength();
+    counting = setTimeout(showCount, 400); // cutting a long text takes a while
+  });
+}
+boundField(text, MOST / 2, (note) => (byId("note").textContent = note));
 byId("try").addEventListener("click", async () => {
   await useSample();
   query.value ||= SUGGESTIONS[0];
@@ -308,7 +366,6 @@ byId("try").addEventListener("click", async () => {
 const clicks = {
   sample: useSample,
   go: read,
-  browse: () => byId("files").click(),
   csv: saveCsv,
   json: saveJson,
 };
@@ -317,18 +374,8 @@ byId("more").addEventListener("click", () => {
   visible += 20;
   showResults();
 });
-pick("files", HTMLInputElement).addEventListener("change", async (event) => {
-  const input = /** @type {HTMLInputElement} */ (event.target);
-  await open(input.files ?? []);
-  input.value = "";
-});
-for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
-  byId("drop").addEventListener(kind, (event) => {
-    event.preventDefault();
-    byId("drop").classList.toggle("over", kind === "dragover");
-    if (kind === "drop") void open(event.dataTransfer?.files ?? []);
-  });
-}
+const input = pick("files", HTMLInputElement);
+openable({ drop: byId("drop"), button: byId("browse"), input }, open);
 for (const name of /** @type {const} */ (["results", "map"])) {
   byId(`tab-${name}`).addEventListener("click", () => showTab(name));
   byId(`tab-${name}`).addEventListener("keydown", (event) => {

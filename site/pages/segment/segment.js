@@ -3,10 +3,11 @@
 import { byId, duration, pick, save, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
-import { hideError, showError } from "../shared/status.js";
+import { hideError, phase, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
 import { shutter } from "../shared/opening/camera.js";
-import { openable, pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
+import { openable } from "../shared/opening/dropping.js";
+import { pixelsOf, sample, sizeOf } from "../shared/opening/picture.js";
 import { cut, shaded } from "./cut.js";
 
 /** @typedef {{ x: number, y: number, sign: number }} Point  in the picture's pixels */
@@ -70,19 +71,22 @@ function show() {
 }
 
 /** Shows another picture. @param {ImageData} pixels */
-function take(pixels) {
-  void job.stop();
+async function take(pixels) {
   hideError();
+  await job.stop();
   [image, mask, points, aim] = [pixels, null, [], null];
   byId("speed").textContent = "";
   byId("tells").textContent = sizeOf(pixels);
+  pen(cutout).clearRect(0, 0, cutout.width, cutout.height);
   show();
+  if (pointed()) byId("tells").textContent += ". Click on a thing in the picture.";
+  else if (job.model) void segment();
 }
 
 /** @param {File[]} files */
 async function open([file]) {
   try {
-    take(await pixelsOf(file));
+    await take(await pixelsOf(file));
   } catch (error) {
     showError(error, () => byId("file").click());
   }
@@ -98,11 +102,14 @@ function segment() {
   }
   const seen = image;
   return job.run(async (signal) => {
+    phase("Beginning…", null);
     const model = await job.loaded(signal);
     if (pointed() && points.length === 0) {
       byId("tells").textContent = "Click on a thing in the picture.";
+      byId("status").hidden = true;
       return;
     }
+    phase(pointed() ? "Looking where you pointed…" : "Cutting out…", null);
     const began = performance.now();
     await watch(model, async () => {
       if (pointed()) {
@@ -121,7 +128,9 @@ function segment() {
         mask = found.mask;
       }
     });
+    byId("status").hidden = true;
     byId("speed").textContent = duration((performance.now() - began) / 1000);
+    byId("said").textContent = "The cutout is ready.";
     show();
   }, segment);
 }
@@ -158,6 +167,7 @@ function key(event) {
 }
 
 function forget() {
+  void job.stop();
   mask = null;
   pen(cutout).clearRect(0, 0, cutout.width, cutout.height);
   show();
@@ -200,6 +210,7 @@ openable(parts, open);
 job.start({
   busy(on) {
     byId("cutout").setAttribute("aria-busy", String(on));
+    pick("go", HTMLButtonElement).disabled = on;
     device.allow(!on);
   },
   loaded(model) {

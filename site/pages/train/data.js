@@ -1,5 +1,7 @@
 // data.js: what is learned: Fashion-MNIST, drawings, folders of pictures, or text.
 
+import { bitmapOf } from "../shared/opening/picture.js";
+import { boundField, textOf } from "../shared/opening/text.js";
 import { byId, make, pick, size } from "../shared/page.js";
 import { keep, kept } from "./kept.js";
 import { makePad, pixelsOf } from "./pad.js";
@@ -11,10 +13,11 @@ import { drawn } from "./views.js";
 
 const SIDE = 28; // pixels of a drawing
 const LARGER = 32; // and of a picture
-/** What an epoch of each kind is worth: how many to begin with. */
-const EPOCHS = { fashion: "3", drawings: "20", folders: "10", text: "20" };
+/** How many epochs to begin with; of examples of one's own as many as give so many steps. */
+const EPOCHS = { fashion: 3, drawings: 20, folders: 10, text: 20 };
+const STEPS = 150;
 const MOST_PICTURES = 20_000;
-const MOST_TEXT = 5_000_000;
+const MOST_TEXT = 2_000_000; // characters
 
 /** The drawings. @type {Class[]} */
 let classes = [
@@ -45,6 +48,20 @@ export function choose(name) {
   pickInput("source", name);
   showChoice();
 }
+
+/** Epochs that learn enough of what is chosen now: few examples are seen often.
+ *  @param {number} batch */
+export function epochs(batch) {
+  const now = source();
+  const all = now === "drawings" ? classes : now === "folders" ? folder : [];
+  const count = all.reduce((sum, { pictures }) => sum + pictures.length, 0);
+  // Four of five examples are learned, in whole batches.
+  const steps = Math.max(1, Math.floor((0.8 * count) / batch));
+  return count ? Math.max(EPOCHS[now], Math.ceil(STEPS / steps)) : EPOCHS[now];
+}
+
+/** Called when there are other examples. */
+let told = () => {};
 
 /** @param {string} name @param {string} value */
 export function pickInput(name, value) {
@@ -141,6 +158,7 @@ function addDrawing(one) {
 
 function changed() {
   showClasses();
+  told();
   void keep({ drawings: classes });
 }
 
@@ -161,12 +179,13 @@ async function readFolder(files) {
   const found = new Map();
   let unread = 0;
   const note = byId("folder-note");
-  const images = files.filter(({ type }) => type.startsWith("image/")).slice(0, MOST_PICTURES);
+  const pictures = files.filter(({ type }) => type.startsWith("image/"));
+  const images = pictures.slice(0, MOST_PICTURES);
   for (const [i, file] of images.entries()) {
     const parts = file.webkitRelativePath.split("/");
     const name = parts.at(-2) ?? "";
     try {
-      const bitmap = await createImageBitmap(file);
+      const bitmap = await bitmapOf(file);
       const pixels = pixelsOf(bitmap, 3, LARGER, LARGER);
       bitmap.close();
       found.set(name, [...(found.get(name) ?? []), pixels]);
@@ -178,18 +197,27 @@ async function readFolder(files) {
   folder = [...found].map(([name, pictures]) => ({ name, pictures }));
   folder.sort((a, b) => a.name.localeCompare(b.name));
   const counts = folder.map(({ name, pictures }) => `${name} (${pictures.length})`).join(", ");
-  const wrong = unread ? ` ${unread} could not be read.` : "";
-  note.textContent = `${folder.length} classes: ${counts || "none"}.${wrong}`;
+  const count = (/** @type {number} */ n, /** @type {string} */ words) => (n ? ` ${n} ${words}.` : "");
+  const few = folder.length === 1 ? " Two classes at least are needed: a folder for each." : "";
+  told();
+  note.textContent =
+    (folder.length
+      ? `${folder.length} class${folder.length > 1 ? "es" : ""}: ${counts}.${few}`
+      : "There are no pictures in this folder. Choose one with a folder for each class.") +
+    count(unread, "could not be read") +
+    count(files.length - pictures.length, "files are no pictures") +
+    count(pictures.length - images.length, "pictures more are left out");
 }
 
 // --- beginning -----------------------------------------------------------------------------------
 
-/** Prepares the choices. */
-export async function start() {
+/** Prepares the choices. @param {() => void} changed  called when there are other examples */
+export async function start(changed) {
+  told = changed;
   for (const input of document.querySelectorAll('input[name="source"]')) {
     input.addEventListener("change", () => {
       showChoice();
-      pick("epochs", HTMLInputElement).value = EPOCHS[source()];
+      told();
     });
   }
   byId("draw-clear").addEventListener("click", () => pad.clear());
@@ -206,10 +234,17 @@ export async function start() {
   });
   pick("text-file", HTMLInputElement).addEventListener("change", async (event) => {
     const file = /** @type {HTMLInputElement} */ (event.target).files?.[0];
-    if (file) text.value = (await file.slice(0, MOST_TEXT).text()).replaceAll("\r\n", "\n");
+    if (!file) return;
+    try {
+      const opened = await textOf(file, MOST_TEXT);
+      [text.value, byId("text-note").textContent] = [opened.text, opened.note];
+    } catch (error) {
+      const { message, hint } = /** @type {Error & { hint?: string }} */ (error);
+      byId("text-note").textContent = [message, hint].filter(Boolean).join(" ");
+    }
   });
   text.value = sampleText();
-  text.maxLength = MOST_TEXT;
+  boundField(text, MOST_TEXT, (note) => (byId("text-note").textContent = note));
   const before = await kept("drawings");
   if (Array.isArray(before) && before.length) classes = before;
   showClasses();
@@ -221,10 +256,29 @@ export async function start() {
   byId("fashion-note").textContent = fashion.files.length
     ? `Fashion-MNIST: 26,000 pictures of clothes to learn and 1,000 to try, ` +
       `${size(total())} to download once.`
-    : `This site was built without Fashion-MNIST (the package ${fashion.package}). Draw your own ` +
-      `examples, or choose pictures or a text.`;
+    : `This site was built without Fashion-MNIST (the package ${fashion.package}), so there are no ` +
+      `clothes. Draw your own examples, or choose pictures or a text.`;
+  byId("missing-note").textContent = fashion.files.length
+    ? ""
+    : `Clothes cannot be learned here: this site was built without the package ${fashion.package}.`;
   if (!fashion.files.length) choose("drawings");
   else showChoice();
+  fixed(false);
+  told();
+}
+
+/** Lets the visitor choose what is learned, or not. What the site has not is never offered.
+ *  @param {boolean} on  whether the choice is fixed */
+export function fixed(on) {
+  for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (
+    document.querySelectorAll('input[name="source"]')
+  )) {
+    const missing = input.value === "fashion" && !fashion.files.length;
+    input.disabled = on || missing;
+    const label = /** @type {HTMLElement} */ (input.parentElement);
+    label.title = missing ? byId("fashion-note").textContent ?? "" : "";
+    label.classList.toggle("missing", missing);
+  }
 }
 
 /** Shows the text of a kept training. @param {any} given */

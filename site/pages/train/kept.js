@@ -31,15 +31,25 @@ async function open() {
   return done(request);
 }
 
-/** Makes this tab the one that keeps, if no other is. */
-export async function claim() {
-  if (!navigator.locks) return void (mine = true);
-  await new Promise((resolve) => {
+/** Makes this tab the one that keeps, at once if no other is, else when that one is closed: then it
+ *  keeps what it has. Whether it does now.
+ *  @param {() => void} later  called when it does after all @returns {Promise<boolean>} */
+export async function claim(later) {
+  if (!navigator.locks) return (mine = true);
+  return new Promise((resolve) => {
+    const held = () => new Promise(() => {}); // until this tab is closed
     void navigator.locks.request(NAME, { ifAvailable: true }, (lock) => {
       mine = lock !== null;
-      if (!mine) trouble.why = "another tab keeps its training";
-      resolve(undefined);
-      return mine ? new Promise(() => {}) : undefined;
+      resolve(mine);
+      if (lock) return held();
+      trouble.why = "another tab keeps its training and its drawings";
+      void navigator.locks.request(NAME, async () => {
+        mine = true;
+        trouble.why = "";
+        if (memory.size) await keep(Object.fromEntries(memory));
+        later();
+        return held();
+      });
     });
   });
 }

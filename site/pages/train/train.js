@@ -1,13 +1,14 @@
 // train.js: the page that trains: a network learns in the worker, and this shows it.
 
-import { openRushlight } from "../rushlight/client.js";
 import * as device from "../shared/device.js";
 import { byId, duration, pick, save, work } from "../shared/page.js";
+import { openPython, pythonWords } from "../shared/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import * as curves from "./curves.js";
 import * as data from "./data.js";
 import * as figures from "./figures.js";
 import { claim, forget, keep, kept, trouble } from "./kept.js";
+import { describe, middleOf, sources, weightsOf } from "./opened.js";
 import { makePad } from "./pad.js";
 import { guesses, show } from "./views.js";
 
@@ -16,7 +17,7 @@ const { dataset } = document.documentElement;
 const rate = pick("rate", HTMLInputElement);
 const epochs = pick("epochs", HTMLInputElement);
 
-/** @type {ReturnType<typeof openRushlight> | null} */
+/** @type {import("../shared/python.js").Runtime | null} */
 let runtime = null;
 /** @type {import("../rushlight/client.js").PythonModules | null} */
 let lab = null;
@@ -36,7 +37,7 @@ const tryPad = makePad(pick("try", HTMLCanvasElement), "A pad to draw for the ne
 
 function rushlight() {
   if (!runtime?.alive) {
-    runtime = openRushlight();
+    runtime = openPython();
     [lab, training] = [null, null];
   }
   return runtime;
@@ -47,13 +48,8 @@ async function opened() {
   const here = rushlight();
   if (lab) return lab;
   phase("Starting Python…", null);
-  const read = async (/** @type {string} */ name) => {
-    const response = await fetch(new URL(`./${name}.py`, import.meta.url));
-    if (!response.ok) throw new Error(`${name}.py of this page: status ${response.status}`);
-    return response.text();
-  };
-  const [recipe, own] = await Promise.all([read("recipe"), read("lab")]);
-  lab = await here.modules({ recipe, lab: own });
+  lab = await here.modules(await sources());
+  byId("needs").textContent = "";
   return lab;
 }
 
@@ -111,10 +107,11 @@ function showRunning(on) {
   byId("kept").hidden = true;
   const fixed = on || meta !== null;
   for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (
-    document.querySelectorAll('input[name="source"], input[name="model"], input[name="size"]')
+    document.querySelectorAll('input[name="model"], input[name="size"]')
   )) {
     input.disabled = fixed;
   }
+  data.fixed(fixed);
   pick("batch", HTMLSelectElement).disabled = fixed;
   epochs.disabled = on;
   device.allow(!on);
@@ -122,6 +119,18 @@ function showRunning(on) {
   dataset.round = String(round);
   dataset.state = on ? "busy" : "ready";
 }
+
+let ownEpochs = false; // the visitor has typed how many
+
+/** Offers as many epochs as learn enough of what is chosen. */
+function suggest() {
+  if (ownEpochs || meta || running) return;
+  epochs.value = String(data.epochs(Number(pick("batch", HTMLSelectElement).value)));
+}
+
+/** Asks before a training is lost. */
+const mayForget = () =>
+  !meta?.step || confirm(`What was learned in ${meta.step} steps is lost. Go on?`);
 
 const over = () => meta !== null && meta.step > 0 && meta.about.epoch >= meta.settings.epochs;
 
@@ -139,6 +148,7 @@ async function train(weights) {
     } else if (meta) meta.settings.epochs = wanted();
     figures.begin();
     phase("Training", null);
+    byId("learning").scrollIntoView({ block: "nearest" }); // the curves are drawn there
     const python = /** @type {NonNullable<typeof lab>} */ (lab);
     const ended = await python.call("lab.run", [wanted()], { onProgress: told });
     if (meta) Object.assign(meta.about, { epoch: ended.epoch });
@@ -186,18 +196,8 @@ async function begin(weights) {
   curves.set(points);
   byId("taking").hidden = false;
   if (source !== "fashion" && !before) await keep({ data: found.given });
-  meta.words = await describe(numbers);
+  meta.words = await describe(rushlight(), numbers);
   byId("about").textContent = meta.words;
-}
-
-/** @param {any} about */
-async function describe({ parameters, learned, held, device: on }) {
-  const { kernels, webgpu } = await rushlight().info();
-  const where = on === "webgpu" ? `WebGPU (${webgpu})` : `the CPU (${kernels})`;
-  return (
-    `${parameters.toLocaleString("en")} parameters learn ${learned.toLocaleString("en")} ` +
-    `examples on ${where}; ${held.toLocaleString("en")} are held out.`
-  );
 }
 
 /** What the worker reports. @param {any} event */
@@ -239,7 +239,7 @@ function failed(error) {
 }
 
 function showTrouble() {
-  if (trouble.why) byId("about").textContent = `Nothing is kept for a reload: ${trouble.why}.`;
+  byId("trouble").textContent = trouble.why ? `Nothing is kept for a reload: ${trouble.why}.` : "";
 }
 
 async function startOver() {
@@ -251,7 +251,9 @@ async function startOver() {
   byId("about").textContent = "Nothing has been learned yet.";
   hideError();
   delete dataset.step;
+  ownEpochs = false;
   showRunning(false);
+  suggest();
 }
 
 // --- what was learned ----------------------------------------------------------------------------
@@ -284,9 +286,11 @@ async function goOn() {
 /** @param {File} file */
 async function openWeights(file) {
   if (running) return;
-  const bytes = new Uint8Array(await file.arrayBuffer());
+  const bytes = await weightsOf(file);
   const python = await opened();
   const found = await python.call("lab.about", [bytes]);
+  byId("status").hidden = true;
+  if (!mayForget()) return;
   await startOver();
   const source = found.settings.data === "pictures" ? data.source() : found.settings.data;
   fill(found.settings, { "fashion-mnist": "fashion" }[/** @type {string} */ (source)] ?? source);
@@ -317,7 +321,7 @@ async function saveData() {
 
 /** Shows the training that is kept. */
 async function recall() {
-  await claim();
+  if (!(await claim(showTrouble))) showTrouble();
   const found = await kept("meta");
   if (!found?.step) return;
   meta = found;
@@ -340,8 +344,19 @@ async function recall() {
 byId("go").addEventListener("click", () => void train());
 byId("continue").addEventListener("click", () => void train());
 byId("pause").addEventListener("click", () => void lab?.call("lab.halt", [], { now: true }));
-byId("again").addEventListener("click", guarded(startOver));
-byId("forget").addEventListener("click", guarded(startOver));
+for (const id of ["again", "forget"]) {
+  byId(id).addEventListener("click", guarded(async () => {
+    if (mayForget()) await startOver();
+  })); // prettier-ignore
+}
+epochs.addEventListener("input", () => (ownEpochs = true));
+pick("batch", HTMLSelectElement).addEventListener("change", suggest);
+for (const input of document.querySelectorAll('input[name="source"]')) {
+  input.addEventListener("change", () => {
+    ownEpochs = false;
+    suggest();
+  });
+}
 rate.addEventListener("input", showRate);
 rate.addEventListener("change", () => {
   if (training && lab) void lab.call("lab.rate", [learningRate()], { now: true });
@@ -354,12 +369,7 @@ pick("try-file", HTMLInputElement).addEventListener("change", (event) => {
   if (!file) return;
   guarded(async () => {
     tryPad.clear();
-    const bitmap = await createImageBitmap(file);
-    const side = Math.min(bitmap.width, bitmap.height);
-    const middle = await createImageBitmap(
-      bitmap, (bitmap.width - side) / 2, (bitmap.height - side) / 2, side, side,
-    ); // prettier-ignore
-    tryPad.put(middle);
+    tryPad.put(await middleOf(file));
     await tryIt();
   })();
 });
@@ -380,7 +390,8 @@ pick("open-weights", HTMLInputElement).addEventListener("change", (event) => {
 async function prepare() {
   showRate();
   await device.start(() => rushlight().adapter(), () => (training = null));
-  await data.start();
+  await data.start(suggest);
+  byId("needs").textContent = await pythonWords("The first training");
   await recall();
   dataset.state = "ready";
 }

@@ -1,18 +1,21 @@
 // translate.js: the translate page: sentences are translated as they are typed, each once.
 
-import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import { byId, duration, make, offerUndo, pick, save, work } from "../shared/page.js";
 import * as chosen from "../shared/model.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
-import { showError } from "../shared/status.js";
+import { hideError, showError } from "../shared/status.js";
 import { watch } from "../shared/timing.js";
+import { openable } from "../shared/opening/dropping.js";
+import { boundField, textOf } from "../shared/opening/text.js";
 import { pieces } from "./shape.js";
 
 /** @typedef {import("./shape.js").Piece} Piece */
 
 const PAUSE = 250; // milliseconds without a key before a translation begins
 const BATCH = 8; // sentences; a stop waits for one step of one batch
-const MOST_KEPT = 5000;
+const MOST_KEPT = 100_000;
+const MOST = 200_000; // characters of a text
 const SAMPLE = {
   en: `# A rushlight
 
@@ -203,11 +206,33 @@ function changed() {
 
 // --- documents -----------------------------------------------------------------------------------
 
-/** @param {File | undefined} file */
-async function open(file) {
+/** @param {File[]} files */
+async function open([file]) {
   if (!file) return;
-  source.value = await file.text();
-  fileName = file.name;
+  try {
+    const { text, note } = await textOf(file, MOST);
+    replaceText(text, file.name);
+    byId("note").textContent = note;
+  } catch (error) {
+    showError(error, () => byId("file").click());
+  }
+}
+
+/** Takes another text; the one before can be had back. @param {string} text @param {string} name */
+function replaceText(text, name) {
+  const before = { text: source.value, name: fileName };
+  const own = before.text.trim() !== "" && !Object.values(SAMPLE).includes(before.text);
+  put(text, name);
+  if (own && before.text !== text) {
+    offerUndo("The text was replaced.", () => put(before.text, before.name));
+  }
+}
+
+/** @param {string} text @param {string} name */
+function put(text, name) {
+  [source.value, fileName] = [text, name];
+  byId("note").textContent = "";
+  hideError();
   changed();
 }
 
@@ -217,23 +242,14 @@ function saveTranslation() {
   save(`${stem}${to ? `.${to}` : ""}${ending}`, "text/plain", target.textContent ?? "");
 }
 
-/** @param {DragEvent} event @param {boolean} over */
-function drag(event, over) {
-  event.preventDefault();
-  byId("drop").classList.toggle("over", over);
-}
-
 // --- wiring --------------------------------------------------------------------------------------
 
 const clicks = {
   go: begin,
   swap,
   sample() {
-    source.value = languages().source === "pt" ? SAMPLE.pt : SAMPLE.en;
-    fileName = "rushlight.md";
-    changed();
+    replaceText(languages().source === "pt" ? SAMPLE.pt : SAMPLE.en, "rushlight.md");
   },
-  browse: () => byId("file").click(),
   async copy() {
     await navigator.clipboard.writeText(target.textContent ?? "");
     byId("speed").textContent = "Copied.";
@@ -243,15 +259,9 @@ const clicks = {
 for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => act());
 source.addEventListener("input", changed);
 for (const code of Object.values(codes)) code.addEventListener("change", changed);
-pick("file", HTMLInputElement).addEventListener("change", (event) => {
-  void open(/** @type {HTMLInputElement} */ (event.target).files?.[0]);
-});
-byId("drop").addEventListener("dragover", (event) => drag(event, true));
-byId("drop").addEventListener("dragleave", (event) => drag(event, false));
-byId("drop").addEventListener("drop", (event) => {
-  drag(event, false);
-  void open(event.dataTransfer?.files[0]);
-});
+const input = pick("file", HTMLInputElement);
+openable({ drop: byId("drop"), button: byId("browse"), input }, open);
+boundField(source, MOST, (note) => (byId("note").textContent = note));
 byId("model-choice").addEventListener("change", showLanguages);
 
 job.start({

@@ -1,5 +1,6 @@
 // recording.js: a recording that is read piece by piece: a file, or what the microphone hears.
 
+import { headOf, kindOf, readable, unlike } from "../shared/opening/kinds.js";
 import { Peaks } from "./peaks.js";
 
 const MOST_DECODED = 500e6; // bytes of samples of a file that is decoded as a whole
@@ -117,10 +118,16 @@ async function decoded(blob, name) {
 /** A file as a recording; an error in words if it is none. @param {Blob} blob
  *  @param {string} name @returns {Promise<Recording>} */
 export async function openFile(blob, name) {
+  const file = Object.assign(blob.slice(), { name });
   if (blob.size === 0) throw trouble(`${name} is empty.`, "Choose a file with sound in it.");
+  const head = await headOf(file);
+  const kind = kindOf(head);
+  const kinds = "WAV, MP3, M4A, Ogg, Opus, FLAC, WebM and MP4 are read by most browsers.";
+  if (kind ? !/recording$|film$/.test(kind) : readable(head)) {
+    throw trouble(unlike(file, kind, "recording"), kinds);
+  }
   const found = (await streamed(blob).catch(passOwn)) ?? (await decoded(blob, name));
   if (!found) {
-    const kinds = "WAV, MP3, M4A, Ogg, Opus, FLAC, WebM and MP4 are read by most browsers.";
     throw trouble(`${name} is damaged, or no recording that this browser can read.`, kinds);
   }
   if (!(found.seconds > 0)) throw trouble(`${name} holds no sound.`, "Choose another file.");

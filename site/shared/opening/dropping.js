@@ -1,4 +1,4 @@
-// dropping.js: the files that were dropped on the page, and those of a folder.
+// dropping.js: files that are chosen or dropped on the page, and those of a folder.
 
 /** The dropped files; of a folder its own files, without those of folders in it.
  *  @param {DataTransfer} dropped @returns {Promise<File[]>} */
@@ -20,5 +20,24 @@ export async function filesOf({ items, files }) {
       found.push(await new Promise((resolve, reject) => file.file(resolve, reject)));
     }
   }
-  return found;
+  return found.length ? found : plain; // an empty folder is refused by its name
+}
+
+/** Lets a visitor choose files, with a button that opens the input, or drop them on an element.
+ *  @param {{ drop?: HTMLElement, button: HTMLElement, input: HTMLInputElement }} parts
+ *  @param {(files: File[]) => unknown} take  called with one file or more */
+export function openable({ drop, button, input }, take) {
+  const given = (/** @type {File[]} */ files) => void (files.length && take(files));
+  button.addEventListener("click", () => input.click());
+  input.addEventListener("change", () => {
+    given([...(input.files ?? [])]);
+    input.value = ""; // the same file may be chosen again
+  });
+  for (const name of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
+    drop?.addEventListener(name, async (event) => {
+      event.preventDefault();
+      drop.classList.toggle("over", name === "dragover");
+      if (name === "drop" && event.dataTransfer) given(await filesOf(event.dataTransfer));
+    });
+  }
 }

@@ -1,26 +1,77 @@
 // picture.js: the pixels of pictures: of files, of what the camera or a video shows, of a sample.
 
-import { filesOf } from "./dropping.js";
+import { size } from "../page.js";
+import { headOf, isPicture, kindOf, readable, refused, unlike } from "./kinds.js";
 
 /** The longest side that is read; larger pictures are made smaller. */
 export const MOST = 2048;
+const PIXELS = 150e6; // of a picture that is opened: the browser holds four bytes of each
+const HEADER = 1 << 18; // bytes in which a JPEG's size stands, behind its notes and thumbnail
+const OTHER = "Open a PNG, JPEG, WebP, GIF or AVIF.";
 
-/** The pixels of a picture's file, turned as it says. Throws an error in words for another file.
- *  @param {Blob} file @returns {Promise<ImageData>} */
-export async function pixelsOf(file) {
-  let bitmap;
-  try {
-    bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
-  } catch {
-    throw new Error(
-      "This file is no picture that the browser can read, or too large a one. Open a PNG or JPEG.",
+/** A picture's file as a bitmap, turned as it says, which the caller closes. Throws an error in
+ *  words for another file, and for a picture whose header says that it is too large.
+ *  @param {Blob & { name?: string }} file */
+export async function bitmapOf(file) {
+  const head = await headOf(file, HEADER);
+  const kind = kindOf(head);
+  const name = file.name ?? "The picture";
+  const svg = /^\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<svg/s.test(new TextDecoder().decode(head));
+  if (svg || (!isPicture(head) && (kind || readable(head)))) {
+    throw refused(unlike(file, svg ? "a drawing (SVG)" : kind, "picture"), OTHER);
+  }
+  const [width, height] = sidesOf(head);
+  if (width * height > PIXELS) {
+    const [is, most] = [width * height, PIXELS].map((n) => `${Math.round(n / 1e6)} million`);
+    throw refused(
+      `${name} is ${width} × ${height}, ${is} pixels; at most ${most} are opened here.`,
+      "Make it smaller first: a model sees less than a million of them.",
     );
   }
+  try {
+    return await createImageBitmap(file, { imageOrientation: "from-image" });
+  } catch {
+    const what = kind ? `${kind} that is damaged, or that this browser cannot read` : "no picture";
+    throw refused(`${name} (${size(file.size)}) is ${what}.`, OTHER);
+  }
+}
+
+/** The pixels of a picture's file. @param {Blob & { name?: string }} file
+ *  @returns {Promise<ImageData>} */
+export async function pixelsOf(file) {
+  const bitmap = await bitmapOf(file);
   try {
     return drawn(bitmap, bitmap.width, bitmap.height);
   } finally {
     bitmap.close();
   }
+}
+
+/** Width and height as a picture's header has them; [0, 0] where it is of another kind.
+ *  @param {Uint8Array} head */
+function sidesOf(head) {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const text = (/** @type {number} */ at, /** @type {number} */ count) =>
+    String.fromCharCode(...head.subarray(at, at + count));
+  if (head.length < 30) return [0, 0];
+  if (text(1, 3) === "PNG") return [view.getUint32(16), view.getUint32(20)];
+  if (text(0, 3) === "GIF") return [view.getUint16(6, true), view.getUint16(8, true)];
+  if (text(0, 2) === "BM") {
+    return [Math.abs(view.getInt32(18, true)), Math.abs(view.getInt32(22, true))];
+  }
+  if (text(8, 8) === "WEBPVP8X") {
+    const three = (/** @type {number} */ at) => 1 + (view.getUint32(at - 1, true) >>> 8);
+    return [three(24), three(27)];
+  }
+  if (view.getUint16(0) !== 0xffd8) return [0, 0];
+  // JPEG: segments with their lengths, up to the one of a frame (SOF0 to SOF15).
+  for (let at = 2; at + 9 < head.length; at += 2 + view.getUint16(at + 2)) {
+    const mark = view.getUint16(at);
+    if (mark >> 8 !== 0xff) break;
+    const frame = mark >= 0xffc0 && mark <= 0xffcf && ![0xffc4, 0xffc8, 0xffcc].includes(mark);
+    if (frame) return [view.getUint16(at + 7), view.getUint16(at + 5)];
+  }
+  return [0, 0];
 }
 
 /** The pixels of what can be drawn, at most `most` on a side, on white.
@@ -90,23 +141,4 @@ export function sample() {
     pen.bezierCurveTo(306, 132, 304, 108, 320, 84);
   });
   return pen.getImageData(0, 0, width, height);
-}
-
-/** Lets a visitor choose files, with a button that opens the input, or drop them on an element.
- *  @param {{ drop?: HTMLElement, button: HTMLElement, input: HTMLInputElement }} parts
- *  @param {(files: File[]) => unknown} take  called with one file or more */
-export function openable({ drop, button, input }, take) {
-  const given = (/** @type {File[]} */ files) => void (files.length && take(files));
-  button.addEventListener("click", () => input.click());
-  input.addEventListener("change", () => {
-    given([...(input.files ?? [])]);
-    input.value = ""; // the same file may be chosen again
-  });
-  for (const name of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
-    drop?.addEventListener(name, async (event) => {
-      event.preventDefault();
-      drop.classList.toggle("over", name === "dragover");
-      if (name === "drop" && event.dataTransfer) given(await filesOf(event.dataTransfer));
-    });
-  }
 }

@@ -6,7 +6,7 @@ as in loading, and no weights are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import rushlight as rl
@@ -19,7 +19,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.fitting import adopted, fitted
 from rushlight.models.checkpoints.prefixes import unwrapped
 from rushlight.models.configuration import configuration
-from rushlight.models.families import family_of
+from rushlight.models.families import families, family_of
 from rushlight.models.generation.cache_spec import CacheSpec, State
 from rushlight.models.gguf.names import as_checkpoint
 
@@ -68,6 +68,33 @@ def fit(
         "contextLength": model.context_length if generates else 0,
         "cache": cache_bytes(model.cache_specs() if generates else ()),
     }
+
+
+def told(names: Container[str], files: Mapping[str, bytes], kind: str) -> dict[str, Any]:
+    """What `fit` gives, for formats whose configuration is among the values: by their names alone.
+
+    kind: "marian", "ctranslate2", "whisper", "ggml" or "llama2c".
+    """
+    if kind in ("ggml", "llama2c"):  # both are of a llama
+        return _runs(("text-generation",))
+    found = next((name for name in families("TENSORS") if name in names), None)
+    if kind == "whisper" or found is not None:
+        family = family_of(found or "ggml:hparams", "TENSORS", "TENSORS")
+        needs = [name for name in files if name.endswith((".spm", "tokenizer.json"))]
+        if needs or kind == "whisper":
+            return _runs(family.TASKS)
+        hint = "Choose the folder, with its vocabulary, or give the folder's address."
+        return _refused(f"a vocabulary is needed beside the file, for {family.TASKS[0]}", hint)
+    return _refused("no family that is supported has tensors of these names", "")
+
+
+def _runs(tasks: Sequence[str]) -> dict[str, Any]:
+    return {"supported": True, "why": "", "hint": "", "tasks": list(tasks), "contextLength": 0,
+            "cache": None}  # fmt: skip
+
+
+def _refused(why: str, hint: str) -> dict[str, Any]:
+    return {"supported": False, "why": why, "hint": hint, "tasks": [], "cache": None}
 
 
 def _bare(dtype: DType, shape: tuple[int, ...]) -> Tensor:

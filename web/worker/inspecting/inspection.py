@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io import kind_of
+from rushlight.core.io import kind_of, table_of
 from rushlight.core.io.text.chat.sources import gguf_sources, special_texts, template_sources
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.weights.gguf import MAGIC, read_gguf
@@ -28,7 +28,7 @@ from rushlight.core.io.weights.zips import LEAD
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.web.loading.held import Held
-from rushlight.web.worker.inspecting.fitting import FREQUENCIES, fit
+from rushlight.web.worker.inspecting.fitting import FREQUENCIES, fit, told
 from rushlight.web.worker.inspecting.tensor_figures import Sample, figures, sample
 from rushlight.web.worker.inspecting.vocabulary import Vocabulary
 
@@ -36,6 +36,11 @@ _NAME, _VALUE = 300, 400  # the most characters of a name and of a value that a 
 _KEYS = 2000
 _LARGEST_FREQUENCIES = 1 << 20
 
+# Formats that are read as they are in a process: kind -> words.
+_OTHERS = {
+    "marian": "Marian", "ctranslate2": "CTranslate2", "ggml": "ggml", "llama2c": "llama2.c",
+    "whisper": "ggml of whisper.cpp",
+}  # fmt: skip
 # What a summary says of a model: key of config.json, key of GGUF without the architecture.
 _NUMBERS = {
     "contextLength": ("max_position_embeddings", "context_length"),
@@ -73,10 +78,14 @@ def read_header(source: Held) -> Header:
     kind = kind_of(first)
     if saved := read_saved(source):
         return Header(saved.format, saved.table, {}, saved)
+    if kind in _OTHERS:
+        table, metadata = table_of(source)
+        return Header(_OTHERS[kind], table, metadata)
     if kind != "safetensors":
         raise FormatError(
             f"{source.name} looks like {kind}, which cannot be inspected",
-            hint="Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file.",
+            hint="Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file, or one of Marian, "
+            "CTranslate2, ggml or llama2.c.",
         )
     table = read_table(source)
     return Header("safetensors", table, table.metadata)
@@ -196,6 +205,11 @@ class Inspection:
 
     def fit(self, frequencies: Any) -> str:
         """Whether the file is a model that can be loaded, and its memory, as JSON."""
+        first = self.parts[0][2]
+        kind = next((kind for kind, words in _OTHERS.items() if words == first.format), None)
+        if kind is not None:
+            names = {entry.name for _, entry in self.tensors}
+            return json.dumps(told(names, self.files, kind))
         stored = None
         if frequencies is not None:
             [entry] = [e for _, e in self.tensors if e.name == FREQUENCIES]
