@@ -20,6 +20,7 @@ from rushlight.models.adapters.config import (
     TrainableTokensConfig,
 )
 from rushlight.models.adapters.copies import copy_of
+from rushlight.models.adapters.kinds import changes
 from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
 from rushlight.models.adapters.matching import (
     CLASSIFIERS,
@@ -47,6 +48,7 @@ KINDS: dict[type[AdapterConfig], Mapping[tuple[type, ...], Callable[..., Adapter
     LoHaConfig: {(nn.Linear, *CONVOLUTIONS): others.LoHa},
     IA3Config: {(*LINEAR, *CONVOLUTIONS): others.IA3},
     TrainableTokensConfig: {},
+    **changes.KINDS,
 }
 _ROWS: Mapping[tuple[type, ...], Callable[..., Adapter]] = {(nn.Embedding, nn.Linear): Tokens}
 NO_TOKENS: Mapping[str, Sequence[int]] = {}

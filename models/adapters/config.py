@@ -186,22 +186,29 @@ KINDS: dict[str, type[AdapterConfig]] = {
 }
 
 
+def kinds() -> dict[str, type[AdapterConfig]]:
+    """The configurations by PEFT's names of their kinds."""
+    from rushlight.models.adapters.kinds.configs import CONFIGS
+
+    return KINDS | CONFIGS
+
+
 def from_json(data: bytes) -> AdapterConfig:
     """The configuration in adapter_config.json.
 
     Raises FormatError for a kind, a key or a value that is not supported.
     """
     values = parse_object(FILE, data)
-    kind = values.get("peft_type")
-    _choose(f"{FILE}: peft_type", kind, tuple(KINDS), FormatError)
-    cls = KINDS[str(kind)]
+    kind, every = values.get("peft_type"), kinds()
+    _choose(f"{FILE}: peft_type", kind, tuple(every), FormatError)
+    cls = every[str(kind)]
     known: dict[str, Any] = {}
     for one in dataclasses.fields(cls):
         if one.name in values:
             label = f"{FILE}: {one.name}"
             known[one.name] = _checked(label, one.name, str(one.type), values[one.name])
     init = known.get("init_lora_weights")
-    if isinstance(init, str):
+    if isinstance(init, str) and cls is LoraConfig:
         # Other values train another base than the checkpoint's, which no file tells.
         if not re.fullmatch(r"pissa_niter_\d{1,4}", init):
             _choose(f"{FILE}: init_lora_weights", init.lower(), _STARTS, FormatError)
@@ -223,6 +230,8 @@ def from_json(data: bytes) -> AdapterConfig:
 def _checked(label: str, name: str, kind: str, value: Any) -> Any:
     """`value` of a field; FormatError for one of another type or out of range."""
     wrong = FormatError(f"{label} is {brief(value)}; it must be of type {kind}")
+    if kind == "Any":
+        return value
     if kind.startswith("dict"):
         if value is None:
             return {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
-from rushlight.core.linalg import qr, svd
+from rushlight.core.functional.linalg.factorizations import qr, svd
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.config import LoraConfig
