@@ -87,7 +87,15 @@ def dequantized(
             f"supported: {', '.join(METHODS)}",
             hint="use the model's unquantized weights or a GGUF file",
         )
-    found = dict(METHODS[method](tensors, given, dtype or named_dtype(config)))
+    try:
+        found = dict(METHODS[method](tensors, given, dtype or named_dtype(config)))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError | LoadError):
+            raise
+        raise FormatError(
+            f"the checkpoint's tensors do not fit its quantization_config of {method}: {error}",
+            hint="a shape or a size in it is wrong",
+        ) from error
     if turned:
         for name, t in found.items():
             if t.ndim == 2 and name not in tensors:
