@@ -21,10 +21,9 @@ from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LAYERS, parse_object
-from rushlight.models.configuration import completed, configuration, require_config
+from rushlight.models.configuration import completed, configuration, named_dtype, require_config
 from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
-from rushlight.models.prequantized import dequantized, named_dtype
 from rushlight.models.saving import SMALL
 from rushlight.models.sentence_modules import read_list
 
@@ -195,6 +194,8 @@ def assemble(
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
+        from rushlight.models.prequantized import dequantized
+
         turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
         config, tensors = dequantized(config, tensors, wanted, turned)
     tensors = parted(family, tensors)

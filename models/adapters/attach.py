@@ -20,7 +20,6 @@ from rushlight.models.adapters.config import (
     TrainableTokensConfig,
 )
 from rushlight.models.adapters.copies import copy_of
-from rushlight.models.adapters.kinds import changes
 from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
 from rushlight.models.adapters.matching import (
     CLASSIFIERS,
@@ -48,7 +47,6 @@ KINDS: dict[type[AdapterConfig], Mapping[tuple[type, ...], Callable[..., Adapter
     LoHaConfig: {(nn.Linear, *CONVOLUTIONS): others.LoHa},
     IA3Config: {(*LINEAR, *CONVOLUTIONS): others.IA3},
     TrainableTokensConfig: {},
-    **changes.KINDS,
 }
 _ROWS: Mapping[tuple[type, ...], Callable[..., Adapter]] = {(nn.Embedding, nn.Linear): Tokens}
 NO_TOKENS: Mapping[str, Sequence[int]] = {}
@@ -161,6 +159,10 @@ def attach(
 def _made(
     layer: Any, config: AdapterConfig, path: str, bare: bool, tokens: Sequence[int] | None
 ) -> Adapter:
+    if tokens is None and type(config) not in KINDS:
+        from rushlight.models.adapters.kinds.changes import KINDS as OTHERS
+
+        KINDS.update(OTHERS)
     kinds = KINDS[type(config)] if tokens is None else _ROWS
     fits = (made for types, made in kinds.items() if any(is_called(layer, t) for t in types))
     make = next(fits, None)

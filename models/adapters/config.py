@@ -10,11 +10,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.basis.patterns import Pattern, compiled
 from rushlight.models.config import checked, parse_object
+
+if TYPE_CHECKING:
+    from rushlight.core.basis.patterns import Pattern
 
 FILE = "adapter_config.json"
 Names = list[str] | str | None
@@ -164,7 +166,7 @@ class IA3Config(AdapterConfig):
         """Whether the input of the module at `path` is scaled, and not its output."""
         fed = self.feedforward_modules or []
         if isinstance(fed, str):
-            return compiled(fed, "feedforward_modules").fullmatch(path)
+            return pattern_of(fed, "feedforward_modules").fullmatch(path)
         return path.endswith(tuple(fed))
 
 
@@ -251,10 +253,10 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         if alone or not all(type(one) is item for one in values):
             raise wrong
         if isinstance(value, str) and name in _PATTERNS:
-            compiled(value, label)
+            pattern_of(value, label)
         elif name == "layers_pattern":
             for one in values:
-                compiled(one, label, r"(?:^|.*?\.)", "")
+                pattern_of(one, label, r"(?:^|.*?\.)", "")
     elif kind == "TokenIndices":
         lists = (
             list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
@@ -277,9 +279,16 @@ def _pattern(patterns: Mapping[str, Any], path: str) -> str:
     return next((one for one in patterns if ending("a pattern", one).match(path)), path)
 
 
+def pattern_of(text: str, label: str, before: str = "", after: str = "") -> Pattern:
+    """See `basis.patterns.compiled`, which is imported once a configuration has a pattern."""
+    from rushlight.core.basis.patterns import compiled
+
+    return compiled(text, label, before, after)
+
+
 def ending(label: str, pattern: str) -> Pattern:
     """What matches paths that end with a pattern; FormatError, with the label, for a bad one."""
-    return compiled(pattern, label, r"(.*\.)?", "$")
+    return pattern_of(pattern, label, r"(.*\.)?", "$")
 
 
 def _choose(label: str, value: Any, supported: tuple[str, ...], kind: type = ValueError) -> None:

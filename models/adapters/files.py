@@ -15,8 +15,6 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
 from rushlight.models.adapters.config import FILE, AdapterConfig, LoraConfig, from_json
 from rushlight.models.adapters.copies import resize
-from rushlight.models.adapters.initial import CHANGES_BASE, converted
-from rushlight.models.adapters.kinds.configs import VeraConfig
 from rushlight.models.adapters.record import PREFIX, WEIGHTS, Added, is_tied, record_of
 from rushlight.models.adapters.tokens import (
     embedding_of,
@@ -145,7 +143,9 @@ def _put(
         raise LoadError(f"the adapter has no tensor of {type(config).__name__}; names end with "
                         f"lora_A.weight and the like, here {brief(list(tensors)[:2])}")  # fmt: skip
     whole, biases = _split(model, config, rest)
-    if isinstance(config, LoraConfig) and CHANGES_BASE.fullmatch(str(config.init_lora_weights)):
+    if isinstance(config, LoraConfig) and re.match("pissa|olora", str(config.init_lora_weights)):
+        from rushlight.models.adapters.initial import converted
+
         config, layers = converted(model, config, layers, theirs)
     every = {**theirs, **{path: path for path in tokens}}
     try:
@@ -160,7 +160,7 @@ def _put(
             layers.setdefault(path, layers.get(embedding_of(model), {}))
         _fill(model, record_of(model).added[name], name, layers, whole, trainable)
         share(model, name, tokens, theirs)
-        if isinstance(config, VeraConfig):
+        if config.peft_type == "VERA":
             _project(model, config, name, shared)
     except BaseException:
         delete_adapter(model, name)
@@ -172,7 +172,7 @@ def _put(
     return model
 
 
-def _project(model: nn.Module, config: VeraConfig, name: str, shared: Mapping[str, Tensor]) -> None:
+def _project(model: nn.Module, config: Any, name: str, shared: Mapping[str, Tensor]) -> None:
     """Give VeRA's layers the matrices of the file."""
     if len(shared) != 2:
         raise LoadError(

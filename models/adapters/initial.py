@@ -24,7 +24,6 @@ from rushlight.models.adapters.matching import LINEAR
 from rushlight.models.layers.mlp import TransposedLinear
 
 log = logging.getLogger("rushlight")
-CHANGES_BASE = re.compile(r"pissa(_niter_\d{1,4})?|olora")
 
 
 def converted(

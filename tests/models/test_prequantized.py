@@ -283,7 +283,7 @@ def test_groups_have_targets_and_layers_sizes_of_their_own() -> None:
 def test_damaged_layers_are_refused_alike(seed: int) -> None:
     """Other shapes, dtypes, values and missing tensors: read, or FormatError or LoadError."""
     rng = np.random.default_rng(seed)
-    values = [None, 0, -1, 3, 1 << 40, "x", [], [1], {}, True, 1.5, "channel", [0, 0]]
+    values: list[Any] = [None, 0, -1, 3, 1 << 40, "x", [], [1], {}, True, 1.5, "channel", [0, 0]]
     for name in CONFIGS:
         tensors, _ = stored_case(name)
         config = json.loads(json.dumps(CONFIGS[name]))
