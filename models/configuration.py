@@ -7,10 +7,13 @@ from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
+from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
+
+_FLOATS = ("float16", "bfloat16", "float32")
 
 
 def require_config(files: Mapping[str, bytes], where: str = "") -> None:
@@ -80,3 +83,9 @@ def completed(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> Mapp
     told = next((m for name, m in families("TENSORS").items() if name in tensors), None)
     made = None if told is None else getattr(importlib.import_module(told), "files_of", None)
     return files if made is None else ChainMap(made(tensors, files), files)  # type: ignore[arg-type]
+
+
+def named_dtype(config: Mapping[str, Any]) -> DType:
+    """The dtype that config.json names, or else float32."""
+    named = config.get("dtype") or config.get("torch_dtype")
+    return as_dtype(named) if isinstance(named, str) and named in _FLOATS else float32

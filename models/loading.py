@@ -21,10 +21,9 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.fitting import adopted, fitted, one_width
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
 from rushlight.models.config import LAYERS, parse_object
-from rushlight.models.configuration import completed, configuration, require_config
+from rushlight.models.configuration import completed, configuration, named_dtype, require_config
 from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
-from rushlight.models.prequantized import dequantized, named_dtype
 from rushlight.models.reference import ANY, reference_keys
 from rushlight.models.saving import SMALL
 from rushlight.models.sentence_modules import read_list
@@ -226,6 +225,8 @@ def _matched(
     tensors = adopted(family, tensors)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
+        from rushlight.models.prequantized import dequantized
+
         turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
         config, tensors = dequantized(config, tensors, dtype, turned)
     tensors = parted(family, tensors)

@@ -159,6 +159,10 @@ def attach(
 def _made(
     layer: Any, config: AdapterConfig, path: str, bare: bool, tokens: Sequence[int] | None
 ) -> Adapter:
+    if tokens is None and type(config) not in KINDS:
+        from rushlight.models.adapters.kinds.changes import KINDS as OTHERS
+
+        KINDS.update(OTHERS)
     kinds = KINDS[type(config)] if tokens is None else _ROWS
     fits = (made for types, made in kinds.items() if any(is_called(layer, t) for t in types))
     make = next(fits, None)

@@ -10,11 +10,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.basis.patterns import Pattern, compiled
 from rushlight.models.config import checked, parse_object
+
+if TYPE_CHECKING:
+    from rushlight.core.basis.patterns import Pattern
 
 FILE = "adapter_config.json"
 Names = list[str] | str | None
@@ -164,7 +166,7 @@ class IA3Config(AdapterConfig):
         """Whether the input of the module at `path` is scaled, and not its output."""
         fed = self.feedforward_modules or []
         if isinstance(fed, str):
-            return compiled(fed, "feedforward_modules").fullmatch(path)
+            return pattern_of(fed, "feedforward_modules").fullmatch(path)
         return path.endswith(tuple(fed))
 
 
@@ -186,22 +188,29 @@ KINDS: dict[str, type[AdapterConfig]] = {
 }
 
 
+def kinds() -> dict[str, type[AdapterConfig]]:
+    """The configurations by PEFT's names of their kinds."""
+    from rushlight.models.adapters.kinds.configs import CONFIGS
+
+    return KINDS | CONFIGS
+
+
 def from_json(data: bytes) -> AdapterConfig:
     """The configuration in adapter_config.json.
 
     Raises FormatError for a kind, a key or a value that is not supported.
     """
     values = parse_object(FILE, data)
-    kind = values.get("peft_type")
-    _choose(f"{FILE}: peft_type", kind, tuple(KINDS), FormatError)
-    cls = KINDS[str(kind)]
+    kind, every = values.get("peft_type"), kinds()
+    _choose(f"{FILE}: peft_type", kind, tuple(every), FormatError)
+    cls = every[str(kind)]
     known: dict[str, Any] = {}
     for one in dataclasses.fields(cls):
         if one.name in values:
             label = f"{FILE}: {one.name}"
             known[one.name] = _checked(label, one.name, str(one.type), values[one.name])
     init = known.get("init_lora_weights")
-    if isinstance(init, str):
+    if isinstance(init, str) and cls is LoraConfig:
         # Other values train another base than the checkpoint's, which no file tells.
         if not re.fullmatch(r"pissa_niter_\d{1,4}", init):
             _choose(f"{FILE}: init_lora_weights", init.lower(), _STARTS, FormatError)
@@ -223,6 +232,8 @@ def from_json(data: bytes) -> AdapterConfig:
 def _checked(label: str, name: str, kind: str, value: Any) -> Any:
     """`value` of a field; FormatError for one of another type or out of range."""
     wrong = FormatError(f"{label} is {brief(value)}; it must be of type {kind}")
+    if kind == "Any":
+        return value
     if kind.startswith("dict"):
         if value is None:
             return {}
@@ -242,10 +253,10 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         if alone or not all(type(one) is item for one in values):
             raise wrong
         if isinstance(value, str) and name in _PATTERNS:
-            compiled(value, label)
+            pattern_of(value, label)
         elif name == "layers_pattern":
             for one in values:
-                compiled(one, label, r"(?:^|.*?\.)", "")
+                pattern_of(one, label, r"(?:^|.*?\.)", "")
     elif kind == "TokenIndices":
         lists = (
             list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
@@ -268,9 +279,16 @@ def _pattern(patterns: Mapping[str, Any], path: str) -> str:
     return next((one for one in patterns if ending("a pattern", one).match(path)), path)
 
 
+def pattern_of(text: str, label: str, before: str = "", after: str = "") -> Pattern:
+    """See `basis.patterns.compiled`, which is imported once a configuration has a pattern."""
+    from rushlight.core.basis.patterns import compiled
+
+    return compiled(text, label, before, after)
+
+
 def ending(label: str, pattern: str) -> Pattern:
     """What matches paths that end with a pattern; FormatError, with the label, for a bad one."""
-    return compiled(pattern, label, r"(.*\.)?", "$")
+    return pattern_of(pattern, label, r"(.*\.)?", "$")
 
 
 def _choose(label: str, value: Any, supported: tuple[str, ...], kind: type = ValueError) -> None:

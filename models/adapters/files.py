@@ -15,7 +15,6 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
 from rushlight.models.adapters.config import FILE, AdapterConfig, LoraConfig, from_json
 from rushlight.models.adapters.copies import resize
-from rushlight.models.adapters.initial import CHANGES_BASE, converted
 from rushlight.models.adapters.record import PREFIX, WEIGHTS, Added, is_tied, record_of
 from rushlight.models.adapters.tokens import (
     embedding_of,
@@ -35,9 +34,16 @@ _WRAPPED = re.compile(r"\.(?:modules_to_save(?:\.default)?|original_module)\.")
 # A parameter of an adapter: its layer, and its name there. A trainer's own file has the adapter's
 # name too.
 _LOCAL = re.compile(
-    r"(?P<path>.+?)\.(?P<local>lora_[AB](?=\.)|lora_embedding_[AB]|lora_magnitude_vector|ia3_l"
-    r"|hada_(?:w[12]_[ab]|t[12])|trainable_tokens_delta)(?:\.default)?(?P<end>\.weight|\.bias)?"
+    r"(?P<path>.+?)\.(?P<local>lora_[ABE]|lora_embedding_[AB]|lora_magnitude_vector|ia3_l"
+    r"|hada_(?:w[12]_[ab]|t[12])|lokr_(?:w[12](?:_[ab])?|t2)|hira_[AB]|oft_R|vera_lambda_[bd]"
+    r"|trainable_tokens_delta)(?:\.default)?(?P<end>\.weight|\.bias)?"
 )
+
+
+# Parts of an adapter that are modules with a weight.
+_MODULES = ("lora_A", "lora_B", "oft_R")
+# VeRA's matrices, which are of no layer.
+_SHARED = ("base_model.vera_A", "base_model.vera_B")
 
 
 def load_adapter(
@@ -111,7 +117,10 @@ def _put(
     if is_tied(model) and any(_in_head_or_table(model, stored) for stored in tensors):
         untie(model)
     tokens = _checked_tokens(model, config)
+    shared = {n: t for n, t in tensors.items() if n.removesuffix(".default") in _SHARED}
     for stored, t in tensors.items():
+        if stored in shared:
+            continue
         if not isinstance(t, Tensor) or t.dtype.kind not in "fq":
             raise LoadError(f"the adapter's {stored!r:.100} is no tensor of floats")
         key = stored.removeprefix(PREFIX)
@@ -128,13 +137,15 @@ def _put(
         path = _path_in(model, found["path"], stored)
         theirs[path] = found["path"]
         end = found["end"] or ""
-        local = found["local"] + (end if found["local"].startswith(("lora_A", "lora_B")) else "")
+        local = found["local"] + (end if found["local"] in _MODULES else "")
         layers[path] = {**layers.get(path, {}), local: t}
     if not layers:
         raise LoadError(f"the adapter has no tensor of {type(config).__name__}; names end with "
                         f"lora_A.weight and the like, here {brief(list(tensors)[:2])}")  # fmt: skip
     whole, biases = _split(model, config, rest)
-    if isinstance(config, LoraConfig) and CHANGES_BASE.fullmatch(str(config.init_lora_weights)):
+    if isinstance(config, LoraConfig) and re.match("pissa|olora", str(config.init_lora_weights)):
+        from rushlight.models.adapters.initial import converted
+
         config, layers = converted(model, config, layers, theirs)
     every = {**theirs, **{path: path for path in tokens}}
     try:
@@ -149,6 +160,8 @@ def _put(
             layers.setdefault(path, layers.get(embedding_of(model), {}))
         _fill(model, record_of(model).added[name], name, layers, whole, trainable)
         share(model, name, tokens, theirs)
+        if config.peft_type == "VERA":
+            _project(model, config, name, shared)
     except BaseException:
         delete_adapter(model, name)
         raise
@@ -157,6 +170,30 @@ def _put(
             model.get_parameter(path).copy_(t)
     set_adapter(model, name)
     return model
+
+
+def _project(model: nn.Module, config: Any, name: str, shared: Mapping[str, Tensor]) -> None:
+    """Give VeRA's layers the matrices of the file."""
+    if len(shared) != 2:
+        raise LoadError(
+            "the adapter has no base_model.vera_A and vera_B, which PEFT draws at random where "
+            "save_projection is false; save it with save_projection"
+        )
+    a, b = (shared[n].float() for n in sorted(shared))
+    added = record_of(model).added[name]
+    added.shared = {n.removesuffix(".default"): t for n, t in shared.items()}
+    for path in added.paths:
+        layer: Any = model.get_submodule(path)
+        rows, columns = layer.weight.shape
+        if (
+            a.ndim != 2
+            or b.ndim != 2
+            or a.shape[0] != config.r
+            or b.shape[1] != config.r
+            or (a.shape[1] < columns or b.shape[0] < rows)
+        ):
+            raise LoadError(f"vera_A {a.shape} and vera_B {b.shape} do not fit {path}")
+        layer.attached.named()[name].projections = (a, b)
 
 
 def _fill(

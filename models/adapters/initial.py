@@ -15,7 +15,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
-from rushlight.core.linalg import qr, svd
+from rushlight.core.functional.linalg.factorizations import qr, svd
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.config import LoraConfig
@@ -24,7 +24,6 @@ from rushlight.models.adapters.matching import LINEAR
 from rushlight.models.layers.mlp import TransposedLinear
 
 log = logging.getLogger("rushlight")
-CHANGES_BASE = re.compile(r"pissa(_niter_\d{1,4})?|olora")
 
 
 def converted(

@@ -99,3 +99,11 @@ def lengths(weight: Tensor, dims: tuple[int, ...]) -> Tensor:
     """The Euclidean lengths over `dims`, which stay with size 1; without history."""
     found: Tensor = ops.sqrt((weight.detach() ** 2).sum(dims, True))
     return found
+
+
+def core(t: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """t (r, r, k...), a (r, out), b (r, in) -> (out, in, k...)."""
+    r, kernel = t.shape[0], t.shape[2:]
+    inner = b.t() @ t.reshape(r, r, -1)  # (r, in, k)
+    made: Tensor = a.t() @ inner.reshape(r, -1)
+    return made.reshape(a.shape[1], b.shape[1], *kernel)

@@ -8,8 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import brief, nearest
-from rushlight.core.basis.patterns import compiled
-from rushlight.models.adapters.config import AdapterConfig
+from rushlight.models.adapters.config import AdapterConfig, pattern_of
 from rushlight.models.layers.mlp import TransposedLinear
 
 LINEAR = (nn.Linear, TransposedLinear)
@@ -56,7 +55,7 @@ def named(names: Sequence[str] | str | None, path: str) -> bool:
     if not names:
         return False
     if isinstance(names, str):
-        return compiled(names, "target_modules").fullmatch(path)
+        return pattern_of(names, "target_modules").fullmatch(path)
     return path in names or path.endswith(tuple(f".{one}" for one in names))
 
 
@@ -128,7 +127,7 @@ def _number_of_layer(path: str, patterns: Sequence[str]) -> int | None:
             before = ".".join(parts[:i])
             if i == 0 or not part.isdecimal():
                 continue
-            if pattern and not compiled(pattern, "layers_pattern", r"(?:.*\.)?", "").fullmatch(
+            if pattern and not pattern_of(pattern, "layers_pattern", r"(?:.*\.)?", "").fullmatch(
                 before
             ):
                 continue

@@ -22,6 +22,7 @@ from rushlight.models.adapters.layer import (
     Layer,
     Weights,
     convolved,
+    core,
     sizes,
     wide,
 )
@@ -112,7 +113,7 @@ class LoHa(Adapter):
         pairs = [(self.hada_w1_a, self.hada_w1_b), (self.hada_w2_a, self.hada_w2_b)]
         if self.effective:
             cores = (self.hada_t1, self.hada_t2)
-            one, two = (_core(t, a, b) for t, (a, b) in zip(cores, pairs, strict=True))
+            one, two = (core(t, a, b) for t, (a, b) in zip(cores, pairs, strict=True))
         else:
             one, two = (a @ b for a, b in pairs)
         made: Tensor = one * two * self.scale
@@ -136,11 +137,3 @@ class LoHa(Adapter):
     def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """See Adapter."""
         return weight + self.delta(layer).detach(), bias
-
-
-def _core(t: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """t (r, r, k...), a (r, out), b (r, in) -> (out, in, k...)."""
-    r, kernel = t.shape[0], t.shape[2:]
-    inner = b.t() @ t.reshape(r, r, -1)  # (r, in, k)
-    made: Tensor = a.t() @ inner.reshape(r, -1)
-    return made.reshape(a.shape[1], b.shape[1], *kernel)

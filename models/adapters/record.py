@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import nearest
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.config import AdapterConfig
 
 # PEFT's files of weights, and what their names begin with.
@@ -19,13 +20,14 @@ class Added:
     """An adapter of a model: its configuration, and the paths of the layers that it is on.
 
     saved: its own copies of modules, by path. trainable: whether its parameters take gradients
-    while it is active.
+    while it is active. shared: a file's tensors that are of no layer, by their names.
     """
 
     config: AdapterConfig
     paths: list[str]
     saved: dict[str, nn.Module]
     trainable: bool
+    shared: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from rushlight.models.adapters.tokens import head_of, own_rows, untied
 def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor]:
     """The tensors of an adapter by PEFT's names; default: the one that is active."""
     name, added = _chosen(model, name)
-    found: dict[str, Tensor] = {}
+    found: dict[str, Tensor] = dict(added.shared)
     for path in added.paths:
         layer: Any = model.get_submodule(path)
         for local, t in layer.attached.named()[name].state_dict().items():

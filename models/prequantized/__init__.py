@@ -5,6 +5,6 @@ symmetric integers of 4 and 8 bits with float16 scales of 32 inputs or more, and
 are dequantized, some rows at a time.
 """
 
-from rushlight.models.prequantized.methods import METHODS, dequantized, named_dtype
+from rushlight.models.prequantized.methods import METHODS, dequantized
 
-__all__ = ["METHODS", "dequantized", "named_dtype"]
+__all__ = ["METHODS", "dequantized"]

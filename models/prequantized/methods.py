@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from rushlight.core.basis.dtype import DType, as_dtype, float32
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.configuration import named_dtype
 from rushlight.models.prequantized.bitsandbytes import bitsandbytes
 from rushlight.models.prequantized.compressed import compressed
 from rushlight.models.prequantized.floats import fp8
@@ -16,7 +17,6 @@ from rushlight.models.prequantized.hqq import hqq
 from rushlight.models.prequantized.packed import awq, gptq, rounded
 from rushlight.models.prequantized.rows import wrong
 
-_FLOATS = ("float16", "bfloat16", "float32")
 Reader = Callable[[Mapping[str, Tensor], Mapping[str, Any], DType], Iterator[tuple[str, Tensor]]]
 # auto-round's: integers as GPTQ, AWQ and itself pack them, and small floats.
 _ROUNDED = (
@@ -87,7 +87,15 @@ def dequantized(
             f"supported: {', '.join(METHODS)}",
             hint="use the model's unquantized weights or a GGUF file",
         )
-    found = dict(METHODS[method](tensors, given, dtype or named_dtype(config)))
+    try:
+        found = dict(METHODS[method](tensors, given, dtype or named_dtype(config)))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError | LoadError):
+            raise
+        raise FormatError(
+            f"the checkpoint's tensors do not fit its quantization_config of {method}: {error}",
+            hint="a shape or a size in it is wrong",
+        ) from error
     if turned:
         for name, t in found.items():
             if t.ndim == 2 and name not in tensors:
@@ -96,9 +104,3 @@ def dequantized(
             elif t.ndim == 2 and tensors[name] is not t:
                 found[name] = t.t().contiguous()
     return rest, found
-
-
-def named_dtype(config: Mapping[str, Any]) -> DType:
-    """The dtype that config.json names, or else float32."""
-    named = config.get("dtype") or config.get("torch_dtype")
-    return as_dtype(named) if isinstance(named, str) and named in _FLOATS else float32

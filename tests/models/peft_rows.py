@@ -88,6 +88,34 @@ ROWS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     }),
     "tokens": ("families", "llama", "TRAINABLE_TOKENS", {"token_indices": [23, 3, 5, 56]}),
     "tokens-tied": ("families", "qwen2", "TRAINABLE_TOKENS", {"token_indices": [23, 3, 5, 56]}),
+    "adalora": ("families", "llama", "ADALORA", {
+        "init_r": 5, "target_r": 3, "lora_alpha": 7, "target_modules": _ATTENTION,
+        "total_step": 10,
+    }),
+    "hira": ("families", "llama", "HIRA", {"r": 3, "target_modules": _ATTENTION}),
+    "lokr": ("families", "llama", "LOKR", {
+        "r": 3, "alpha": 4, "target_modules": ["q_proj", "down_proj"], "decompose_both": True,
+    }),
+    "lokr-factor": ("families", "llama", "LOKR", {
+        "r": 2, "target_modules": ["v_proj", "up_proj"], "decompose_factor": 4,
+        "alpha_pattern": {"v_proj": 3},
+    }),
+    "lokr-convolutions": ("vision", "resnet", "LOKR", {
+        "r": 2, "target_modules": ["convolution"], "use_effective_conv2d": True,
+    }),
+    "oft": ("families", "llama-biases", "OFT", {
+        "target_modules": ["q_proj", "down_proj"], "oft_block_size": 4,
+    }),
+    "oft-exact": ("families", "llama", "OFT", {
+        "target_modules": _ATTENTION, "oft_block_size": 8, "use_cayley_neumann": False,
+        "block_share": True,
+    }),
+    "oft-terms": ("families", "llama", "OFT", {
+        "target_modules": _ATTENTION, "oft_block_size": 8, "num_cayley_neumann_terms": 3,
+    }),
+    "vera": ("families", "llama", "VERA", {
+        "r": 4, "target_modules": ["q_proj", "v_proj"],
+    }),
     "ia3": ("families", "llama-biases", "IA3", {
         "target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"],
     }),

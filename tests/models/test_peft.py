@@ -409,7 +409,7 @@ def test_what_does_not_fit_is_named(table: ModuleType) -> None:
     m, config, tensors = row.model(), json.loads(row.adapter), row.tensors()
     name = next(n for n in tensors if n.endswith("0.self_attn.q_proj.lora_A.weight"))
     fails: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-        ({"peft_type": "ADALORA"}, {}, "peft_type 'ADALORA' is not supported; supported: LORA"),
+        ({"peft_type": "BOFT"}, {}, "peft_type 'BOFT' is not supported; supported: LORA"),
         ({"alora_invocation_tokens": [1]}, {}, "alora_invocation_tokens .* is not supported"),
         ({"init_lora_weights": "corda"}, {}, "init_lora_weights 'corda' is not supported"),
         ({"r": 0}, {}, "r is 0, out of range"),
@@ -583,3 +583,39 @@ def test_keys_that_peft_does_not_read_are_ignored(table: ModuleType) -> None:
                        ("kasa_config", {}), ("velora_config", {"a": 1})):  # fmt: skip
         with pytest.raises(rl.FormatError, match=f"{key} is .* is not supported; supported: "):
             rl.adapters.adapter_from(m, json.dumps(known | {key: value}).encode(), row.tensors())
+
+
+def test_kinds_say_what_they_lack(table: ModuleType) -> None:
+    """VeRA without its matrices, AdaLoRA's patterns, rotations of another size."""
+    row = Row("vera", table)
+    m, tensors = row.model(), row.tensors()
+    own = {n: t for n, t in tensors.items() if ".vera_A" not in n and ".vera_B" not in n}
+    with pytest.raises(rl.LoadError, match="PEFT draws at random where save_projection is false"):
+        rl.adapters.adapter_from(m, row.adapter, own)
+    assert rl.adapters.adapters(m) == {}
+    with pytest.raises(ValueError, match="new adapters are not supported"):
+        rl.adapters.add_adapter(m, rl.adapters.VeraConfig(r=4, target_modules=["q_proj"]))
+    row = Row("adalora", table)
+    config, tensors = json.loads(row.adapter), row.tensors()
+    name = next(n for n in tensors if n.endswith("q_proj.lora_E"))
+    path = name.removeprefix("base_model.model.")
+    kept = [True, False, True, True, False]
+    pattern = {path: kept}
+    for part in "AE":
+        one = name[:-1] + part
+        tensors[one] = tensors[one][rl.tensor(kept)]
+    tensors[name[:-1] + "B"] = tensors[name[:-1] + "B"][:, rl.tensor(kept)]
+    m = row.model()
+    data = json.dumps(config | {"rank_pattern": pattern}).encode()
+    rl.adapters.adapter_from(m, data, tensors)
+    layer = m.get_submodule(path.removesuffix(".lora_E"))
+    assert layer.attached.default.lora_E.shape == (3, 1)
+    with pytest.raises(rl.FormatError, match="no booleans"):
+        data = json.dumps(config | {"rank_pattern": {path: [1, 2]}}).encode()
+        rl.adapters.adapter_from(row.model(), data, tensors)
+    row = Row("oft", table)
+    for changes, message in (({"oft_block_size": 7}, "oft_block_size 7 of"), ({"coft": True}, "co"),
+                             ({"r": "x"}, "r is 'x'; it must be a whole number")):  # fmt: skip
+        data = json.dumps(json.loads(row.adapter) | changes).encode()
+        with pytest.raises((rl.LoadError, rl.FormatError), match=message):
+            rl.adapters.adapter_from(row.model(), data, row.tensors())

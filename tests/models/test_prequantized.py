@@ -4,6 +4,7 @@ library that stored them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,36 @@ def test_groups_have_targets_and_layers_sizes_of_their_own() -> None:
              "dynamic": {"+:b": {"bits": 8, "group_size": 32}}}  # fmt: skip
     _, found = dequantized({"quantization_config": given}, tensors)
     np.testing.assert_allclose(found["b.weight"].numpy(), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_layers_are_refused_alike(seed: int) -> None:
+    """Other shapes, dtypes, values and missing tensors: read, or FormatError or LoadError."""
+    rng = np.random.default_rng(seed)
+    values: list[Any] = [None, 0, -1, 3, 1 << 40, "x", [], [1], {}, True, 1.5, "channel", [0, 0]]
+    for name in CONFIGS:
+        tensors, _ = stored_case(name)
+        config = json.loads(json.dumps(CONFIGS[name]))
+        for _ in range(2):
+            part = str(rng.choice(sorted(tensors)))
+            kind = rng.integers(5)
+            if kind == 0:
+                del tensors[part]
+            elif kind == 1:
+                tensors[part] = rl.zeros(*rng.integers(0, 5, rng.integers(0, 3)).tolist())
+            elif kind == 2:
+                tensors[part] = tensors[part].reshape(-1)
+            elif kind == 3:
+                tensors[part] = tensors[part].unsqueeze(0)
+            else:
+                inner = config
+                while True:
+                    key = str(rng.choice(sorted(inner)))
+                    if not (isinstance(inner[key], dict) and inner[key]):
+                        break
+                    inner = inner[key]
+                inner[key] = values[rng.integers(len(values))]
+            if not tensors:
+                break
+        with contextlib.suppress(rl.FormatError, rl.LoadError):
+            dequantized({"quantization_config": config}, tensors)

@@ -27,7 +27,9 @@ import rushlight as rl
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
 CONFIGS = {"LORA": peft.LoraConfig, "LOHA": peft.LoHaConfig, "IA3": peft.IA3Config,
-           "TRAINABLE_TOKENS": peft.TrainableTokensConfig}  # fmt: skip
+           "TRAINABLE_TOKENS": peft.TrainableTokensConfig, "ADALORA": peft.AdaLoraConfig,
+           "HIRA": peft.HiraConfig, "LOKR": peft.LoKrConfig, "OFT": peft.OFTConfig,
+           "VERA": peft.VeraConfig}  # fmt: skip
 # Those that we save as LoRA on the base as it is.
 CONVERTED = ("pissa", "olora")
 
