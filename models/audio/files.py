@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import weakref
 from dataclasses import dataclass
@@ -106,10 +107,8 @@ def _wav(file: BinaryIO, name: str) -> AudioFile:
     try:
         return WavFile(file, name)
     except UnknownKind:
-        try:
+        with contextlib.suppress(FormatError):
             return SoundFile(file, name)
-        except FormatError:
-            pass
         raise
 
 
@@ -192,8 +191,7 @@ class WavFile(AudioFile):
             big = self._order == ">"
             self._blocks = packed.Blocks(code, channels, block, head, big, self.name)
             self._code, self.rate, self._frame = code, rate, 4 * channels
-            # The fact chunk may say where the last block's filling begins; libsndfile, which writes
-            # a wrong number there, does not read it either.
+            # As libsndfile, which does not read where the last block's filling begins (fact).
             self.count = size // block * self._blocks.count
             return
         wide = -(-bits // 8)  # bytes; a number of other bits lies at their upper end
@@ -265,8 +263,9 @@ class SoundFile(AudioFile):
         except self._errors as error:
             raise FormatError(f"{name} is no audio that soundfile reads: {error}") from None
         if not _usual(self.rate):
-            raise FormatError(f"{name}: {self.rate} samples a second are not supported; supported: "
-                              f"{SLOWEST} to {FASTEST}")  # fmt: skip
+            raise FormatError(
+                f"{name}: {self.rate} samples a second; {SLOWEST} to {FASTEST} are read"
+            )
         if not self._reaches(self.count):  # a file that ends early, or whose head lies
             self.count = self._counted()
 
