@@ -9,8 +9,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.functional.reductions import normalize
-from rushlight.core.io.weights.pickles.pytorch import load_pytorch
-from rushlight.core.io.weights.safetensors import load_safetensors
+from rushlight.core.io import load
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import DEEPEST, check_keys, choose, parse_object
@@ -193,7 +192,6 @@ class Modules:
         for stored in ("model.safetensors", "pytorch_model.bin"):
             if (place := f"{path}/{stored}") in files:
                 source = BytesSource(bytearray(files[place]), place)
-                load = load_safetensors if stored.endswith("tensors") else load_pytorch
                 module.load_state_dict(load(source), assign=True)
                 return module
         raise FormatError(f"{path} has neither model.safetensors nor pytorch_model.bin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -22,6 +23,8 @@ def main() -> None:
     130 after Ctrl-C, 1 for an error of the program. Mistakes print one message on stderr.
     `--debug`, anywhere before `--`, shows the traceback.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding lacks is written as \xe9
+        sys.stdout.reconfigure(errors="backslashreplace")
     raise SystemExit(run(sys.argv[1:]))
 
 

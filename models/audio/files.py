@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import struct
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,15 +108,13 @@ def _wav(file: BinaryIO, name: str) -> AudioFile:
     try:
         return WavFile(file, name)
     except UnknownKind:
-        try:
+        with contextlib.suppress(FormatError):
             return SoundFile(file, name)
-        except FormatError:
-            pass
         raise
 
 
 class UnknownKind(FormatError):
-    """A WAV file whose samples are packed in a way that is not known here."""
+    """A WAV file whose samples are packed in another way."""
 
 
 class AudioFile:
@@ -155,15 +155,15 @@ class WavFile(AudioFile):
         self.name, self._file = name, file
         end = file.seek(0, io.SEEK_END)
         file.seek(0)
-        self._order: Any = ">" if file.read(4) == b"RIFX" else "<"
-        order: Any = "big" if self._order == ">" else "little"
-        at, head, long = 12, b"", None
+        first, at, head, long = file.read(8), 12, b"", None
+        self._order: Any = ">" if first[:4] == b"RIFX" else "<"
+        streamed = first[4:] in (bytes(4), b"\xff" * 4)  # it had no end when it was written
         for _ in range(_MOST_CHUNKS):
             file.seek(at)
             kind = file.read(8)
             if len(kind) < 8:
                 break
-            size = int.from_bytes(kind[4:], order)
+            (size,) = struct.unpack(f"{self._order}I", kind[4:])
             if kind[:4] == b"ds64":
                 long = int.from_bytes(file.read(16)[8:], "little")
             elif kind[:4] == b"fmt ":
@@ -174,7 +174,7 @@ class WavFile(AudioFile):
                 if not head:
                     raise FormatError(f"{name}: its samples come before their format")
                 self._begin, rest = at + 8, end - at - 8
-                if size == _UNKNOWN or not size:  # not known when it was written
+                if size == _UNKNOWN or (streamed and not size):
                     size = rest if long is None else long
                 self._describe(head, min(size, rest))  # a file that ends early holds fewer
                 return
@@ -182,18 +182,14 @@ class WavFile(AudioFile):
         raise FormatError(f"{name} is a WAV file without samples")
 
     def _describe(self, head: bytes, size: int) -> None:
-        code, channels = np.frombuffer(head, f"{self._order}u2", 2).tolist()
-        rate = int(np.frombuffer(head, f"{self._order}u4", 1, 4)[0])
-        block, bits = np.frombuffer(head, f"{self._order}u2", 2, 12).tolist()
+        code, channels, rate, _, block, bits = struct.unpack_from(f"{self._order}2H2I2H", head)
         if code == _EXTENSIBLE and len(head) >= 26:
-            code = int(np.frombuffer(head, f"{self._order}u2", 1, 24)[0])
+            (code,) = struct.unpack_from(f"{self._order}H", head, 24)
         self._blocks: packed.Blocks | None = None
         if code in (packed.IMA_ADPCM, packed.MS_ADPCM) and bits == 4 and channels and _usual(rate):
-            big = self._order == ">"
-            self._blocks = packed.Blocks(code, channels, block, head, big, self.name)
+            self._blocks = packed.Blocks(code, channels, block, head, self._order, self.name)
             self._code, self.rate, self._frame = code, rate, 4 * channels
-            # The fact chunk may say where the last block's filling begins; libsndfile, which writes
-            # a wrong number there, does not read it either.
+            # As libsndfile, which does not read where the last block's filling begins (fact).
             self.count = size // block * self._blocks.count
             return
         wide = -(-bits // 8)  # bytes; a number of other bits lies at their upper end
@@ -265,8 +261,9 @@ class SoundFile(AudioFile):
         except self._errors as error:
             raise FormatError(f"{name} is no audio that soundfile reads: {error}") from None
         if not _usual(self.rate):
-            raise FormatError(f"{name}: {self.rate} samples a second are not supported; supported: "
-                              f"{SLOWEST} to {FASTEST}")  # fmt: skip
+            raise FormatError(
+                f"{name}: {self.rate} samples a second; {SLOWEST} to {FASTEST} are read"
+            )
         if not self._reaches(self.count):  # a file that ends early, or whose head lies
             self.count = self._counted()
 

@@ -58,9 +58,9 @@ def _steps() -> Numbers:
 class Blocks:
     """How the blocks of a file are read: their bytes, samples of each, and predictors."""
 
-    def __init__(self, code: int, channels: int, size: int, head: bytes, big: bool, name: str):
+    def __init__(self, code: int, channels: int, size: int, head: bytes, order: str, name: str):
         self.code, self.channels, self.size = code, channels, size
-        self.order: Any = ">" if big else "<"
+        self.order: Any = order  # of bytes, as NumPy writes it
         self.predictors = np.array(_PREDICTORS)
         lead = 4 * channels if code == IMA_ADPCM else 7 * channels
         if size < lead or channels > 2 or (code == IMA_ADPCM and (size - lead) % lead):

@@ -18,6 +18,11 @@ OPCODES += b"\x8f\x90\x91\x92\x93\x94\x95\x96"
 TEXTS = (
     b"torch\nFloatStorage\n", b"torch\nDoubleStorage\n", b"torch\nfloat16\n", b"os\nsystem\n",
     b"torch._utils\n_rebuild_tensor_v2\n", b"collections\nOrderedDict\n", b"torch\nSize\n",
+    b"collections\nCounter\n", b"collections\ndefaultdict\n", b"collections\ndeque\n",
+    b"numpy\ndtype\n", b"numpy._core.multiarray\n_reconstruct\n", b"__builtin__\nset\n",
+    b"numpy._core.multiarray\nscalar\n", b"decimal\nDecimal\n", b"__builtin__\ngetattr\n",
+    b"datetime\ndatetime\n", b"torch._utils\n_rebuild_sparse_tensor\n",
+    b"copy_reg\n_reconstructor\n",
     b"'<f8'", b"'>f4'", b"'|O'", b"True", b"False", b"()", b"(3,)", b"(9999999999, 0)",
 )  # fmt: skip
 

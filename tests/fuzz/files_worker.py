@@ -30,7 +30,7 @@ def used(found: Any) -> int:
     count = 0
     for _, tensor in flat(found):
         count += 1
-        if tensor.numel() <= 1 << 16:
+        if tensor.numel() <= 1 << 16 and tensor.device.type != "meta":
             tensor.raw_bytes()
     return count
 

@@ -21,7 +21,7 @@ from rushlight.core.io.weights.safetensors import save_safetensors
 pytestmark = pytest.mark.native  # needs a process of its own
 
 HERE = Path(__file__).parent
-CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "2400")) // 4
+CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "600"))
 SIZE, LAYERS, HEADS, VOCABULARY = 32, 2, 4, 16
 TOKENS = ["a", "b", "ab", "<s>", *(f"<{i}>" for i in range(4, VOCABULARY))]
 SHAPES = {

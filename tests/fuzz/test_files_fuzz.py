@@ -20,7 +20,7 @@ pytestmark = pytest.mark.native  # needs a process of its own
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "core" / "data"
-CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "5000"))
+CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "550"))  # of each format
 CALLS = 10_000  # of functions, that reading any file may take
 
 
@@ -127,7 +127,8 @@ def _whisper_cpp() -> bytes:
 
 SEEDS: dict[str, Callable[[Path], list[bytes]]] = {
     "zip": lambda _: [(DATA / f"torch_{n}.pt").read_bytes() for n in ("zip", "zip_4")],
-    "row": lambda _: [(DATA / "torch_row.pt").read_bytes()],
+    "row": lambda _: [(DATA / f"torch_{n}.pt").read_bytes() for n in ("row", "net")],
+    "values": lambda _: [(DATA / f"torch_{n}.pt").read_bytes() for n in ("values", "values_5")],
     "numpy": lambda _: [_numpy(how) for how in ("npz", "npz packed", "npy")],
     "marian": lambda _: [_marian()],
     "ctranslate2": lambda _: [_ctranslate2()],
@@ -143,12 +144,12 @@ def test_mutated_files_load_or_raise(kind: str, tmp_path: Path) -> None:
     for i, content in enumerate(SEEDS[kind](tmp_path)):
         seeds.append(tmp_path / f"seed{i}")
         seeds[-1].write_bytes(content)
-    cases = CASES // len(SEEDS)
+    cases = CASES
     done = subprocess.run(
         [sys.executable, str(HERE / "files_worker.py"), str(tmp_path), "0", str(cases),
          *map(str, seeds)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=900,
+        capture_output=True, text=True, timeout=900 + CASES,
     )  # fmt: skip
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == cases, f"case {len(outcomes)} ended the process: {done.stderr}"

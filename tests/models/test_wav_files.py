@@ -90,6 +90,7 @@ def test_what_is_refused() -> None:
         (_wav(_format(0x31, 1, 8000, 65, 0), data), "format 49 .*supported: PCM of 8 to 32 bits"),
         (_wav(data, PCM), "samples come before their format"), (_wav(PCM), "without samples"),
         (_wav(_format(17, 1, 8000, 512, 4), data), "holds no samples"),
+        (_wav(PCM, _chunk(b"data", b""), _chunk(b"LIST", b"x" * 99)), "holds no samples"),
     ):  # fmt: skip
         with pytest.raises(FormatError, match=words):
             rl.audio.load(raw)

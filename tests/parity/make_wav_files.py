@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -20,7 +21,7 @@ KINDS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW", "ALA
 
 def main() -> None:
     """Write all files as bytes, with their samples as libsndfile reads them, channels mixed."""
-    made: dict[str, np.ndarray] = {}
+    made: dict[str, Any] = {}
     for channels in (1, 2):
         for form, kinds in (("WAV", KINDS), ("WAVEX", KINDS[:8]), ("RF64", ("PCM_16", "FLOAT"))):
             for kind in kinds:

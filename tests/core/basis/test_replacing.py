@@ -94,10 +94,12 @@ def test_processes_and_threads_save_one_path(name: str, tmp_path: Path) -> None:
     save(name, path, 0)
     body = "for i in range(12):\n    save(sys.argv[2], Path(sys.argv[3]), float(sys.argv[4]) + i)\n"
     children = [program(body, name, str(path), str(n)) for n in (100, 200)]
-    threads = [
-        threading.Thread(target=lambda n=n: [save(name, path, n + i) for i in range(12)])
-        for n in (300, 400)
-    ]
+
+    def several(first: int) -> None:
+        for i in range(12):
+            save(name, path, first + i)
+
+    threads = [threading.Thread(target=several, args=(first,)) for first in (300, 400)]
     for thread in threads:
         thread.start()
     seen = set()

@@ -454,3 +454,17 @@ def test_a_reader_who_leaves_early(tmp_path: Path) -> None:
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(timeout=60) == 1
+
+
+def test_output_that_is_ascii(tmp_path: Path) -> None:
+    """What the encoding of the output lacks is written as an escape, as on stderr."""
+    rl.save({"é": rl.ones(2)}, tmp_path / "m.safetensors")
+    for more in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        for arguments in (["inspect", str(tmp_path / "m.safetensors")], ["models"]):
+            code = "from rushlight.core.cli import main; main()"
+            done = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                env={**os.environ, "LC_ALL": "C", **more}, capture_output=True,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            assert b"\\xe9" in done.stdout and done.stdout.isascii()

@@ -527,3 +527,14 @@ def test_an_http_source_needs_ranges(server: Server) -> None:
         HttpSource(f"{server.url}/data")
     with pytest.raises(fetch.FetchError, match="another range"):
         HttpSource(f"{server.url}/data", size=len(DATA)).read(5, 5)
+
+
+def test_a_folder_in_place_of_a_file_is_named(server: Server, tmp_path: Path) -> None:
+    server.files["/a"] = b"content"
+    for name in ("a", "a.part"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(fetch.FetchError, match=r"is a folder, where .* remove it"):
+            fetch.download(f"{server.url}/a", tmp_path / "a")
+        (tmp_path / name).rmdir()
+    fetch.download(f"{server.url}/a", tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == b"content"

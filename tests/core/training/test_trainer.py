@@ -19,8 +19,9 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.basis.files import replacing
+from rushlight.core.training import checkpoint
 
 training: Any = rl.training
 data: Any = rl.utils.data
@@ -461,6 +462,33 @@ def test_checkpoints_that_cannot_be_written_or_read(
         save_safetensors({}, tmp_path / "bad.safetensors", {"rushlight.training": text})
         with pytest.raises(FormatError):
             made.load_checkpoint(tmp_path / "bad.safetensors")
+
+
+def test_a_state_that_misses_something_is_a_format_error(tmp_path: Path) -> None:
+    made, _ = trained()
+    made.fit(data.DataLoader(samples(), 4))
+    path = tmp_path / "last.safetensors"
+    made.save_checkpoint(path)
+    state = checkpoint.read(path)
+    wrong: list[dict[str, Any]] = [{k: v for k, v in state.items() if k != name} for name in state]
+    for name in state:
+        for value in ("x", -1, None, [], {}, [3], {"a": 1}):
+            wrong.append({**state, name: value})
+    inner = {"devices": {"cpu": [1]}, "loader": None}
+    wrong += [{**state, "numbers": inner}, {**state, "numbers": {"devices": {"gpu": [1, 2]}}}]
+    wrong += [{**state, "optimizer": {**state["optimizer"], "param_groups": [{"params": 3}]}}]
+    refused = 0
+    for changed in wrong:
+        checkpoint.write(path, changed)
+        before = weights(made.model)
+        try:
+            made.load_checkpoint(path)
+        except (FormatError, LoadError) as error:
+            refused += 1
+            assert str(path) in str(error) or isinstance(error, LoadError)
+        for ours, old in zip(weights(made.model), before, strict=True):
+            np.testing.assert_array_equal(ours, old)
+    assert refused > len(wrong) // 2
 
 
 @pytest.mark.parametrize(
