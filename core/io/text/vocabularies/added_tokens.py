@@ -66,12 +66,16 @@ def _is_entry(one: Any) -> bool:
 
 
 def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
-    """The ids of a model's tokens: of an object, or a list of [token, score]."""
+    """The ids of a model's tokens: of an object, or a list of [token, score].
+
+    Rows of another type are left out: the reader of the file refuses them by name.
+    """
     found = model.get("vocab")
     if isinstance(found, dict):
-        return found
+        return {text: id for text, id in found.items() if type(id) is int}
     rows = found if isinstance(found, list) else []
-    return {row[0]: i for i, row in enumerate(rows) if isinstance(row, list) and row}
+    texts = ((i, row[0]) for i, row in enumerate(rows) if isinstance(row, list) and row)
+    return {text: i for i, text in texts if isinstance(text, str)}
 
 
 def _known(data: bytes) -> dict[str, dict[str, Any]] | None:
