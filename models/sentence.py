@@ -292,7 +292,8 @@ class SentenceEncoder(Model):
         width = min(-(-longest // step) * step, max(longest, self.max_length))
         if not software:  # pad the last batch's rows too, so that few shapes occur
             batch = batch + batch[:1] * ((1 << (count - 1).bit_length()) - count)
-        padded, real = pad_batch(batch, self.tokenizer.pad_id or 0, length=width)
+        pad, rows = self.tokenizer.pad_id or 0, getattr(getattr(self, "spec", None), "vocab", 0)
+        padded, real = pad_batch(batch, 0 if 0 < rows <= pad else pad, length=width)
         return from_numpy(padded).to(self.device), from_numpy(real).to(self.device)
 
     def _embed(self, batch: list[Encoding], way: Way) -> Tensor:

@@ -15,7 +15,7 @@ from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.llamas.llama2c import is_llama2c
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
-from rushlight.core.io.weights.shards import read_index, weights_in
+from rushlight.core.io.weights.shards import read_index, taken, weights_in
 from rushlight.core.io.weights.source import Source, is_address, open_regular, open_source
 from rushlight.core.io.weights.table import Table
 from rushlight.core.io.weights.whisper_ggml import is_whisper
@@ -206,15 +206,11 @@ def _state_dict(found: Any) -> dict[str, Tensor]:
 
 def _load_shards(index: Path, place: Place) -> dict[str, Tensor]:
     """The tensors of a sharded checkpoint of PyTorch by name, those that its index names."""
-    found: dict[str, Tensor] = {}
-    for shard, names in read_index(index).items():
-        tensors = _state_dict(load(index.parent / shard))
-        if missing := sorted(names - tensors.keys()):
-            raise FormatError(
-                f'{index}: tensor "{missing[0]}" should be in {shard}, which does not have it'
-            )
-        found |= {name: tensors[name] for name in tensors if name in names}
-    return {name: placed(tensor, place) for name, tensor in found.items()}
+    named = read_index(index)
+    shards = {shard: _state_dict(load(index.parent / shard)) for shard in named}
+    names = taken(index, named, shards)
+    return {name: placed(tensor, place) for shard, tensors in shards.items()
+            for name, tensor in tensors.items() if name in names[shard]}  # fmt: skip
 
 
 def load_weights(

@@ -30,7 +30,7 @@ from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints import matching
+from rushlight.models.checkpoints import matching, prefixes
 from rushlight.models.config import parse_object
 from rushlight.models.configuration import require_config
 from rushlight.models.families import families, family_of
@@ -150,7 +150,7 @@ def _stacked(weights: Sequence[Weight], wanted: Set[str], family: ModuleType) ->
     experts: dict[str, dict[int, Weight]] = {}
     found: list[Weight] = []
     for weight in weights:
-        one = matching.EXPERT.fullmatch(weight.name)
+        one = prefixes.EXPERT.fullmatch(weight.name)
         stacked = "" if one is None else one[1] + one[3]
         if one is None or not {stacked, prefix + stacked} & wanted:
             found.append(weight)

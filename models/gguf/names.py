@@ -21,6 +21,25 @@ from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
 
 Metadata = Mapping[str, Any]
+# Keys that change numbers in llama.cpp -> the value at which they do not, or the key that says it.
+NEUTRAL: dict[str, Any] = {
+    "attention.causal": True, "rope.freq_base_swa": "rope.freq_base",
+    "rope.dimension_count_swa": "rope.dimension_count", "ssm.dt_b_c_rms": False,
+    "final_logit_softcapping": 0.0,
+    "attention.sliding_window": 0, "rope.scaling.yarn_ext_factor": 1.0,
+    "rope.scaling.yarn_attn_factor": 1.0, "rope.scaling.alpha": 0.0,
+}  # fmt: skip
+# Those that it reads of all architectures, and of some: its logits changed with them (0.5.0).
+UNREAD = {
+    "*": ("attention.causal", "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"),
+    "gemma2": ("rope.freq_base_swa", "rope.dimension_count_swa"),
+    "gemma3": ("final_logit_softcapping", "rope.dimension_count_swa"),
+    "gemma3n": ("rope.dimension_count_swa",),
+    "cohere2": ("rope.dimension_count_swa",),
+    "llama4": ("rope.freq_base_swa",), "gpt-oss": ("rope.freq_base_swa",),
+    "lfm2": ("attention.sliding_window",), "mamba": ("ssm.dt_b_c_rms",),
+    "hunyuan-dense": ("rope.scaling.alpha",),
+}  # fmt: skip
 # Tensors of divisors of the rotary frequencies.
 FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
@@ -153,11 +172,34 @@ def _config(
                 f"{name}.rope.dimension_count is {share * head:g}, which differs from a head's "
                 f"{head} features"
             )
-    scaling = _scaling(name, metadata, tensors)
-    if scaling:
-        config["rope_scaling"] = scaling
+    if scaling := _scaling(name, metadata, tensors):
+        if "rope_scaling" in known:
+            config["rope_scaling"] = scaling
+        elif "rope_parameters" in known:
+            theta = {"rope_theta": config["rope_theta"]} if "rope_theta" in config else {}
+            config["rope_parameters"] = {**scaling, **theta}
+        else:
+            raise FormatError(
+                f"{name}.rope: positions scaled by {scaling['rope_type']} are not supported for "
+                f"{name}; supported: unscaled ones"
+            )
+    _check_unread(name, metadata, set(keys.values()))
     architecture.adjust(config)
     return config
+
+
+def _check_unread(name: str, metadata: Metadata, read: set[str]) -> None:
+    """Raise FormatError for a key that changes numbers in llama.cpp and is not read here."""
+    for key in (*UNREAD["*"], *UNREAD.get(name, ())):
+        value, neutral = metadata.get(f"{name}.{key}"), NEUTRAL[key]
+        if key in read or value is None or (isinstance(neutral, str) and (
+            value == metadata.get(f"{name}.{neutral}"))):  # fmt: skip
+            continue
+        if isinstance(neutral, str) or type(value) is not type(neutral) or value != neutral:
+            wanted = f"{name}.{neutral}" if isinstance(neutral, str) else neutral
+            raise FormatError(
+                f"{name}.{key} is {brief(value)}, which is not supported; supported: {wanted}"
+            )
 
 
 def _check_layers(key: str, count: int, tensors: Mapping[str, Tensor]) -> None:

@@ -51,8 +51,10 @@ MORE = {
 def places(value: Any) -> Iterator[tuple[Any, ...]]:
     """The paths of all values inside of an object, itself included."""
     yield ()
-    items = value.items() if isinstance(value, dict) else ()
-    items = list(enumerate(value))[:4] if isinstance(value, list) else list(items)[:24]
+    items: list[tuple[Any, Any]] = []
+    if isinstance(value, list | dict):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        items = list(pairs)[: 24 if isinstance(value, dict) else 4]
     for key, inner in items:
         for rest in places(inner):
             yield (key, *rest)

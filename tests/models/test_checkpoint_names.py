@@ -299,3 +299,65 @@ def test_image_models_without_their_head(
             rl.pipeline("image-classification", m)
         seen += 1
     assert seen > 10
+
+
+# --- folders -----------------------------------------------------------------------------------
+
+
+@pytest.mark.native
+def test_what_lies_beside_the_weights(table: ModuleType, tmp_path: Path) -> None:
+    """Adapters, states of optimizers, files in other dtypes and of PyTorch are left alone."""
+    config, tensors = text_row(table, "llama")
+    plain = load(config, tensors)
+    other = {n: t + 1 for n, t in tensors.items()}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    beside = ("adapter_model.safetensors", "optimizer.bin", "optimizer.pt", "training_args.bin",
+              "scheduler.pt", "rng_state_0.pth", "optimizer_0.bin")  # fmt: skip
+    for name in beside:
+        rl.save(other, tmp_path / name)
+    for name in ("model.fp16.safetensors", "model.fp32.safetensors", "model.safetensors"):
+        rl.save(tensors, tmp_path / name)
+        assert_same(rl.models.load(tmp_path), plain)
+        rl.save(other, tmp_path / name)  # the next one comes first
+    (tmp_path / "model.safetensors").unlink()
+    for name in ("model.fp16.safetensors", "model.fp32.safetensors"):
+        (tmp_path / name).unlink()
+    rl.save(tensors, tmp_path / "pytorch_model.bin")
+    assert_same(rl.models.load(tmp_path), plain)
+
+
+@pytest.mark.native
+def test_an_index_that_is_out_of_date(table: ModuleType, tmp_path: Path) -> None:
+    """A tensor may be in another shard than the index says; one in no shard is named."""
+    config, tensors = text_row(table, "llama")
+    plain, names = load(config, tensors), sorted(tensors)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    shards = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    for i, shard in enumerate(shards):
+        rl.save({n: tensors[n] for n in names[i::2]}, tmp_path / shard)
+    places = {n: shards[i < 5] for i, n in enumerate(names[:-3])}  # wrong, and three are left out
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    assert_same(rl.models.load(tmp_path), plain)
+    index.write_text(json.dumps({"weight_map": places | {"model.x.weight": shards[0]}}))
+    with pytest.raises(rl.FormatError, match=r'"model.x.weight" should be in model-00001'):
+        rl.models.load(tmp_path)
+    rl.save(tensors, tmp_path / "model.safetensors")  # which comes before an index
+    assert_same(rl.models.load(tmp_path), plain)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("key", ["state_dict", "model", "model_state_dict", "module"])
+def test_checkpoints_of_trainers(key: str, table: ModuleType, tmp_path: Path) -> None:
+    """The state dict lies in what a trainer saves, with the prefix of the trainer's own module."""
+    config, tensors = text_row(table, "bert")
+    plain = load(config, tensors)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for prefix in ("", "model.", "module.", "net.bert."):
+        state = {prefix + n: t for n, t in tensors.items()}
+        if key == "state_dict":
+            state |= {"loss_fn.pos_weight": rl.ones(2)}
+        saved = {"epoch": 3, key: state, "optimizer": {"state": {0: {"step": rl.ones(1)}}},
+                 "hyper_parameters": {"lr": 0.1}}  # fmt: skip
+        rl.save(saved, tmp_path / "last.pt")
+        assert_same(rl.models.load(tmp_path), plain)

@@ -78,7 +78,11 @@ def test_the_undamaged_ones_load() -> None:
         ("rope.dimension_count", 4, "is 4, which differs from a head's 8 features"),
         ("rope.dimension_count", 8.0, "is 8.0, which differs"),
         ("rope.scaling.type", ["linear"], r"is \['linear'\], which is not supported"),
-        ("rope.scaling.type", "ntk", "is 'ntk', which is not supported; supported: none, linear, yarn"),
+        (
+            "rope.scaling.type",
+            "ntk",
+            "is 'ntk', which is not supported; supported: none, linear, yarn",
+        ),
         ("block_count", 3, "is 3, but the file has tensors of 2 layers"),
         ("block_count", 1, "is 1, but the file has tensors of 2 layers"),
     ],

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.core.io import save_gguf
 from rushlight.core.io.weights.gguf import load_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.models.families import families, family_of
@@ -256,3 +257,62 @@ def test_phimoe_is_read_as_published(table: ModuleType, tmp_path: Path) -> None:
     golden = load_safetensors(DATA / "phimoe-gguf.safetensors")["out"].numpy()
     found = from_gguf(metadata, renamed)(rl.tensor(table.ids_of(golden.shape[-1])))
     np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
+
+
+_SCALES: list[tuple[str, dict[str, Any]]] = [
+    ("llama", {"rope.scale_linear": 3.0}), ("llama", {"rope.scaling.factor": 3.0}),
+    ("llama", {"rope.scaling.factor": 2.0, "rope.scale_linear": 3.0}),
+    ("llama", {"rope.scaling.factor": 0.0}), ("falcon", {"rope.scale_linear": 0.5}),
+    ("llama", {"rope.scaling.type": "none", "rope.scaling.factor": 3.0}),
+    ("llama", {"rope.scaling.type": "linear"}), ("phi", {"rope.scale_linear": 2.5}),
+    ("qwen2-yarn", {"rope.scaling.attn_factor": 0.7}), ("lfm2", {"rope.scale_linear": 2.0}),
+    ("gemma3-gguf", {"attention.sliding_window_pattern": 2}),
+    ("cohere2-gguf", {"attention.sliding_window_pattern": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "keys"), _SCALES)
+def test_keys_of_other_tools_mean_what_llama_cpp_reads(
+    known: str, keys: dict[str, Any], table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    file = tmp_path / "x.gguf"
+    dequantize(folder(known, table, tmp_path / "model"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    name = metadata["general.architecture"]
+    changed = {
+        f"{name}.{k}": np.float32(v) if isinstance(v, float) else np.uint32(v)
+        if isinstance(v, int) else v for k, v in keys.items()
+    }  # fmt: skip
+    save_gguf(tensors, file, {**metadata, **changed}, overwrite=True)
+    m = rl.models.load(file)
+    ids = table.ids_of(m.vocab_size)[:1]
+    with rl.no_grad():
+        found = m(rl.tensor(ids)).numpy()[0, -1]
+    with llama_cpp.model(file, context=64) as theirs:
+        wanted = theirs.logits(ids[0])
+    assert np.abs(found - wanted).max() < 2e-3 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("known", "key", "value"),
+    [
+        ("llama", "attention.causal", False), ("llama", "rope.scaling.attn_factor", 0.5),
+        ("llama", "rope.scaling.yarn_ext_factor", 0.5), ("chatglm-gguf", "rope.scale_linear", 2.0),
+        ("gemma2-gguf", "rope.freq_base_swa", 500.0),
+        ("gemma3-gguf", "rope.dimension_count_swa", 2),
+        ("gemma3-gguf", "final_logit_softcapping", 5.0), ("mamba", "ssm.dt_b_c_rms", True),
+        ("lfm2", "attention.sliding_window", 3), ("gpt_oss-gguf", "rope.freq_base_swa", 9.0),
+    ],
+)  # fmt: skip
+def test_keys_that_change_numbers_in_llama_cpp_are_refused(
+    known: str, key: str, value: Any, table: ModuleType, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.gguf"
+    dequantize(folder(known, table, tmp_path / "model"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    name = metadata["general.architecture"]
+    part = f"{name}.rope" if "scale_linear" in key else f"{name}.{key} is {value}"
+    with pytest.raises(rl.FormatError, match=part.replace(".", r"\.")):
+        from_gguf({**metadata, f"{name}.{key}": value}, tensors)
+    # Keys that nothing reads, of any name, change nothing.
+    from_gguf({**metadata, f"{name}.no_such_key": 3, f"{name}.attention.beads": "x"}, tensors)

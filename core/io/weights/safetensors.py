@@ -24,7 +24,7 @@ from rushlight.core.basis.files.replacing import replacing
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
-from rushlight.core.io.weights.shards import read_index, weights_in
+from rushlight.core.io.weights.shards import read_index, taken, weights_in
 from rushlight.core.io.weights.source import Source, open_source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.tensor.tensor import Tensor
@@ -235,17 +235,15 @@ def open_tables(path: str | os.PathLike[str]) -> list[tuple[Source, Table]]:
     if not place.name.endswith(".index.json"):
         source = open_source(place)
         return [(source, read_table(source))]
-    opened = []
-    for shard, names in read_index(place).items():
-        source = open_source(place.parent / shard)
-        table = read_table(source)
-        if missing := sorted(names - table.entries.keys()):
-            raise FormatError(
-                f'{place}: tensor "{missing[0]}" should be in {shard}, which does not have it'
-            )
-        taken = {name: entry for name, entry in table.entries.items() if name in names}
-        opened.append((source, Table(taken, table.metadata)))
-    return opened
+    named = read_index(place)
+    sources = {shard: open_source(place.parent / shard) for shard in named}
+    tables = {shard: read_table(source) for shard, source in sources.items()}
+    names = taken(place, named, {shard: table.entries for shard, table in tables.items()})
+    return [
+        (sources[shard], Table({n: table.entries[n] for n in table.entries if n in names[shard]},
+                               table.metadata))
+        for shard, table in tables.items()
+    ]  # fmt: skip
 
 
 def save_safetensors(

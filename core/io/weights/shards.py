@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from rushlight.core.basis.errors import FormatError
@@ -18,8 +19,12 @@ _WHOLE = ("model.safetensors", "pytorch_model.bin")
 _ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz")
 # What trainers write beside a model, and Marian's shortlists: no weights of it.
 _OTHERS = re.compile(
-    r"(training_args|optimizer|scheduler|rng_state.*|scaler|lex\..*)\.(bin|pt|pth)"
+    r"(training_args|(optimizer|scheduler|optim|rng_state|random_states|scaler|lex\.).*"
+    r"|adapter_model|adapter)\.(bin|pt|pth|safetensors|npz)"
 )
+# A file of the same weights in another dtype, the one with the most bits first.
+_VARIANT = re.compile(r"(.+)\.(fp32|bf16|fp16)(\.\w+)")
+_DTYPES = ("fp32", "bf16", "fp16")
 _MOST_PARTS = 4096
 _SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE | re.DOTALL)
 
@@ -39,24 +44,58 @@ def weights_in(folder: Path) -> Path:
     """The weight file of a model's folder, or the index of its shards.
 
     model.safetensors, else its index, else the only *.safetensors; then in the same way files of
-    PyTorch and NumPy: pytorch_model.bin, its index, the only *.bin, *.pt, *.pth or *.npz. Raises
-    FileNotFoundError that lists the folder's files.
+    PyTorch and NumPy: pytorch_model.bin, its index, the only *.bin, *.pt, *.pth or *.npz. Adapters
+    and states of optimizers are none; of X.fp16 and X.fp32 the latter is taken, and X before both.
+    Raises FileNotFoundError that lists the folder's files.
     """
     there = sorted(path.name for path in folder.iterdir())
     for whole in _WHOLE:
         ending = Path(whole).suffix
         chosen = [name for name in (whole, f"{whole}.index.json") if name in there]
-        others = [n for n in there if n.endswith(ending) and not _OTHERS.fullmatch(n)]
+        others = _plainest(n for n in there if n.endswith(ending) and not _OTHERS.fullmatch(n))
         if chosen or len(others) == 1:
             return folder / (chosen or others)[0]
         if others:
             break
     else:
-        others = [n for n in there if n.endswith(_ENDINGS) and not _OTHERS.fullmatch(n)]
+        others = _plainest(n for n in there if n.endswith(_ENDINGS) and not _OTHERS.fullmatch(n))
         if len(others) == 1:
             return folder / others[0]
     listed = ", ".join(others or there[:12]) or "nothing"
     raise FileNotFoundError(f"{folder} has no model.safetensors; it has {listed}")
+
+
+def _plainest(names: Iterable[str]) -> list[str]:
+    """The names without variants in other dtypes of a file that is there too."""
+    kept = list(names)
+    for name in list(kept):
+        found = _VARIANT.fullmatch(name)
+        if found is None:
+            continue
+        better = [f"{found[1]}{found[3]}"]
+        better += [f"{found[1]}.{d}{found[3]}" for d in _DTYPES[: _DTYPES.index(found[2])]]
+        if any(one in kept for one in better):
+            kept.remove(name)
+    return kept
+
+
+def taken(
+    path: Path, named: Mapping[str, Collection[str]], there: Mapping[str, Collection[str]]
+) -> dict[str, set[str]]:
+    """The tensors to take from each shard of an index: all that it has, each once.
+
+    named: what the index says of each shard, which wins where two have a tensor; there: what each
+    has. FormatError for a tensor that no shard has.
+    """
+    owners: dict[str, str] = {}
+    for shard, names in there.items():
+        owners |= {n: shard for n in names if n in named[shard] or n not in owners}
+    for shard, names in named.items():
+        if missing := sorted(set(names) - owners.keys()):
+            raise FormatError(
+                f'{path}: tensor "{missing[0]}" should be in {shard}, which does not have it'
+            )
+    return {shard: {n for n, owner in owners.items() if owner == shard} for shard in there}
 
 
 def read_index(path: Path) -> dict[str, set[str]]:

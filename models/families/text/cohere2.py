@@ -44,5 +44,6 @@ build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "cohere2", "Cohere2ForCausalLM", keys={
         **cohere.GGUF.keys, "sliding_window": "attention.sliding_window",
+        "sliding_window_pattern": "attention.sliding_window_pattern",
     }, decoder=cohere.GGUF.decoder,
 )  # fmt: skip

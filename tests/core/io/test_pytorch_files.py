@@ -120,7 +120,8 @@ def test_shards(tmp_path: Path) -> None:
     index.write_text(json.dumps({"weight_map": places}))
     for place in (tmp_path, index):
         found = rl.load(place)
-        assert list(found) == ["w", "turned"] and found["turned"].shape == (6, 4)
+        # All of a shard that the index names; "turned" of the shard that it names for it.
+        assert {"w", "turned"} < {*found} and found["turned"].shape == (6, 4)
     index.write_text(json.dumps({"weight_map": {"v": "pytorch_model-1.bin"}}))
     with pytest.raises(rl.FormatError, match='"v" should be in pytorch_model-1.bin'):
         rl.load(tmp_path)

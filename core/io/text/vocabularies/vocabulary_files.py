@@ -16,6 +16,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import added_token, around_texts, from_gguf
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX, Implied
+from rushlight.core.io.text.vocabularies.added_tokens import with_added
 from rushlight.core.io.text.vocabularies.classes import (
     KINDS,
     TRIMS,
@@ -43,7 +44,7 @@ def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
     FormatError for files that are damaged, or not supported.
     """
     if "tokenizer.json" in files:
-        return files["tokenizer.json"]
+        return with_added(files)
     config = parse_json(files[CONFIG], CONFIG, depth=16) if CONFIG in files else {}
     if not isinstance(config, dict):
         raise FormatError(f"{CONFIG} holds a {type(config).__name__}, not an object")
