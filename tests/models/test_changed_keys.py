@@ -74,8 +74,12 @@ class Row:
             if "masks" in self.golden and hasattr(m, "seen"):
                 found = m.seen(pixels)[0].numpy()
                 return found
-            both = "texts" in self.golden
-            found = m(*([rl.tensor(self.seen.ids_of())] if both else []), pixels).numpy()
+            ids, words = (
+                rl.tensor(self.seen.ids_of()),
+                self.config["model_type"] == "clip_text_model",
+            )
+            found = m(*([ids] if words or "texts" in self.golden else []),
+                      *([] if words else [pixels])).numpy()  # fmt: skip
             return found
 
 
