@@ -97,7 +97,8 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
             label, value = f"config.json: {name}", values[name]
             known[name] = checked(label, name, str(field.type), value)
         elif (default := reference.default(name)) is not None and name != "tie_word_embeddings":
-            known[name] = default
+            real = type(default) is int and str(field.type).startswith("float")
+            known[name] = float(default) if real else default
         elif field.default is field.default_factory is dataclasses.MISSING:
             raise FormatError(f"config.json has no {name!r}")
     neutral = getattr(cls, "neutral", {})

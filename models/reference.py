@@ -79,4 +79,4 @@ def _lines() -> dict[str, str]:
     from rushlight.models import families
 
     text = importlib.resources.files(families).joinpath("keys.txt").read_text(encoding="utf-8")
-    return dict(line.split("\t", 1) for line in text.splitlines())  # type: ignore[misc]
+    return dict(line.split("\t", 1) for line in text.splitlines())

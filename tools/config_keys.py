@@ -99,6 +99,8 @@ TAKEN = {
     "bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"},
     "lfm2": {"tie_embedding": "tie_word_embeddings", "block_ff_dim": "intermediate_size"},
 }  # fmt: skip
+# What our own conversions write beside the keys of a class.
+WRITTEN: dict[str, dict[str, Any]] = {"mpt": {"alibi_bias_max": 8, "clip_qkv": None}}
 # The configurations of these are made by their families, or have only what they read.
 OWN = """
     bergamot convmixer densenet efficientvit eva2 fastvit mobile_sam mobileclip mobilenet_v3
@@ -216,6 +218,7 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     alias = {a: b for a, b in cls.attribute_map.items() if a not in keys or b in keys}
     alias |= {b: a for a, b in cls.attribute_map.items() if a in keys and b not in keys}
     alias |= TAKEN.get(cls.model_type, {})
+    asked |= WRITTEN.get(cls.model_type, {})
     asked = {n: v for n, v in asked.items() if n not in alias}
     found = {"keys": keys, "asked": asked, "alias": alias, "parts": parts}
     return {n: v for n, v in found.items() if v}

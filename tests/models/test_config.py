@@ -157,7 +157,7 @@ def test_the_defaults_of_families_are_the_references() -> None:
         if reference.own:
             continue
         # A part without a configuration is an error that names it.
-        values = {"model_type": kind} | dict.fromkeys(reference.parts, {})
+        values: dict[str, Any] = {"model_type": kind} | dict.fromkeys(reference.parts, {})
         told = {n: v for n, v in vars(read_config(cls, values)).items()
                 if reference.default(n) is not None and n != "tie_word_embeddings"}  # fmt: skip
         assert {n: v for n, v in told.items() if v != reference.default(n)} == {}

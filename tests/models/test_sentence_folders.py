@@ -105,8 +105,8 @@ def test_a_tables_unknown_tokens_are_left_out(tmp_path: Path, sentence_folders: 
     found = m.encode(["a cup", ""]).numpy()
     np.testing.assert_allclose(found[0], mean / np.linalg.norm(mean), **CLOSE)
     assert not found[1].any()
-    with pytest.raises(rl.FormatError, match="apply_more is 'x'"):
-        (tmp_path / "config.json").write_text(json.dumps(config | {"apply_more": "x"}))
+    with pytest.raises(rl.FormatError, match="normalize is 'x'; it must be of type bool"):
+        (tmp_path / "config.json").write_text(json.dumps(config | {"normalize": "x"}))
         rl.models.load(tmp_path)
 
 

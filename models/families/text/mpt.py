@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from rushlight.models.config import check_keys, choose
 from rushlight.models.families.text import replit
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames
 
 MODEL_TYPES = ("mpt",)
@@ -36,8 +35,6 @@ KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {  # of attn_config: types, suppo
 class Config:
     """The keys of config.json that the model depends on."""
 
-    own = ("alibi_bias_max",)
-
     vocab_size: int
     d_model: int
     n_layers: int
@@ -48,10 +45,11 @@ class Config:
     alibi_bias_max: float = 8.0  # this and the next in GGUF files; else in attn_config
     clip_qkv: float | None = None
     layer_norm_epsilon: float = 1e-5
-    logit_scale: Any = None
+    logit_scale: Any = None  # which transformers' own class does not read
+    architectures: Any = None
     no_bias: bool = True
     learned_pos_emb: bool = True  # where there is no ALiBi
-    norm_type: str = "low_precision_layernorm"
+    norm_type: str = "low_precision_layernorm"  # all compute the same here
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
     model_type: str = "mpt"
@@ -62,21 +60,14 @@ def describe(c: Config) -> DecoderSpec:
     given = c.attn_config if isinstance(c.attn_config, dict) else {}
     check_keys("attn_config", given, KEYS, free=("fused_qkv", "rope_"))
     choose("alibi_bias_max", c.alibi_bias_max, (8,))
+    c.logit_scale = None if c.architectures == ["MptForCausalLM"] else c.logit_scale
     c.clip_qkv = float(given.get("clip_qkv") or c.clip_qkv or 0) or None
     kv = {MANY: None, ONE: 1}.get(given.get("attn_type", MANY), given.get("kv_n_heads"))
     given = given | {"kv_n_heads": kv, "clip_qkv": c.clip_qkv}
     return replit.described(c, given, c.expansion_ratio * c.d_model, MLP, NAMES)
 
 
-_build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
-def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
-    """The model of a checkpoint; transformers' class scales no logits, the published code does."""
-    plain = config.get("architectures") == ["MptForCausalLM"]
-    return _build(config | ({"logit_scale": None} if plain else {}), names)
-
-
+build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "mpt", "MptForCausalLM", keys={
         "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",

@@ -206,7 +206,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
     made = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
     for one in (seen, asked, made):
         choose("hidden_act", one.hidden_act, tuple(ACTIVATIONS))
+    choose("tie_word_embeddings", c.tie_word_embeddings, (True,))  # as only one is stored
     sides = seen.image_size, seen.patch_size
+    choose("prompt_encoder_config.image_size", asked.image_size, sides[:1])
+    choose("prompt_encoder_config.patch_size", asked.patch_size, sides[1:])
     if not 1 <= seen.patch_size <= seen.image_size <= 1 << 14 or seen.window_size < 1 or not (
         seen.output_channels == asked.hidden_size == made.hidden_size == 2 * seen.num_pos_feats
     ) or made.attention_downsample_rate < 1:  # fmt: skip

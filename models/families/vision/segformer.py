@@ -33,6 +33,8 @@ _PARTS = {
     "layernorm_before": "layer_norm_1", "layernorm_after": "layer_norm_2",
     "mlp.fc1": "mlp.dense1", "mlp.fc2": "mlp.dense2",
 }  # fmt: skip
+_LISTS = ("depths", "sr_ratios", "hidden_sizes", "patch_sizes", "strides", "num_attention_heads",
+          "mlp_ratios")  # fmt: skip
 
 
 @dataclass
@@ -168,14 +170,17 @@ def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
-    lists = (c.depths, c.sr_ratios, c.hidden_sizes, c.patch_sizes, c.strides,
-             c.num_attention_heads, c.mlp_ratios)  # fmt: skip
-    least = all(isinstance(n, int | float) and n > 0 for one in lists for n in one)
-    if not least or {len(one) for one in lists} != {c.num_encoder_blocks}:
-        raise FormatError("config.json: the lists of the stages do not have num_encoder_blocks "
-                          f"{c.num_encoder_blocks} positive numbers each")  # fmt: skip
+    for key in _LISTS:  # longer lists, as the defaults may be, have more than is read
+        sizes = getattr(c, key)[: c.num_encoder_blocks]
+        good = all(isinstance(n, int | float) and n > 0 for n in sizes)
+        if not good or len(sizes) != c.num_encoder_blocks:
+            raise FormatError(f"config.json: {key} does not have num_encoder_blocks "
+                              f"{c.num_encoder_blocks} positive numbers")  # fmt: skip
+        setattr(c, key, sizes)
     segments = config.get("architectures") == [SEGMENTING]
     labels = labels_of(config) if segments else classes_of(config, "Segformer")
+    if not labels:  # what a head reads is of the same shape
+        choose("reshape_last_stage", c.reshape_last_stage, (True,))
     model = Segformer(c, labels, segments)
     if segments:
         model.tasks = ("image-segmentation",)
