@@ -10,12 +10,7 @@ from typing import Any
 
 from rushlight.core.io.text.chat.sources import special_texts, template_sources
 from rushlight.core.io.text.template import ChatTemplate
-from rushlight.models.generation.answers import (
-    AnswerDelta,
-    AnswerParts,
-    AnswerTokens,
-    parts_of_tokens,
-)
+from rushlight.models.generation.answers import AnswerDelta, AnswerParts
 from rushlight.models.generation.sampling import Options
 from rushlight.models.model import Model
 
@@ -127,6 +122,8 @@ class Chatting(Model):
 
         prompt: the tokens before, which may have begun a thought.
         """
+        from rushlight.models.generation.answers import parts_of_tokens
+
         return parts_of_tokens(self.tokenizer, self.eos_ids, ids, prompt, tools)
 
     def chat_parts(
@@ -141,11 +138,13 @@ class Chatting(Model):
         ids = self.chat_ids(messages, tools=tools, **shape)
         if self.tokenizer is None:
             raise ValueError("chat_parts: the checkpoint has no tokenizer")
+        from rushlight.models.generation.answers import AnswerTokens
+
         answer = AnswerTokens(self.tokenizer, self.eos_ids, ids, tools)
         return self._deltas(answer, self.tokens(ids, **sampling))
 
     @staticmethod
-    def _deltas(answer: AnswerTokens, tokens: Iterator[Any]) -> Iterator[AnswerDelta]:
+    def _deltas(answer: Any, tokens: Iterator[Any]) -> Iterator[AnswerDelta]:
         for token in tokens:
             if (delta := answer.add(token.id)) != AnswerDelta():
                 yield delta

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -246,3 +247,52 @@ def test_messages_are_as_transformers_gives_them() -> None:
     assert json.loads(ChatTemplate(source).render([row])) == {
         "role": "assistant", "reasoning": "hm", "thinking": "hm", "reasoning_content": "hm",
     }  # fmt: skip
+
+
+@pytest.fixture
+def folder(tiny: Any, tmp_path: Path) -> Path:
+    """A saved model with a default template and one for tools."""
+    made = tmp_path / "model"
+    tiny().save_pretrained(made)
+    named = made / "additional_chat_templates"
+    named.mkdir()
+    (made / "chat_template.jinja").write_text(SHOWN)
+    (named / "tool_use.jinja").write_text("tools")
+    return made
+
+
+def test_a_folder_keeps_its_templates(folder: Path, tmp_path: Path) -> None:
+    loaded = rl.models.load(folder)
+    assert loaded.apply_chat_template(ASK, tokenize=False) == "u:Hi;"
+    loaded.save_pretrained(tmp_path / "again")
+    again = rl.models.load(tmp_path / "again")
+    for model in (loaded, again):
+        assert model.apply_chat_template(ASK, tools=[TOOL], tokenize=False) == "tools"
+        found = model.apply_chat_template(ASK, chat_template="default", tools=[], tokenize=False)
+        assert found == "u:Hi;"
+
+
+@pytest.mark.native
+def test_the_command_passes_variables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rushlight.core.cli import run
+    from rushlight.models.generation.chatting import Chatting
+
+    shown: list[dict[str, Any]] = []
+    usual = Chatting.apply_chat_template
+
+    def apply(self: Any, messages: Any, **options: Any) -> Any:
+        shown.append(options)
+        return usual(self, messages, **options)
+
+    monkeypatch.setattr(Chatting, "apply_chat_template", apply)
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+    flags = ["--model", str(folder), "--max-new-tokens", "2"]
+    variables = ["--chat-template-kwargs", "enable_thinking=false"]
+    run(["chat", *flags, *variables, "--documents", '[{"title": "t"}]'])
+    assert shown[-1]["enable_thinking"] is False and shown[-1]["documents"] == [{"title": "t"}]
+    run(["generate", "--prompt", "Hi", *flags, *variables])
+    assert shown[-1]["enable_thinking"] is False
+    run(["generate", "--prompt", "Hi", *flags, "--chat-template-kwargs", "nothing"])
+    assert "neither NAME=VALUE nor an object of JSON" in capsys.readouterr().err

@@ -3,19 +3,19 @@
 jinja2's sandbox protects Python from a template, but does not bound its memory and time. So the
 syntax tree is rewritten before it is compiled: every value that may grow passes through a function
 of this module, which counts. Only the filters, tests and methods of the files beside it exist. A
-process and a tab run this same code.
+process and a tab run this code.
 """
 
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
 from jinja2 import Template, nodes, pass_context
 from jinja2.exceptions import (
-    TemplateError,
     TemplateRuntimeError,
     TemplateSyntaxError,
 )
@@ -49,9 +49,7 @@ from rushlight.core.io.text.sandbox_parts import (
     test_table,
 )
 
-_TAGS: dict[type, str] = {
-    nodes.ScopedEvalContextModifier: "autoescape", nodes.EvalContextModifier: "autoescape",
-}  # fmt: skip
+_TAGS: dict[type, str] = {nodes.ScopedEvalContextModifier: "autoescape"}
 _REASON = 500  # characters of an error
 # In the names of the functions below, which are filters to jinja2: a template cannot know it.
 _SECRET = secrets.token_hex(16)
@@ -361,11 +359,14 @@ class Renderer:
     def __init__(self, source: str) -> None:
         self._environment = _Environment()
         try:
-            self._template: Template = self._environment.from_string(source)
+            with warnings.catch_warnings():  # Python warns of 1[0] and the like
+                warnings.simplefilter("ignore", SyntaxWarning)
+                self._template: Template = self._environment.from_string(source)
         except TemplateSyntaxError as error:
             raise FormatError(f"chat template, line {error.lineno}: {error.message}") from None
-        except (TemplateError, RecursionError, SyntaxError, MemoryError, ValueError) as error:
-            raise FormatError(f"chat template: it nests too deeply, or {error}") from None
+        except Exception as error:  # jinja2 has assertions for what it cannot compile
+            wrong = f"chat template: it nests too deeply, or {error}"
+            raise FormatError(wrong[:_REASON]) from None
 
     def __call__(self, variables: Mapping[str, Any]) -> str:
         """The text for these variables; FormatError with the line for any error."""

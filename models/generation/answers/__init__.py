@@ -6,16 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from rushlight.models.generation.answers.reader import AnswerReader
 from rushlight.models.generation.answers.records import AnswerDelta, AnswerParts, ToolCall
-from rushlight.models.generation.answers.tokens import AnswerTokens, parts_of_tokens
+
+if TYPE_CHECKING:
+    from rushlight.models.generation.answers.reader import AnswerReader
+    from rushlight.models.generation.answers.tokens import AnswerTokens, parts_of_tokens
 
 __all__ = [
     "AnswerDelta", "AnswerParts", "AnswerReader", "AnswerTokens", "ToolCall", "answer_parts",
     "parts_of_tokens",
 ]  # fmt: skip
+
+
+# Imported when first used, so that a model loads without the tables of forms.
+_LATER = {"AnswerReader": "reader", "AnswerTokens": "tokens", "parts_of_tokens": "tokens"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
 
 
 def answer_parts(
@@ -27,6 +40,8 @@ def answer_parts(
     arguments, and a call of theirs needs no mark if the answer is nothing else. thinking: the
     prompt ended within a thought, or the tag that began it.
     """
+    from rushlight.models.generation.answers.reader import AnswerReader
+
     reader = AnswerReader(tools, thinking=thinking)
     reader.feed(text)
     reader.finish()

@@ -429,3 +429,9 @@ def test_loading_can_be_awaited() -> None:
 
     template = asyncio.run(load_template_async("{{ bos_token }}a", bos_token="<s>"))
     assert template.render([]) == "<s>a"
+
+
+def test_what_jinja2_cannot_compile_is_a_format_error() -> None:
+    with pytest.raises(FormatError, match="chat template: "):
+        load_template("{% set x | indent(messages) %}a{% endset %}{{ x }}")
+    assert render("{{ 1[0] }}|") == "|"  # without a warning of Python's

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
 from jinja2.exceptions import TemplateError
 from jinja2.ext import loopcontrols
+from jinja2.filters import FILTERS as DEFAULT_FILTERS
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.tests import TESTS as DEFAULT_TESTS
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.text import sandbox_parts
