@@ -137,7 +137,7 @@ def repeat_interleave(
         return repeat_interleave(arange(len(x), device=x.device), x, 0, output_size=output_size)
     if dim is None:
         x, dim = x.reshape(x.numel()), 0
-    if not isinstance(repeats, int):
+    if hasattr(repeats, "tolist"):
         times = repeats.tolist()
         if isinstance(times, list) and len(times) != 1:
             d = dim_of("repeat_interleave", dim, x)
@@ -145,6 +145,9 @@ def repeat_interleave(
                 raise ShapeError(
                     f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
                 )
+            if repeats.dtype.kind not in "ui":
+                kind = repeats.dtype.name
+                raise TypeError(f"repeat_interleave: repeats are {kind}; they must be integers")
             if min(times, default=0) < 0:
                 raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "
                                  "negative")  # fmt: skip
@@ -152,7 +155,9 @@ def repeat_interleave(
             at = [i for i, n in enumerate(times) for _ in range(n)]
             return x.index_select(d, x.from_host(at))
         repeats = times[0] if isinstance(times, list) else times
-    assert isinstance(repeats, int)
+    if not isinstance(repeats, int):
+        raise TypeError(f"repeat_interleave: repeats is {repeats!r}; it must be a whole number, or "
+                        "a tensor of them")  # fmt: skip
     if x.ndim == 0:
         x = x.reshape(1)
     d = dim_of("repeat_interleave", dim, x)
