@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import as_shape, normalize_dim
+from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import arange, sizes
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
@@ -137,16 +138,17 @@ def repeat_interleave(
         return repeat_interleave(arange(len(x), device=x.device), x, 0, output_size=output_size)
     if dim is None:
         x, dim = x.reshape(x.numel()), 0
-    if hasattr(repeats, "tolist"):
-        times = repeats.tolist()
+    if is_tensor(repeats):
+        counts: Any = repeats
+        times = counts.tolist()
         if isinstance(times, list) and len(times) != 1:
             d = dim_of("repeat_interleave", dim, x)
             if len(times) != x.shape[d]:
                 raise ShapeError(
                     f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
                 )
-            if repeats.dtype.kind not in "ui":
-                kind = repeats.dtype.name
+            if counts.dtype.kind not in "ui":
+                kind = counts.dtype.name
                 raise TypeError(f"repeat_interleave: repeats are {kind}; they must be integers")
             if min(times, default=0) < 0:
                 raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "

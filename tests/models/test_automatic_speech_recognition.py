@@ -232,7 +232,7 @@ def test_segments_end_where_the_clip_ends(
 
 
 def test_words_end_where_the_clip_ends() -> None:
-    segment = {"start": 0.2, "end": 1.7, "words": [word("a", 0.2, 0.9), word("b", 1.2, 1.7)]}
+    segment: Any = {"start": 0.2, "end": 1.7, "words": [word("a", 0.2, 0.9), word("b", 1.2, 1.7)]}
     words.clamp(segment, 1.0)
     assert (segment["start"], segment["end"]) == (0.2, 1.0)
     assert [(w["start"], w["end"]) for w in segment["words"]] == [(0.2, 0.9), (1.0, 1.0)]
