@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -118,6 +119,7 @@ class Device(metaclass=_ByName):
         # Constants that ops keep on the device. A reset drops them, as each would hold the
         # closed device.
         self.constants: dict[Any, Any] = {}
+        self.scalars: deque[Any] = deque()  # the keys of those that have a buffer of their own
         self._backend: Backend | None = None
         self._lock = threading.Lock()
 
@@ -174,6 +176,7 @@ class Device(metaclass=_ByName):
                 self._backend.close()
                 self._backend = None
                 self.constants.clear()
+                self.scalars.clear()
 
     def __enter__(self) -> Device:
         """Make what names no device on this one, until the block ends."""

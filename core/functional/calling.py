@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
@@ -43,6 +44,20 @@ def _twin(error: Exception) -> Exception:
     """The error as one of Python's kind that is a RuntimeError too."""
     kind = _TWINS.get(type(error))
     return error if kind is None else kind(*error.args).with_traceback(error.__traceback__)
+
+
+_LACKS = re.compile(
+    r"'(int|float|bool|complex|str|bytes|list|tuple|dict|range|NoneType)' object|(Tensor) has no "
+)
+
+
+def _mistyped(name: str, error: Exception) -> Exception:
+    """A TypeError for an argument that is a plain value, or a tensor, in place of another thing."""
+    if not isinstance(error, AttributeError) or not (lacks := _LACKS.match(str(error))):
+        return error
+    kind = lacks[1] or lacks[2]
+    found = TypeError(f"{name}: an argument is of the wrong type, {kind}: {error}")
+    return found.with_traceback(error.__traceback__)
 
 
 def _extent(x: Any) -> tuple[int, int]:
@@ -151,7 +166,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
                 if (value := _foreign(fn.__name__, args, options)) is not NotImplemented:
                     return value
                 check_arguments(fn.__name__, fn, args, options)
-                raise _twin(error) from None
+                raise _twin(_mistyped(fn.__name__, error)) from None
             except (ValueError, IndexError) as error:
                 raise _twin(error) from None
         out = options.pop("out", None)
@@ -174,7 +189,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             if value is not NotImplemented:
                 return value
             check_arguments(fn.__name__, fn, args, options)
-            raise _twin(error) from None
+            raise _twin(_mistyped(fn.__name__, error)) from None
         except (ValueError, IndexError) as error:
             raise _twin(error) from None
         return value if out is None else _write(fn.__name__, out, value)

@@ -182,15 +182,14 @@ from rushlight.core.functional.special.gamma import (
     mvlgamma as _op_mvlgamma, polygamma as _op_polygamma
 )
 from rushlight.core.ops.binary import (
-    _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_left_shift as
-    _op_bitwise_left_shift, bitwise_or as _op_bitwise_or, bitwise_right_shift as
-    _op_bitwise_right_shift, bitwise_xor as _op_bitwise_xor, div as _op_div, eq as _op_eq,
-    eq_operator as _op_eq_operator, floor_divide as _op_floor_divide, ge as _op_ge, gt as _op_gt, le
-    as _op_le, logical_and as _op_logical_and, logical_or as _op_logical_or, logical_xor as
-    _op_logical_xor, lt as _op_lt, masked_fill as _op_masked_fill, maximum as _op_maximum, minimum
-    as _op_minimum, mul as _op_mul, ne as _op_ne, ne_operator as _op_ne_operator, pow as _op_pow,
-    rdiv as _op_rdiv, remainder as _op_remainder, reversed_sub as _op_reversed_sub, rfloordiv as
-    _op_rfloordiv, rmod as _op_rmod, rpow as _op_rpow, sub as _op_sub
+    _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
+    _op_bitwise_or, bitwise_xor as _op_bitwise_xor, div as _op_div, eq as _op_eq, eq_operator as
+    _op_eq_operator, floor_divide as _op_floor_divide, ge as _op_ge, gt as _op_gt, le as _op_le,
+    logical_and as _op_logical_and, logical_or as _op_logical_or, logical_xor as _op_logical_xor, lt
+    as _op_lt, masked_fill as _op_masked_fill, maximum as _op_maximum, minimum as _op_minimum, mul
+    as _op_mul, ne as _op_ne, ne_operator as _op_ne_operator, pow as _op_pow, rdiv as _op_rdiv,
+    remainder as _op_remainder, reversed_sub as _op_reversed_sub, rfloordiv as _op_rfloordiv, rmod
+    as _op_rmod, rpow as _op_rpow, sub as _op_sub
 )
 from rushlight.core.ops.indexing import (
     gather as _op_gather, index_add as _op_index_add, index_select as _op_index_select, nonzero as
@@ -217,6 +216,7 @@ from rushlight.core.ops.reduce import (
     as _op_argmin, cumsum as _op_cumsum, sum as _op_sum
 )
 from rushlight.core.ops.shifts import (
+    bitwise_left_shift as _op_bitwise_left_shift, bitwise_right_shift as _op_bitwise_right_shift,
     rlshift as _op_rlshift, rrshift as _op_rrshift
 )
 from rushlight.core.ops.sort import (
@@ -386,9 +386,8 @@ from rushlight.core.ops.attention import (
     attention
 )
 from rushlight.core.ops.binary import (
-    add, bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, div, eq,
-    floor_divide, ge, gt, le, logical_and, logical_or, logical_xor, lt, masked_fill, maximum,
-    minimum, mul, ne, pow, remainder, sub, where
+    add, bitwise_and, bitwise_or, bitwise_xor, div, eq, floor_divide, ge, gt, le, logical_and,
+    logical_or, logical_xor, lt, masked_fill, maximum, minimum, mul, ne, pow, remainder, sub, where
 )
 from rushlight.core.ops.complex import (
     imag, view_as_complex, view_as_real
@@ -428,6 +427,9 @@ from rushlight.core.ops.random import (
 )
 from rushlight.core.ops.reduce import (
     all, amax, amin, any, argmax, argmin, cumsum, sum
+)
+from rushlight.core.ops.shifts import (
+    bitwise_left_shift, bitwise_right_shift
 )
 from rushlight.core.ops.sort import (
     argsort, topk

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import as_shape, normalize_dim
+from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import arange, sizes
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
@@ -137,14 +138,18 @@ def repeat_interleave(
         return repeat_interleave(arange(len(x), device=x.device), x, 0, output_size=output_size)
     if dim is None:
         x, dim = x.reshape(x.numel()), 0
-    if not isinstance(repeats, int):
-        times = repeats.tolist()
+    if is_tensor(repeats):
+        counts: Any = repeats
+        times = counts.tolist()
         if isinstance(times, list) and len(times) != 1:
             d = dim_of("repeat_interleave", dim, x)
             if len(times) != x.shape[d]:
                 raise ShapeError(
                     f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
                 )
+            if counts.dtype.kind not in "ui":
+                kind = counts.dtype.name
+                raise TypeError(f"repeat_interleave: repeats are {kind}; they must be integers")
             if min(times, default=0) < 0:
                 raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "
                                  "negative")  # fmt: skip
@@ -152,7 +157,9 @@ def repeat_interleave(
             at = [i for i, n in enumerate(times) for _ in range(n)]
             return x.index_select(d, x.from_host(at))
         repeats = times[0] if isinstance(times, list) else times
-    assert isinstance(repeats, int)
+    if not isinstance(repeats, int):
+        raise TypeError(f"repeat_interleave: repeats is {repeats!r}; it must be a whole number, or "
+                        "a tensor of them")  # fmt: skip
     if x.ndim == 0:
         x = x.reshape(1)
     d = dim_of("repeat_interleave", dim, x)

@@ -56,6 +56,9 @@ def check_tensors(name: str, **values: Any) -> None:
 
 
 _CONSTANTS = 4096  # the most constants of a device
+# The most of them that have a buffer of their own where that is not plain memory: functions that
+# are captured with ever new numbers would leave as many buffers.
+_BUFFERS = 512
 
 
 def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
@@ -81,6 +84,10 @@ def _keep(device: Device, key: tuple[Any, ...], found: Tensor) -> None:
     if len(kept) >= _CONSTANTS:
         kept.pop(next(iter(kept)), None)
     kept[key] = found
+    if device is not HOST and not found.layout.shape:
+        device.scalars.append(key)
+        if len(device.scalars) > _BUFFERS:
+            kept.pop(device.scalars.popleft(), None)
 
 
 def repeated(value: Scalar, dtype: DType, device: Device, shape: Shape) -> Tensor:

@@ -24,6 +24,8 @@ bitwise_right_shift = bitwise(
     {"i": "a >> select(u32(b), 31u, b < 0 || b > 31)", "u": "select(a >> (b & 31u), 0u, b > 31u)"},
     "a / 2 ** b, rounded down.", "__rshift__", kinds="ui",
 )  # fmt: skip
+for _shift in (bitwise_left_shift, bitwise_right_shift):
+    _shift.__module__ = __name__  # where their types are looked for
 
 
 @method("__rlshift__")

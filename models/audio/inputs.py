@@ -24,14 +24,34 @@ from rushlight.models.audio.resample import resampled
 _STEP = 60  # seconds that are resampled at a time
 
 
+def finite(values: Values) -> Values:
+    """The values with silence in place of what is nan or infinite."""
+    if np.isfinite(values).all():
+        return values
+    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+class _Finite:
+    """A source with silence where its samples are nan or infinite, as in damaged files."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.rate, self.count = source, source.rate, source.count
+
+    def read(self, start: int, stop: int) -> Values:
+        """Samples start to stop."""
+        return finite(self.source.read(start, stop))
+
+
 class Samples:
     """Sound at a rate of one's own, read as it is asked for: s[a:b] is an array (n,) float32.
 
-    Parts are those of the whole, resampled. A minute of the source is in memory at a time.
+    Parts are those of the whole, resampled. A minute of the source is in memory at a time. Samples
+    that are nan or infinite are silence.
     """
 
     def __init__(self, source: Source, rate: int) -> None:
-        self.source, self.rate = source, rate
+        self.source: Source = _Finite(source)
+        self.rate = rate
         self.count = -(-source.count * rate // source.rate)
 
     def __len__(self) -> int:
@@ -74,11 +94,12 @@ def samples_of(value: Any, rate: int) -> Sound:
     """Samples (n,) at `rate` of a file's path or bytes, an Audio, {"samples", "rate"}, or samples.
 
     Samples alone are taken to have the rate. What lies in a file, or has another rate, is read as
-    it is asked for. ValueError for samples that are not one dim of floating numbers.
+    it is asked for. Samples that are nan or infinite are silence. ValueError for samples that are
+    not one dim of floating numbers.
     """
     found = _source(value, rate)
     if isinstance(found, Audio) and found.rate == rate:
-        return found.samples
+        return finite(found.samples)
     return Samples(found, rate)
 
 
@@ -105,5 +126,4 @@ def _source(value: Any, rate: int) -> Source:
             f"audio: samples are {samples.dtype} of shape {samples.shape}; they must be floating "
             "numbers of one dim (mix channels by their mean)"
         )
-    clean = np.nan_to_num(samples.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
-    return Audio(clean, int(own))
+    return Audio(finite(samples.astype(np.float32)), int(own))

@@ -12,7 +12,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.audio.inputs import Sound
+from rushlight.models.audio.inputs import Sound, finite
 from rushlight.models.audio.mel import LogMel
 from rushlight.models.generation.search.run import Draw
 from rushlight.models.generation.steps import Token
@@ -139,7 +139,7 @@ class Transcriber:
         with no_grad():
             for samples in parts:
                 whole = np.zeros(WINDOW * HOP, np.float32)
-                whole[: len(samples)] = samples
+                whole[: len(samples)] = finite(samples)
                 features.append(self.mel(tensor(whole, device=self.model.device)))
             states: Tensor = self.model.encode(stack(features, 0))
         return states
@@ -221,24 +221,27 @@ class Transcriber:
         for stop in [*pairs, *([len(tokens)] if pairs and ended else [])]:
             part = tokens[start:stop]
             low, high = ((part[i] - begin) * STEP for i in (0, -1))
-            self._add(segments, d, start, stop, at, low, high)
+            self._add(segments, d, start, stop, at, size, low, high)
             start = stop
         if not pairs:
             times = [t for t in tokens if t >= begin]
             last = (times[-1] - begin) * STEP if times and times[-1] != begin else size / 100
             low = (times[0] - begin) * STEP if len(times) > 1 else 0.0
-            self._add(segments, d, 0, len(tokens), at, low, last)
+            self._add(segments, d, 0, len(tokens), at, size, low, last)
         elif not ended:
             ahead = (tokens[start - 1] - begin) * 2
         return segments, ahead
 
     def _add(self, segments: list[dict[str, Any]], d: Decoded, start: int, stop: int, at: int,
-             low: float, high: float) -> None:  # fmt: skip
+             size: int, low: float, high: float) -> None:  # fmt: skip
         end = self.tokens.endoftext
         kept = [i for i in range(start, stop) if d.tokens[i] < end]
         text = self.model.tokenizer.decode([d.tokens[i] for i in kept])
         if high <= low or not text.strip():
             return
+        # A model may write a time that lies in the silence after the clip.
+        high = min(high, size / 100)
+        low = min(low, high)
         segments.append({
             "start": at / 100 + low, "end": at / 100 + high, "text": text,
             "probability": float(np.exp(d.average)), "no_speech": d.no_speech, "words": [],
@@ -274,6 +277,7 @@ class Transcriber:
             if one["words"]:
                 timing.fit(one, usual, self.spoken)
                 one["end"] = max(one["end"], one["start"] + STEP)
+                timing.clamp(one, (at + size) / 100)
                 self.spoken = one["end"]
         if ahead < size and found and found[-1]["end"] > at / 100:
             return min(size, max(1, round(found[-1]["end"] * 100) - at))

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.models.audio.inputs import Sound
+from rushlight.models.audio.inputs import Sound, finite
 from rushlight.models.generation.steps import Token
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech.clips import parts_of
@@ -97,8 +97,9 @@ class WindowTranscriber:
         for first, stop in clips:
             end = min(stop * HOP, len(samples))
             for a, b in windows(samples, first * HOP, end):
-                if samples[a:b].any():
-                    found = yield from self.window(samples[a:b], a / RATE)
+                part = finite(samples[a:b])
+                if part.any():
+                    found = yield from self.window(part, a / RATE)
                     for one in found:
                         yield from self._told(one)
                 yield Progress("transcribe", b // RATE, -(-len(samples) // RATE))

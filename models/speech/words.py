@@ -189,3 +189,10 @@ def fit(segment: dict[str, Any], usual: float, spoken: float) -> None:
         last["end"] = max(last["start"] + usual, segment["end"])
     else:
         segment["end"] = last["end"]
+
+
+def clamp(segment: dict[str, Any], end: float) -> None:
+    """Let a segment and its words end where the clip ends."""
+    for one in (segment, *segment["words"]):
+        one["end"] = min(one["end"], end)
+        one["start"] = min(one["start"], one["end"])

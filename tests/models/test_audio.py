@@ -174,3 +174,23 @@ def test_parts_of_long_audio_join() -> None:
     found = samples_of(rl.audio.Audio(tone, rate), 16000)
     expected = np.sin(2 * np.pi * 100 * np.arange(130 * 16000) / 16000)
     assert np.abs(found - expected)[1000:-1000].max() < 2e-3
+
+
+@pytest.mark.parametrize("rate", [16000, 8000])
+@pytest.mark.parametrize("kind", ["array", "tensor", "pair", "file"])
+def test_samples_that_are_no_numbers_are_silence(rate: int, kind: str, tmp_path: Path) -> None:
+    samples = np.full(4000, 0.25, np.float32)
+    samples[[7, 100, 3999]] = np.nan, np.inf, -np.inf
+    given: Any = samples
+    if kind == "tensor":
+        given = rl.tensor(samples)
+    elif kind == "pair":
+        given = {"samples": samples, "rate": rate}
+    elif kind == "file":
+        given = tmp_path / "a.wav"
+        given.write_bytes(wav(samples.tobytes(), 3, 1, rate, 32))
+    found = samples_of(given, 16000)
+    values = np.asarray(found[: len(found)])
+    assert np.isfinite(values).all() and np.abs(values).max() < 0.5
+    if rate == 16000 or kind in ("array", "tensor"):
+        assert values[7] == values[100] == values[3999] == 0 and values[8] == 0.25

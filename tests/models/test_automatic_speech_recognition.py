@@ -202,6 +202,42 @@ def test_windows_are_told_the_text_before_them_but_none_that_was_drawn_freely() 
         assert recording.told == told
 
 
+class Cutting(Transcriber):
+    """What `_cut` makes of the tokens of one window."""
+
+    def __init__(self) -> None:
+        self.options = {"no_speech_threshold": 0.6, "logprob_threshold": -1.0,
+                        "compression_threshold": 2.4, "temperature": 0.0}  # fmt: skip
+        self.tokens = SimpleNamespace(timestamp_begin=TIME, endoftext=10)
+        decode = lambda ids: " ".join(map(str, ids))  # noqa: E731
+        self.model = SimpleNamespace(tokenizer=SimpleNamespace(decode=decode))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "times"),
+    [
+        ([TIME, 1, 2, TIME + 100], [(3.0, 3.5)]),  # one segment, said to end at 2 s
+        ([TIME, 1, TIME + 10, TIME + 10, 2, TIME + 90], [(3.0, 3.2), (3.2, 3.5)]),
+        ([TIME, 1, TIME + 10, TIME + 60, 2, TIME + 90], [(3.0, 3.2), (3.5, 3.5)]),
+        ([TIME, 1, 2], [(3.0, 3.5)]),
+        ([TIME, 1, TIME + 5], [(3.0, 3.1)]),
+    ],
+)
+def test_segments_end_where_the_clip_ends(
+    tokens: list[int], times: list[tuple[float, float]]
+) -> None:
+    decoded = Decoded(tokens, [0.0] * len(tokens), 0.0, 0.0, "text")
+    found, _ = Cutting()._cut(decoded, 300, 50)  # half a second from 3 s on
+    assert [(s["start"], s["end"]) for s in found] == [pytest.approx(t) for t in times]
+
+
+def test_words_end_where_the_clip_ends() -> None:
+    segment: Any = {"start": 0.2, "end": 1.7, "words": [word("a", 0.2, 0.9), word("b", 1.2, 1.7)]}
+    words.clamp(segment, 1.0)
+    assert (segment["start"], segment["end"]) == (0.2, 1.0)
+    assert [(w["start"], w["end"]) for w in segment["words"]] == [(0.2, 0.9), (1.0, 1.0)]
+
+
 class Copying(Recording):
     """Windows of so many tokens of one text each, wherever they are told a text."""
 

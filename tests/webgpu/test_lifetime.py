@@ -24,6 +24,7 @@ from rushlight.core.backends.webgpu.runtime.pool import size_class
 from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
 from rushlight.core.basis.errors import DeviceError, DeviceLostError, DeviceMemoryError
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.ops import common
 from rushlight.core.tools.testing import assert_close, draws
 
 
@@ -48,6 +49,7 @@ def _port(device: rl.Device) -> Any:
 def _held(device: rl.Device) -> dict[str, int]:
     """Buffers, their bytes, bind groups and pipelines at the port: created less destroyed."""
     device.constants.clear()  # of the numbers that ops were given: bounded
+    device.scalars.clear()
     gc.collect()
     device.synchronize()
     backend = _backend(device)
@@ -497,3 +499,29 @@ def test_devices_are_listed(gpu: rl.Device) -> None:
         rl.ones(2, device="webgpu:99")
     with pytest.raises(ValueError, match="device 'webgpu:x' is not supported"):
         rl.device("webgpu:x")
+
+
+def test_captured_functions_with_ever_new_numbers_leave_a_bounded_number_of_buffers(
+    gpu: rl.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "_BUFFERS", 8)
+    port = _port(gpu)
+    x = rl.ones(4, device=gpu)
+
+    def made(number: float) -> None:
+        captured = rl.jit(lambda x: (x * 2 + number).sin())
+        for _ in range(3):
+            found = captured(x)
+        assert found[0].item() == pytest.approx(np.sin(2 + number), abs=1e-5)
+
+    def held() -> int:
+        gc.collect()
+        gpu.synchronize()
+        return int(port.created["buffers"] - port.destroyed.get("buffers", 0))
+
+    for i in range(20):
+        made(i / 64 + 0.001)
+    before = held()
+    for i in range(60):
+        made(i / 64 + 2.001)
+    assert held() <= before + 2 and len(gpu.scalars) <= 8

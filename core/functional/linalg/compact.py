@@ -93,9 +93,14 @@ def geqrf(x: Tensor) -> Reflections:
     return Reflections(found[..., :-1, :].mT, found[..., -1, : min(x.shape[-2:])])
 
 
+_MOST_REPETITIONS = 1000
+
+
 def _basis(a: Tensor, q: int, niter: int) -> Tensor:
     """q orthonormal columns that nearly span those of a (Halko et al., 2009, algorithm 4.4)."""
     found = qr(a @ randn((*a.shape[:-2], a.shape[-1], q), dtype=a.dtype, device=a.device)).Q
+    if niter > _MOST_REPETITIONS:
+        raise RangeError(f"svd_lowrank: niter is {niter}; at most {_MOST_REPETITIONS}")
     for _ in range(niter):
         found = qr(a @ qr(a.mH @ found).Q).Q
     return found

@@ -59,6 +59,9 @@ def fold(
     k = each("fold", kernel_size, 2)
     p = each("fold", padding, 2)
     x = input if input.ndim == 3 else input.unsqueeze(0)
+    if x.ndim != 3 or min(k) < 1:
+        raise ShapeError(f"fold: input is {input.shape}, kernel_size {kernel_size}; the input must "
+                         "have 2 or 3 dims, the kernel a size")  # fmt: skip
     n, rows, count = x.shape
     c = rows // (k[0] * k[1])
     wide, tall = w + 2 * p[1], h + 2 * p[0]

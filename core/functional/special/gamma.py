@@ -123,13 +123,16 @@ def polygamma(n: Any, x: Any) -> Tensor:
     return derived("polygamma", value, (lambda x, out: polygamma(n + 1, x),), x)
 
 
+_MOST_DIMS = 1 << 16  # each is a step
+
+
 @public
 @method()
 @special("multigammaln")
 def mvlgamma(x: Tensor, p: int) -> Tensor:
     """The log of the multivariate gamma function of dimension p >= 1; x > (p - 1) / 2."""
-    if p < 1:
-        raise ValueError(f"mvlgamma: p is {p}; it must be positive")
+    if not 1 <= p <= _MOST_DIMS:
+        raise ValueError(f"mvlgamma: p is {p}; it must be from 1 to {_MOST_DIMS}")
     found = lgamma(x) + p * (p - 1) / 4 * math.log(math.pi)
     for i in range(1, p):
         found = found + lgamma(x - i / 2)

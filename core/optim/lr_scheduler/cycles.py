@@ -204,7 +204,9 @@ class OneCycleLR(_Momentum):
             ]
         else:
             phases += [(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-        self._schedule_phases = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
+        self._schedule_phases: list[dict[str, Any]] = [
+            dict(zip(_PHASE, phase, strict=True)) for phase in phases
+        ]
         if last_epoch == -1:
             high = _each("OneCycleLR", "max_lr", max_lr, len(optimizer.param_groups))
             for group, lr in zip(optimizer.param_groups, high, strict=True):
@@ -225,7 +227,7 @@ class OneCycleLR(_Momentum):
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR: step {step} of total_steps={self.total_steps}")
         begin = 0.0
-        phases = [tuple(phase[key] for key in _PHASE) for phase in self._schedule_phases]
+        phases: list[Any] = [tuple(p[key] for key in _PHASE) for p in self._schedule_phases]
         for end, first, last, m_first, m_last in phases:  # noqa: B007
             if step <= end:
                 break

@@ -219,7 +219,7 @@ def test_a_backward_hook_sees_the_gradient_of_a_replaced_output(device: str, fir
     }
     for name in sorted(hooks, key=lambda name: name != first):
         hooks[name]()
-    x = rl.ones(4, 3, device=device).requires_grad_()
+    x: Any = rl.ones(4, 3, device=device).requires_grad_()
     layer(x).sum().backward()
     (inputs, outputs) = seen[0]
     assert outputs[0].tolist() == [[1.0] * 2] * 4  # of the replaced output, not three times it
@@ -233,7 +233,7 @@ def test_outputs_that_are_no_tensors_call_no_backward_hooks() -> None:
 
     layer, seen = Named(), []
     layer.register_full_backward_hook(lambda m, i, o: seen.append(o))
-    x = rl.ones(3).requires_grad_()
+    x: Any = rl.ones(3).requires_grad_()
     with pytest.warns(UserWarning, match="Named: its backward hooks are not called"):
         layer(x)["y"].sum().backward()
     assert not seen and x.grad.tolist() == [2.0] * 3

@@ -37,7 +37,8 @@ def slopes(block: Block, x: rl.Tensor) -> list[Any]:
     x = x.detach().requires_grad_()
     out = F.silu(block(x) * 1.0, inplace=True)
     out += 1
-    return [g.detach() for g in rl.autograd.grad(out.square().sum(), [x, *block.parameters()])]
+    found: Any = rl.autograd.grad(out.square().sum(), [x, *block.parameters()])
+    return [g.detach() for g in found]
 
 
 @pytest.mark.parametrize("captured", [False, True])

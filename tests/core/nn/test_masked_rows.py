@@ -24,9 +24,9 @@ def drawn(*shape: int, seed: int = 1, device: str = "cpu") -> rl.Tensor:
 def test_a_sample_of_padding_gives_the_last_projections_bias(
     device: str, weights: bool, training: bool
 ) -> None:
-    layer = nn.MultiheadAttention(4, 2, batch_first=True, device=device).train(training)
+    layer: Any = nn.MultiheadAttention(4, 2, batch_first=True, device=device).train(training)
     nn.init.normal_(layer.out_proj.bias)
-    x = drawn(2, 3, 4, device=device).requires_grad_()
+    x: Any = drawn(2, 3, 4, device=device).requires_grad_()
     hidden = rl.tensor(HIDDEN, device=device)
     out, shown = layer(x, x, x, key_padding_mask=hidden, need_weights=weights)
     bias = layer.out_proj.bias.detach().cpu().numpy()
@@ -72,8 +72,8 @@ def test_the_primitive_gives_zeros_too(
     if kernels == "numpy":
         monkeypatch.setattr(simd, "library", None)
     seen = np.array([[True, False, True], [False] * 3, [True] * 3])[None, None]
-    given = {kind: rl.tensor(seen if kind == "mask" else np.where(seen, 0, -np.inf).astype("f4"),
-                             device=device)}  # fmt: skip
+    mask = seen if kind == "mask" else np.where(seen, 0, -np.inf).astype(np.float32)
+    given: Any = {kind: rl.tensor(mask, device=device)}
     q, k, v = (drawn(1, 2, 3, 4, seed=i, device=device).requires_grad_() for i in range(3))
     out = rl.attention(q, k, v, **given)
     out.square().sum().backward()

@@ -130,11 +130,6 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: X[1.5], TypeError, "index: 1.5 is not an index; use ints"),
     (lambda: X[[0.5]], TypeError, "index: [0.5] holds float64, not integers or booleans"),
     (lambda: X[rl.ones(1)], TypeError, "index: a float32 tensor is not an index; use .long()"),
-    (
-        lambda: X[True],
-        TypeError,
-        "index: a Python bool is not supported; use a bool tensor, or None",
-    ),
     (lambda: X.__setitem__(0, rl.ones(3)), ValueError, "assignment: (3,) does not expand to (4,)"),
     (lambda: X.__setitem__(0, [1, 2]), TypeError, "assignment: a list; use a number or rl.tensor"),
     (
