@@ -63,7 +63,8 @@ class _Numbered(Module, Generic[M]):
         part: _Numbered[M] = type(self).__new__(type(self))
         if not self._keeps_names:
             return part.extend(found)
-        for name, module in self._own_modules()[index]:  # type: ignore[misc]
+        pairs: Any = self._own_modules()[index]
+        for name, module in pairs:
             part.register_module(name, module)
         return part
 
