@@ -165,7 +165,9 @@ class Sequential(_Numbered[Module]):
 class ModuleDict(Module):
     """Modules by name, in insertion order."""
 
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+    def __init__(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
+    ) -> None:
         self.update(modules or {})
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:

@@ -88,7 +88,7 @@ class GradMode(ContextDecorator):
     def __exit__(self, *error: object) -> None:
         _mode.enabled = self._before.pop()
 
-    def __call__(self, function: F) -> F:
+    def __call__(self, function: Any) -> Any:
         if self._switched is not None:  # `@set_grad_enabled(mode)` switches within the function
             _mode.enabled, self._switched = self._switched, None
         if not inspect.isgeneratorfunction(function):
@@ -194,5 +194,5 @@ class inference_mode(InferenceMode):  # noqa: N801  torch's name
     def __new__(cls, mode: Any = True) -> Any:
         return object.__new__(cls) if isinstance(mode, bool) else InferenceMode(True)(mode)
 
-    def __init__(self, mode: bool = True) -> None:
+    def __init__(self, mode: Any = True) -> None:
         super().__init__(mode)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-import rushlight as rl
+import rushlight
 from rushlight.core.torch_paths import finder
+
+rl: Any = rushlight
 
 # Every public module path of torch, with its names; from make_torch_paths.py.
 PATHS: dict[str, list[str] | None] = json.loads(

@@ -30,7 +30,7 @@ class PackedSequence(NamedTuple):
             return self
         orders = [None if i is None else i.to(data.device)
                   for i in (self.sorted_indices, self.unsorted_indices)]  # fmt: skip
-        return PackedSequence(data, self.batch_sizes, *orders)
+        return PackedSequence(data, self.batch_sizes, orders[0], orders[1])
 
     def cpu(self) -> PackedSequence:
         """`to("cpu")`."""
@@ -64,7 +64,10 @@ class PackedSequence(NamedTuple):
         """False."""
         return False
 
-    is_cuda = property(lambda x: False)
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
 
 
 def pad_sequence(

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-import rushlight as rl
+import rushlight
 from rushlight import nn
+
+rl: Any = rushlight
 
 SCALE = 2.0
 CALLS: list[int] = []
