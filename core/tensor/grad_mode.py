@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.jit import capture
 from rushlight.core.tensor.storage import inference
@@ -15,8 +15,6 @@ from rushlight.core.tensor.storage import inference
 if TYPE_CHECKING:
     from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
@@ -112,7 +110,7 @@ class GradMode(ContextDecorator):
                 except BaseException as error:
                     value, advance = error, made.throw
 
-        return cast(F, steps)
+        return steps
 
     def _recreate_cm(self) -> GradMode:
         # Each call of a decorated function gets its own: calls may be on several threads.
@@ -136,13 +134,10 @@ class _Fixed(GradMode):
 
     def __new__(cls, function: Any = None) -> Any:
         made = object.__new__(cls)
-        if function is None:
-            return made
-        GradMode.__init__(made, cls.on)
-        return made(function)
+        made.enabled, made._switched, made._before = cls.on, None, []
+        return made if function is None else made(function)
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(self.on)
+    __init__ = object.__init__  # type: ignore[assignment]  # all is done above: it is called often
 
 
 class no_grad(_Fixed):  # noqa: N801  torch's name

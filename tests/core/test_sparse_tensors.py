@@ -1,5 +1,7 @@
 """Sparse tensors: values, gradients and forms are those of the dense tensors, as torch has them."""
 
+# mypy: disable-error-code="untyped-decorator, attr-defined, no-untyped-call"
+
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,7 @@
 """Ways of calling that programs in torch's style use: the values are those of torch 2.14."""
 
+# mypy: disable-error-code="untyped-decorator, attr-defined, no-untyped-call"
+
 from __future__ import annotations
 
 import copy
