@@ -137,7 +137,7 @@ class _Fixed(GradMode):
         made.enabled, made._switched, made._before = cls.on, None, []
         return made if function is None else made(function)
 
-    __init__ = object.__init__  # type: ignore[assignment]  # all is done above: it is called often
+    __init__ = object.__init__  # all is done above: it is called often
 
 
 class no_grad(_Fixed):  # noqa: N801  torch's name

@@ -259,6 +259,12 @@ def test_scripts_and_traces_pass_through() -> None:
         rl.jit.save(layer, "x.pt")
 
 
+def test_methods_of_activations() -> None:
+    x = rl.tensor([-2.0, 0.5, 3.0])
+    assert x.hardshrink(1.0).tolist() == [-2, 0, 3]
+    assert x.prelu(rl.tensor([0.5])).tolist() == [-1, 0.5, 3]
+
+
 def test_loading_raises_a_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="weight"):
         nn.Linear(2, 2).load_state_dict({})
