@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rushlight.core.jit import capture
 from rushlight.core.tensor.storage import inference
@@ -15,6 +15,9 @@ from rushlight.core.tensor.storage import inference
 if TYPE_CHECKING:
     from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
@@ -86,11 +89,24 @@ class GradMode(ContextDecorator):
     def __exit__(self, *error: object) -> None:
         _mode.enabled = self._before.pop()
 
-    def __call__(self, function: Any) -> Any:
+    if TYPE_CHECKING:  # the second form: a function that `@no_grad` decorates, as types see it
+
+        @overload
+        def __call__(self, function: F) -> F: ...
+        @overload
+        def __call__(self, *args: Any, **options: Any) -> Any: ...
+        def __call__(self, *args: Any, **options: Any) -> Any: ...
+
+    else:
+
+        def __call__(self, function: Any) -> Any:
+            return self._decorated(function)
+
+    def _decorated(self, function: Any) -> Any:
         if self._switched is not None:  # `@set_grad_enabled(mode)` switches within the function
             _mode.enabled, self._switched = self._switched, None
         if not inspect.isgeneratorfunction(function):
-            return super().__call__(function)
+            return ContextDecorator.__call__(self, function)
 
         @wraps(function)
         def steps(*args: Any, **options: Any) -> Any:
