@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends.protocol import Backend
 from rushlight.core.basis.errors import ArgumentError
@@ -113,7 +113,14 @@ class Device(metaclass=_ByName):
     its type.
     """
 
-    def __init__(self, type: str, index: int) -> None:
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, name: str | Device | None = None, index: int | None = None, *,
+            type: str | None = None,
+        ) -> None: ...  # fmt: skip
+
+    def _set_up(self, type: str, index: int) -> None:
         self.type, self.index = type, index if type == "webgpu" else None
         self.generator = Generator(_default_seed[0])
         # Constants that ops keep on the device. A reset drops them, as each would hold the
@@ -245,7 +252,7 @@ def device(name: str | Device | None, index: int | None = None) -> Device:
         with _devices_lock:
             if key not in _devices:
                 made = object.__new__(Device)
-                made.__init__(*key)  # type: ignore[misc]
+                made._set_up(*key)
                 _devices[key] = made
     return _devices[key]
 

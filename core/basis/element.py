@@ -65,6 +65,18 @@ class DType:
         """Whether the dtype holds negative numbers."""
         return self.kind in "ifc"
 
+    def to_complex(self) -> DType:
+        """The complex dtype of such parts: complex128 for float64, else complex64."""
+        from rushlight.core.basis.dtype import complex_of  # it imports this module
+
+        return complex_of(self)
+
+    def to_real(self) -> DType:
+        """The dtype of the parts of complex numbers; of others the dtype itself."""
+        from rushlight.core.basis.dtype import PARTS  # it imports this module
+
+        return PARTS.get(self, self)
+
     @property
     def category(self) -> int:
         """0 for bool, 1 for integers, 2 for floating point, 3 for complex.

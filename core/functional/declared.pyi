@@ -147,6 +147,9 @@ from rushlight.core.functional.math.statistics import (
     _op_median, mode as _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as
     _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile
 )
+from rushlight.core.functional.network.activations import (
+    hardshrink as _op_hardshrink, prelu as _op_prelu
+)
 from rushlight.core.functional.picking import (
     masked_select as _op_masked_select, masked_select_async as _op_masked_select_async, max as
     _op_max, min as _op_min, sort as _op_sort
@@ -859,6 +862,7 @@ class Declared(Meta):
     greater_equal_ = _op_greater_equal_
     gt = _op_gt
     gt_ = _op_gt_
+    hardshrink = _op_hardshrink
     heaviside = _op_heaviside
     heaviside_ = _op_heaviside_
     histc = _op_histc
@@ -1021,6 +1025,7 @@ class Declared(Meta):
     positive = _op_positive
     pow = _op_pow
     pow_ = _op_pow_
+    prelu = _op_prelu
     prod = _op_prod
     put = _op_put
     put_ = _op_put_

@@ -89,7 +89,7 @@ def element_size(x: Tensor) -> int:
 @method()
 def get_device(x: Tensor) -> int:
     """The number of the GPU that holds the tensor; -1 on cpu."""
-    return -1 if x.device is HOST or x.device.type == "meta" else x.device.index
+    return -1 if x.device.index is None else x.device.index
 
 
 @method()

@@ -63,7 +63,8 @@ class _Numbered(Module, Generic[M]):
         part: _Numbered[M] = type(self).__new__(type(self))
         if not self._keeps_names:
             return part.extend(found)
-        for name, module in self._own_modules()[index]:  # type: ignore[misc]
+        pairs: Any = self._own_modules()[index]
+        for name, module in pairs:
             part.register_module(name, module)
         return part
 
@@ -164,7 +165,9 @@ class Sequential(_Numbered[Module]):
 class ModuleDict(Module):
     """Modules by name, in insertion order."""
 
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+    def __init__(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
+    ) -> None:
         self.update(modules or {})
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:

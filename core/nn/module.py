@@ -64,6 +64,7 @@ class Module(Tree):
     """
 
     training: bool = True
+    dump_patches = call_super_init = False  # torch's, which change nothing
     # What `weight` is if it may be quantized blocks: "matrix" of a product, or "table" of rows.
     _blocks: Literal["", "matrix", "table"] = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -340,6 +340,10 @@ CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
 ))  # fmt: skip
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: TensorLike, other: TensorLike) -> Tensor: ...
 @public
 def where(
     condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None
@@ -366,8 +370,7 @@ def where(
 @method("where")
 def _where(x: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
     """This tensor where `condition` (bool) holds and `other` elsewhere."""
-    found: Tensor = where(condition, x, other)
-    return found
+    return where(condition, x, other)
 
 
 def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:

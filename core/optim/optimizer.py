@@ -20,7 +20,6 @@ Params = Iterable[Tensor] | Iterable[Mapping[str, Any]] | Iterable[tuple[str, Te
 Start = Mapping[str, float | Callable[[Tensor], Tensor]]
 # Of larger parameters the kernels take longer than Python; captured they would hold scratch memory.
 _SMALL = 2**20
-_EXTRA = ("params", "param_names", "initial_lr", "swa_lr")  # keys of groups that are no options
 
 
 class Optimizer:
@@ -113,6 +112,8 @@ class Optimizer:
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Add parameters with options: {"params": ..., "lr": ...}; defaults fill the rest.
 
+        Keys that are no options are kept for the program, as in torch.
+
         "params" is a tensor, a list of them, or one of pairs (name, tensor) as of
         `named_parameters`.
         """
@@ -124,10 +125,6 @@ class Optimizer:
             params = [p for _, p in params]
         group["params"] = params
         name = type(self).__name__
-        unknown = [key for key in group if key not in _EXTRA and key not in self.defaults]
-        if unknown:
-            raise ValueError(f"{name}: option {unknown[0]!r} is not supported; supported: "
-                             f"{', '.join(self.defaults)}")  # fmt: skip
         taken = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
             if not isinstance(p, Tensor):

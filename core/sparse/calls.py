@@ -168,13 +168,13 @@ def pow(x: SparseTensor, exponent: Any) -> SparseTensor:
 
 
 @_for("t")
-def t(x: SparseTensor) -> SparseTensor:
+def t(x: SparseTensor) -> Any:
     """A matrix with rows and columns exchanged."""
     return transpose(x, 0, 1)
 
 
 @_for("transpose", "swapaxes", "swapdims")
-def transpose(x: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
+def transpose(x: SparseTensor, dim0: int, dim1: int) -> Any:
     """Two sparse dims exchanged."""
     dims = list(range(x.ndim))
     dims[dim0], dims[dim1] = dims[dim1], dims[dim0]

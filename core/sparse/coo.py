@@ -64,10 +64,10 @@ class SparseTensor(Tensor):
     is_cpu = property(lambda x: x._data.device is HOST)
     is_leaf = property(lambda x: x._data.is_leaf)
     grad_fn = property(lambda x: x._data.grad_fn)
-    node = property(lambda x: x._data.node)  # type: ignore[assignment]
-    needs_grad = property(lambda x: x._data.requires_grad)  # type: ignore[assignment]
-    is_view = frozen_view = False  # type: ignore[assignment]
-    _stamp = None  # type: ignore[assignment]
+    node = property(lambda x: x._data.node)
+    needs_grad = property(lambda x: x._data.requires_grad)
+    is_view = frozen_view = False
+    _stamp = None
 
     @property
     def requires_grad(self) -> bool:
@@ -83,8 +83,8 @@ class SparseTensor(Tensor):
         self._data.requires_grad_(requires_grad)
         return self
 
-    @property
-    def grad(self) -> SparseTensor | None:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def grad(self) -> SparseTensor | None:
         """The gradient of its values, at its indices."""
         grad = self._data.grad
         return None if grad is None else self.with_values(grad)
@@ -138,7 +138,7 @@ class SparseTensor(Tensor):
 
     def flat(self) -> Tensor:
         """The place of each index in the row-major order of the sparse dims."""
-        place = self._at[0] * 0 if self.sparse_dim() else self._at.new_zeros(size=(self._nnz(),))
+        place = self._at[0] * 0 if self.sparse_dim() else self._at.new_zeros((self._nnz(),))
         for row, n in zip(self._at, self._size, strict=False):
             place = place * n + row
         return place
@@ -189,7 +189,7 @@ class SparseTensor(Tensor):
         """The same values without history."""
         return self.with_values(self._data.detach())
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> SparseTensor:  # type: ignore[override]
         """`detach()`."""
         return self.detach()

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.functional import calling
 from rushlight.core.ops.declare import METHODS
 from rushlight.core.sparse import calls
-from rushlight.core.sparse.coo import SparseTensor, to_sparse
+from rushlight.core.sparse.coo import REFUSED, SparseTensor, to_sparse
 from rushlight.core.tensor.grad_mode import is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
 
@@ -70,7 +70,7 @@ def _item(x: SparseTensor, index: Any) -> Any:
 
 
 def _no_truth(x: SparseTensor, *args: Any, **options: Any) -> Any:
-    raise TypeError(calls.REFUSED)
+    raise TypeError(REFUSED)
 
 
 for _name in METHODS:

@@ -159,7 +159,7 @@ def version_of(tensor: Tensor) -> tuple[Storage, int]:
     try:
         storage = tensor.storage
     except TypeError:  # a sparse tensor has no memory but that of its values
-        storage = tensor._values().storage
+        storage = tensor._values().storage  # type: ignore[attr-defined]
     if storage.inference:
         raise RuntimeError(
             "Inference tensors cannot be saved for backward; clone() a tensor of inference_mode "

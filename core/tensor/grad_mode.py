@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rushlight.core.jit import capture
 from rushlight.core.tensor.storage import inference
@@ -15,6 +15,7 @@ from rushlight.core.tensor.storage import inference
 if TYPE_CHECKING:
     from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,11 +89,24 @@ class GradMode(ContextDecorator):
     def __exit__(self, *error: object) -> None:
         _mode.enabled = self._before.pop()
 
-    def __call__(self, function: F) -> F:
+    if TYPE_CHECKING:  # the second form: a function that `@no_grad` decorates, as types see it
+
+        @overload
+        def __call__(self, function: F) -> F: ...
+        @overload
+        def __call__(self, *args: Any, **options: Any) -> Any: ...
+        def __call__(self, *args: Any, **options: Any) -> Any: ...
+
+    else:
+
+        def __call__(self, function: Any) -> Any:
+            return self._decorated(function)
+
+    def _decorated(self, function: Any) -> Any:
         if self._switched is not None:  # `@set_grad_enabled(mode)` switches within the function
             _mode.enabled, self._switched = self._switched, None
         if not inspect.isgeneratorfunction(function):
-            return super().__call__(function)
+            return ContextDecorator.__call__(self, function)
 
         @wraps(function)
         def steps(*args: Any, **options: Any) -> Any:
@@ -112,7 +126,7 @@ class GradMode(ContextDecorator):
                 except BaseException as error:
                     value, advance = error, made.throw
 
-        return cast(F, steps)
+        return steps
 
     def _recreate_cm(self) -> GradMode:
         # Each call of a decorated function gets its own: calls may be on several threads.
@@ -136,13 +150,10 @@ class _Fixed(GradMode):
 
     def __new__(cls, function: Any = None) -> Any:
         made = object.__new__(cls)
-        if function is None:
-            return made
-        GradMode.__init__(made, cls.on)
-        return made(function)
+        made.enabled, made._switched, made._before = cls.on, None, []
+        return made if function is None else made(function)
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(self.on)
+    __init__ = object.__init__  # all is done above: it is called often
 
 
 class no_grad(_Fixed):  # noqa: N801  torch's name
@@ -194,5 +205,5 @@ class inference_mode(InferenceMode):  # noqa: N801  torch's name
     def __new__(cls, mode: Any = True) -> Any:
         return object.__new__(cls) if isinstance(mode, bool) else InferenceMode(True)(mode)
 
-    def __init__(self, mode: bool = True) -> None:
+    def __init__(self, mode: Any = True) -> None:
         super().__init__(mode)

@@ -128,7 +128,7 @@ class Methods(Declared):
         return bool(self.is_view)  # type: ignore[attr-defined]
 
     def __contains__(self, value: Any) -> builtins.bool:
-        return builtins.bool((self == value).any())  # type: ignore[attr-defined]
+        return builtins.bool((self == value).any())
 
     def new(self: Any, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
         """torch's older form of `new_empty` (sizes) and `new_tensor` (values)."""

@@ -25,21 +25,24 @@ ROOMS = frozenset(("core", "models", "web", "site", "wgsl_kernels", "simd_kernel
 
 
 class Row:
-    """A line of the table: a module by its name, names gathered from others, or a refusal."""
+    """A line of the table: a module, names gathered from others, a value, or a refusal."""
 
-    def __init__(self, module: str = "", names: str | None = None, refusal: str = "") -> None:
-        self.module, self.names, self.refusal = module, names, refusal
+    def __init__(
+        self, module: str = "", names: str | None = None, refusal: str = "", value: str = ""
+    ) -> None:
+        self.module, self.names, self.refusal, self.value = module, names, refusal, value
 
 
 @functools.cache
 def table() -> dict[str, Row]:
     """The rows of `paths.txt` by torch's path, without "torch."."""
-    rows, kinds = {}, {"=": "module", ":": "names", "!": "refusal"}
+    rows, kinds = {}, {"=": "module", ":": "names", "!": "refusal", "@": "value"}
     text = Path(__file__).with_name("paths.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line and not line.startswith("#"):
             path, kind, rest = (*line.split(" ", 2), "")[:3]
-            rows[path] = Row(**{kinds[kind]: rest})
+            for each in path.split(","):
+                rows[each] = Row(**{kinds[kind]: rest})
     return rows
 
 
@@ -81,9 +84,9 @@ class Gathered(ModuleType):
             return importlib.import_module(ROOT + place)
         above = self._path
         while above := above.rpartition(".")[0]:
-            holder = vars(importlib.import_module(ROOT + above))
-            if name in holder:
-                return holder[name]
+            names = vars(importlib.import_module(ROOT + above))
+            if name in names:
+                return names[name]
         return getattr(sys.modules[ROOT[:-1]], name)
 
     def __dir__(self) -> list[str]:
@@ -164,8 +167,12 @@ class Finder(MetaPathFinder):
         return ModuleSpec(fullname, _Given(make, inner), is_package=True)
 
 
-def below(path: str, name: str) -> ModuleType:
-    """The module `name` below `path`; AttributeError with the reason where it is refused."""
+def below(path: str, name: str) -> Any:
+    """The module or value `name` below `path`; AttributeError with the reason for a refused one."""
+    row = table()[f"{path}.{name}" if path else name]
+    if row.value:
+        module, _, attribute = row.value.rpartition(".")
+        return getattr(importlib.import_module(ROOT + module), attribute)
     try:
         return importlib.import_module(f"{ROOT}{path}.{name}" if path else ROOT + name)
     except ModuleNotFoundError as error:

@@ -1,18 +1,22 @@
 """Ways of calling that programs in torch's style use: the values are those of torch 2.14."""
 
+# mypy: disable-error-code="untyped-decorator, attr-defined, no-untyped-call"
+
 from __future__ import annotations
 
 import copy
 import pickle
 import typing
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import pytest
 
-import rushlight as rl
-import rushlight.nn.functional as F
-from rushlight import nn
+import rushlight
+
+rl: Any = rushlight
+nn: Any = rl.nn
+F: Any = nn.functional
 
 
 def test_sizes_and_bounds_of_randint_by_name() -> None:
@@ -98,14 +102,19 @@ def test_devices_are_a_type() -> None:
         rl.device("cuda")
 
 
-def test_types_stand_in_annotations() -> None:
-    def f(
-        a: rl.device, b: Optional[rl.LongTensor], c: "rl.Tensor | None", d: rl.Tensor | None,  # noqa: UP037, UP045
-        e: rl.FloatTensor | None, g: rl.dtype, h: rl.Size, i: rl.Generator | None,
-        j: nn.Parameter | None, k: Union[rl.device, str], m: rl.device | str | None = None,  # noqa: UP007
-    ) -> rl.Tensor: ...  # type: ignore[empty-body, valid-type]  # fmt: skip
+ANNOTATED = """
+def f(
+    a: rl.device, b: Optional[rl.LongTensor], c: "rl.Tensor | None", d: rl.Tensor | None,
+    e: rl.FloatTensor | None, g: rl.dtype, h: rl.Size, i: rl.Generator | None,
+    j: nn.Parameter | None, k: Union[rl.device, str], m: rl.device | str | None = None,
+) -> rl.Tensor: ...
+"""
 
-    assert typing.get_type_hints(f, globals(), {"rl": rl, "nn": nn})
+
+def test_types_stand_in_annotations() -> None:
+    names = {"rl": rl, "nn": nn, "Optional": typing.Optional, "Union": typing.Union}
+    exec(ANNOTATED, names)
+    assert len(typing.get_type_hints(names["f"])) == 12
 
 
 def test_modes_of_autograd_are_types() -> None:
@@ -113,7 +122,7 @@ def test_modes_of_autograd_are_types() -> None:
     assert isinstance(rl.set_grad_enabled(True), rl.set_grad_enabled)
     assert isinstance(rl.inference_mode(), rl.inference_mode)
 
-    class Quiet(rl.no_grad):
+    class Quiet(rl.no_grad):  # type: ignore[misc]
         pass
 
     @rl.no_grad
@@ -248,6 +257,12 @@ def test_scripts_and_traces_pass_through() -> None:
         NotImplementedError, match="jit.save is not supported; files of TorchScript"
     ):
         rl.jit.save(layer, "x.pt")
+
+
+def test_methods_of_activations() -> None:
+    x = rl.tensor([-2.0, 0.5, 3.0])
+    assert x.hardshrink(1.0).tolist() == [-2, 0, 3]
+    assert x.prelu(rl.tensor([0.5])).tolist() == [-1, 0.5, 3]
 
 
 def test_loading_raises_a_runtime_error() -> None:

@@ -15,7 +15,7 @@ from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.creation import full, zeros
-from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.norm import softmax
@@ -65,6 +65,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 @public
 @network
+@method()
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x, and weight * x below zero; one weight, or one per channel (dim 1)."""
     channels = input.shape[1] if input.ndim > 1 else 1
@@ -193,6 +194,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @public
 @network
+@method()
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and zero where |x| <= lambd."""
     return where(abs(input) <= lambd, 0.0, input).to(input.dtype)

@@ -23,6 +23,52 @@ class PackedSequence(NamedTuple):
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
 
+    def to(self, *args: Any, **options: Any) -> PackedSequence:
+        """The data in another dtype or on another device; the indices follow to a device."""
+        data = self.data.to(*args, **options)
+        if data is self.data:
+            return self
+        orders = [None if i is None else i.to(data.device)
+                  for i in (self.sorted_indices, self.unsorted_indices)]  # fmt: skip
+        return PackedSequence(data, self.batch_sizes, orders[0], orders[1])
+
+    def cpu(self) -> PackedSequence:
+        """`to("cpu")`."""
+        return self.to("cpu")
+
+    def float(self) -> PackedSequence:
+        """`to("float32")`."""
+        return self.to("float32")
+
+    def double(self) -> PackedSequence:
+        """`to("float64")`."""
+        return self.to("float64")
+
+    def half(self) -> PackedSequence:
+        """`to("float16")`."""
+        return self.to("float16")
+
+    def long(self) -> PackedSequence:
+        """`to("int64")`."""
+        return self.to("int64")
+
+    def int(self) -> PackedSequence:
+        """`to("int32")`."""
+        return self.to("int32")
+
+    def pin_memory(self) -> PackedSequence:
+        """The same: no device here copies pinned memory faster."""
+        return self
+
+    def is_pinned(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
+
 
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,

@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight.core.torch_paths.machine import futures
 
-__all__ = [*_python.__all__, "ProcessContext", "ProcessException", "ProcessExitedException",  # type: ignore[attr-defined]
+__all__ = [*_python.__all__, "ProcessContext", "ProcessException", "ProcessExitedException",
            "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies",
            "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes"]  # fmt: skip
 

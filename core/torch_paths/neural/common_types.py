@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 
-T = TypeVar("T")
-_scalar_or_tuple_any_t = T | tuple[T, ...]
-_scalar_or_tuple_1_t = T | tuple[T]
-_scalar_or_tuple_2_t = T | tuple[T, T]
-_scalar_or_tuple_3_t = T | tuple[T, T, T]
-_scalar_or_tuple_4_t = T | tuple[T, T, T, T]
-_scalar_or_tuple_5_t = T | tuple[T, T, T, T, T]
-_scalar_or_tuple_6_t = T | tuple[T, T, T, T, T, T]
+_scalar_or_tuple_any_t = Any | tuple[Any, ...]
+_scalar_or_tuple_1_t = Any | tuple[Any]
+_scalar_or_tuple_2_t = Any | tuple[Any, Any]
+_scalar_or_tuple_3_t = Any | tuple[Any, Any, Any]
+_scalar_or_tuple_4_t = Any | tuple[Any, Any, Any, Any]
+_scalar_or_tuple_5_t = Any | tuple[Any, Any, Any, Any, Any]
+_scalar_or_tuple_6_t = Any | tuple[Any, Any, Any, Any, Any, Any]
 _size_any_t = int | tuple[int, ...]
 _size_1_t = int | tuple[int]
 _size_2_t = int | tuple[int, int]

@@ -25,12 +25,17 @@ Mask = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """True everywhere."""
-    return batch.new_ones(size=(), dtype="bool")
+    return batch.new_ones((), dtype="bool")
 
 
 def _places(b: int, h: int, q: int, k: int, device: Any) -> tuple[Tensor, ...]:
     shapes = ((b, 1, 1, 1), (h, 1, 1), (q, 1), (k,))
     return tuple(f.arange(shape[0], device=device).reshape(shape) for shape in shapes)
+
+
+def _seen(mask: BlockMask) -> Tensor:
+    n, heads, queries, keys = mask.shape
+    return create_mask(mask.mask_mod, n, heads, queries, keys)
 
 
 class BlockMask:
@@ -44,8 +49,9 @@ class BlockMask:
         """1 where a block of BLOCK_SIZE queries and keys has anything to see, else 0: int32."""
         size = self.BLOCK_SIZE
         rows, cols = (size, size) if isinstance(size, int) else size
-        seen = create_mask(self.mask_mod, *self.shape).float()
-        return max_pool2d(seen, (rows, cols), ceil_mode=True).to("int32")
+        seen = _seen(self).float()
+        pooled: Tensor = max_pool2d(seen, (rows, cols), ceil_mode=True)
+        return pooled.to("int32")
 
     def to(self, device: Any) -> BlockMask:
         """The same: the function makes its tensors where the scores are."""
@@ -53,7 +59,7 @@ class BlockMask:
 
     def sparsity(self) -> float:
         """The share of pairs that are not seen, in percent."""
-        seen = create_mask(self.mask_mod, *self.shape).float()
+        seen = _seen(self).float()
         return 100 * (1 - float(seen.mean()))
 
     def __repr__(self) -> str:
@@ -85,7 +91,7 @@ def and_masks(*mask_mods: Mask) -> Mask:
     """True where all of them are."""
 
     def both(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        seen = b.new_ones(size=(), dtype="bool")
+        seen = b.new_ones((), dtype="bool")
         for mask in mask_mods:
             seen = seen & mask(b, h, q, k)
         return seen
@@ -97,7 +103,7 @@ def or_masks(*mask_mods: Mask) -> Mask:
     """True where any of them is."""
 
     def either(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        seen = b.new_zeros(size=(), dtype="bool")
+        seen = b.new_zeros((), dtype="bool")
         for mask in mask_mods:
             seen = seen | mask(b, h, q, k)
         return seen

@@ -7,10 +7,26 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight.core.functional.declared as f
+from rushlight.core.basis.dtype import DType, get_default_dtype
 from rushlight.core.basis.errors import DeviceError, DeviceMemoryError
 from rushlight.core.basis.layout import Layout
+from rushlight.core.nn import functional as F
+from rushlight.core.ops.autocast import get_autocast_dtype, is_autocast_enabled
+from rushlight.core.optim.grad_scaler import GradScaler as GradScaler
 from rushlight.core.settings.standins import refuse_all
+from rushlight.core.settings.streams import Event as Event
+from rushlight.core.settings.streams import Stream as Stream
+from rushlight.core.tensor.saving import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,  # noqa: E501
+)
+from rushlight.core.tensor.saving import is_anomaly_enabled as is_anomaly_enabled
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.torch_paths.machine.futures import Future as Future
+from rushlight.core.torch_paths.programs.dlpack import to_dlpack as to_dlpack
+from rushlight.core.torch_paths.programs.jit import ScriptFunction as ScriptFunction
+from rushlight.core.torch_paths.programs.jit import ScriptModule as ScriptModule
+from rushlight.core.torch_paths.programs.jit import fork as fork
+from rushlight.core.torch_paths.programs.jit import wait as wait
 from rushlight.core.torch_paths.programs.storage import TypedStorage as TypedStorage
 from rushlight.core.torch_paths.programs.storage import UntypedStorage
 
@@ -19,6 +35,9 @@ sym_int, sym_float, sym_max, sym_min = builtins.int, builtins.float, builtins.ma
 OutOfMemoryError, AcceleratorError = DeviceMemoryError, DeviceError
 JITException = RuntimeError
 OptionalType = ListType = DictType = TupleType = TensorType = NumberType = object
+ScriptMethod = ScriptFunction
+legacy_contiguous_format = "contiguous_format"
+has_lapack = has_spectral = True
 has_mps = has_cuda = has_cudnn = has_mkl = has_mkldnn = has_openmp = False
 
 
@@ -114,6 +133,85 @@ def is_vulkan_available() -> bool:
 def get_default_device_type() -> str:
     """ "cpu"."""
     return "cpu"
+
+
+def range(start: float, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
+    """arange with its end included, in the default dtype: torch's older form."""
+    low, high = (0, start) if end is None else (start, end)
+    dtype = options.pop("dtype", None) or get_default_dtype()
+    count = builtins.int((high - low) / step) + 1
+    return (f.arange(count, dtype=dtype, **options) * step + low).to(dtype)
+
+
+def batch_norm(
+    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    momentum: float, eps: float, cudnn_enabled: bool = False,
+) -> Tensor:  # fmt: skip
+    """nn.functional.batch_norm in torch's own order of arguments."""
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
+    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = False,
+) -> Tensor:  # fmt: skip
+    """nn.functional.instance_norm in torch's own order of arguments."""
+    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats,
+                           momentum, eps)  # fmt: skip
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """nn.functional.group_norm."""
+    return F.group_norm(input, num_groups, weight, bias, eps)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Tensor:
+    """nn.functional's, with torch's number of the reduction: 0 none, 1 mean, 2 sum."""
+    kind = ("none", "mean", "sum")[reduction]
+    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=kind,
+                                              pos_weight=pos_weight)  # fmt: skip
+
+
+def _dropping(name: str, inside: bool) -> Callable[..., Tensor]:
+    def drop(input: Tensor, p: float, train: bool) -> Tensor:
+        found: Tensor = getattr(F, name)(input, p, train)
+        return input.copy_(found) if inside else found
+
+    drop.__doc__ = f"nn.functional.{name}."
+    return drop
+
+
+alpha_dropout, alpha_dropout_ = (_dropping("alpha_dropout", i) for i in (False, True))
+feature_alpha_dropout, feature_alpha_dropout_ = (
+    _dropping("feature_alpha_dropout", i) for i in (False, True)
+)
+dropout_, feature_dropout = _dropping("dropout", True), _dropping("dropout2d", False)
+rrelu, rrelu_, selu_, celu_, threshold_ = F.rrelu, F.rrelu_, F.selu_, F.celu_, F.threshold_
+
+
+def dequantize(tensor: Tensor) -> Tensor:
+    """Quantized blocks as float32."""
+    return tensor.dequantize()
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """The dtype of autocast on GPUs."""
+    return get_autocast_dtype("cuda")
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """The dtype of autocast on cpu."""
+    return get_autocast_dtype("cpu")
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on for cpu."""
+    return is_autocast_enabled("cpu")
 
 
 def _foreach(name: str) -> Callable[..., Any]:

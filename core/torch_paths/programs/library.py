@@ -20,7 +20,8 @@ class CustomOpDef:
     """A function with the name of an op, and a gradient where `register_autograd` gave one."""
 
     def __init__(self, name: str, fn: Callable[..., Any]) -> None:
-        self._qualname, self._fn, self._function = name, fn, None
+        self._qualname, self._fn = name, fn
+        self._function: Any = None
         self.__name__, self.__doc__ = name, fn.__doc__
         _known[name] = self
 

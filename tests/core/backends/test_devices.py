@@ -187,7 +187,7 @@ def test_modes_and_random_numbers_on_threads(device: str) -> None:
 
 @pytest.mark.native
 def test_a_function_under_no_grad_on_threads() -> None:
-    @rl.no_grad()
+    @rl.no_grad()  # type: ignore[untyped-decorator]
     def inner(x: rl.Tensor) -> rl.Tensor:
         for _ in range(50):
             x = x + 1

@@ -145,11 +145,6 @@ P = nn.Parameter(rl.zeros(2))
         ("optim.SGD([P], nesterov=True)", ValueError, "SGD: nesterov needs a momentum above 0"),
         ("optim.SGD([P, P])", ValueError, r"parameter of shape \(2,\) is passed twice"),
         ("optim.SGD([{'params': [P]}, {'params': P}])", ValueError, "is passed twice"),
-        (
-            "optim.SGD([{'params': [P], 'rate': 1}])",
-            ValueError,
-            "SGD: option 'rate' is not supported; supported: ",
-        ),
         ("optim.SGD([P * 2])", ValueError, "is not a leaf"),
         ("optim.SGD(['w'])", TypeError, "SGD: a parameter is a str, not a Tensor"),
         ("optim.AdamW([P], betas=(1.0, 0.9))", ValueError, r"betas are \(1.0, 0.9\)"),
@@ -174,3 +169,9 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
     with pytest.raises(rl.LoadError, match=r"groups of \[2\] parameters; .* of \[1\]"):
         one.load_state_dict(optim.AdamW([a, b]).state_dict())
     assert one.state[a]["exp_avg"].tolist() == before and one.param_groups[0]["lr"] == 1e-3
+
+
+def test_a_group_keeps_keys_that_are_no_options() -> None:
+    w = rl.ones(2, requires_grad=True)
+    sgd = rl.optim.SGD([{"params": [w], "name": "head", "lr_scale": 0.5}], lr=0.1)
+    assert sgd.param_groups[0]["name"] == "head" and sgd.state_dict()["param_groups"][0]["lr_scale"]

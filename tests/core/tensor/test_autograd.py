@@ -35,7 +35,7 @@ def test_modes(device: str) -> None:
         raise KeyError
     assert rl.is_grad_enabled()
 
-    @rl.no_grad()
+    @rl.no_grad()  # type: ignore[untyped-decorator]
     def f() -> rl.Tensor:
         return x * 3
 
@@ -424,7 +424,7 @@ def test_modes_belong_to_the_module() -> None:
 def test_modes_stand_without_parentheses_and_end() -> None:
     x = rl.ones(2).requires_grad_()
 
-    @rl.no_grad
+    @rl.no_grad  # type: ignore[untyped-decorator]
     def doubled(t: rl.Tensor) -> rl.Tensor:
         return t * 2
 
