@@ -97,7 +97,9 @@ async function noteOf({ bytes, cachedBytes, origin, name, notKept }) {
   const first = python ? ` Python, ${size(python)}, is still to download.` : "";
   if (origin === "local") return `${name}: ${size(bytes)} from this device.${first}`;
   if (cachedBytes >= bytes) return `${size(bytes)}, in this browser already.${first}`;
-  if (cachedBytes > 0) return `${size(bytes)}; ${size(bytes - cachedBytes)} still to download${also}.`;
+  if (cachedBytes > 0) {
+    return `${size(bytes)}; ${size(bytes - cachedBytes)} still to download${also}.`;
+  }
   return `${size(bytes)} to download${also}; ${then}.`;
 }
 

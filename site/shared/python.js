@@ -1,5 +1,5 @@
-// python.js: the runtime of a page: nothing of Python is downloaded before something is asked of it,
-// how much that is, and its keeping for offline use.
+// python.js: the runtime of a page. Nothing of Python is downloaded before something is asked of
+// it; how much that is; and its keeping for offline use.
 
 import { openRushlight } from "../rushlight/client.js";
 import { keepOffline, size } from "./page.js";

@@ -131,9 +131,10 @@ async function showNeeds() {
   for (const card of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".needs"))) {
     const found = models.filter(({ tasks }) => tasks.includes(card.dataset.task ?? ""));
     const each = found.map(({ name, bytes }) => `${name} (${size(bytes)})`).join(" or ");
+    const alone = python ? ` It downloads Python (${size(bytes)}), once.` : "";
     card.textContent = each
       ? `Downloads ${each}${python}, once.`
-      : `Give it a model of your own.${python ? ` It downloads Python (${size(bytes)}), once.` : ""}`;
+      : `Give it a model of your own.${alone}`;
   }
 }
 
