@@ -86,6 +86,7 @@ async function showKept() {
   const clear = byId("clear");
   clear.hidden = folders.size === 0;
   clear.onclick = async () => {
+    if (!confirm("Remove all models from this browser? They would be downloaded again.")) return;
     await store.clear();
     await showKept();
   };
@@ -102,6 +103,7 @@ async function showKept() {
     const name = new URL(folder).pathname.split("/").filter(Boolean).pop() ?? folder;
     remove.setAttribute("aria-label", `Remove ${name}`);
     remove.addEventListener("click", async () => {
+      if (!confirm(`Remove ${name}? It would be downloaded again: ${size(bytes)}.`)) return;
       await store.clear(folder);
       await showKept();
     });
