@@ -3,13 +3,13 @@
 
 import * as device from "./device.js";
 import { afterPress, byId, duration, make, pick, size } from "./page.js";
-import { openPython, pythonBytes } from "./python.js";
+import { openPython, pythonBytes } from "./runtime/python.js";
 
 /** @typedef {import("../rushlight/client.js").Model} Model */
 /** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
 /** @typedef {import("../rushlight/client.js").Description} Description */
 
-/** @type {import("./python.js").Runtime | null} */
+/** @type {import("./runtime/python.js").Runtime | null} */
 let runtime = null;
 
 /** The runtime; a new one if the last has ended. */

@@ -2,7 +2,7 @@
 
 import { adapter } from "./rushlight/client.js";
 import { byId, duration, make, pick, size } from "./shared/page.js";
-import { openPython, pythonBytes } from "./shared/python.js";
+import { openPython, pythonBytes } from "./shared/runtime/python.js";
 
 // The smallest modules that use one feature each: v128.const, and f32x4.relaxed_madd.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0];
@@ -48,7 +48,7 @@ async function showFacts() {
   });
 }
 
-/** @type {import("./shared/python.js").Runtime | null} */
+/** @type {import("./shared/runtime/python.js").Runtime | null} */
 let runtime = null;
 const open = () => (runtime ??= openPython());
 

@@ -2,7 +2,7 @@
 
 import { adapter } from "../rushlight/client.js";
 import { byId, duration, make, pick, work } from "../shared/page.js";
-import { openPython, pythonKept, pythonWords } from "../shared/python.js";
+import { openPython, pythonKept, pythonWords } from "../shared/runtime/python.js";
 import { makeEditor } from "./editor.js";
 import { EXAMPLES } from "./examples.js";
 import * as output from "./output.js";
@@ -12,7 +12,7 @@ import { fromFragment, toFragment } from "./share.js";
 const examples = pick("examples", HTMLSelectElement);
 const { dataset } = document.documentElement;
 
-/** @type {import("../shared/python.js").Runtime | null} */
+/** @type {import("../shared/runtime/python.js").Runtime | null} */
 let runtime = null;
 let running = false;
 let round = 0; // the number of programs that have ended

@@ -17,7 +17,7 @@ export async function sources() {
   return { recipe, lab };
 }
 
-/** A network and its data in words. @param {import("../shared/python.js").Runtime} rushlight
+/** A network and its data in words. @param {import("../shared/runtime/python.js").Runtime} rushlight
  *  @param {any} about */
 export async function describe(rushlight, { parameters, learned, held, device: on }) {
   const { kernels, webgpu } = await rushlight.info();
