@@ -11,7 +11,9 @@ const SCOPE = worker.registration.scope;
 const PREFIX = `rushlight-site-${SCOPE}-`;
 const CACHE = PREFIX + VERSION;
 const HASHES = new Map(FILES.map(([path, hash]) => [new URL(path, SCOPE).href, hash]));
-const LARGE = new Set(FILES.filter(([, , large]) => large).map(([path]) => new URL(path, SCOPE).href));
+const LARGE = new Set(
+  FILES.filter(([, , large]) => large).map(([path]) => new URL(path, SCOPE).href),
+);
 
 /** @param {Response} response */
 async function hashOf(response) {

@@ -3,13 +3,13 @@
 
 import * as device from "./device.js";
 import { afterPress, byId, duration, make, pick, size } from "./page.js";
-import { openPython, pythonBytes } from "./python.js";
+import { openPython, pythonBytes } from "./runtime/python.js";
 
 /** @typedef {import("../rushlight/client.js").Model} Model */
 /** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
 /** @typedef {import("../rushlight/client.js").Description} Description */
 
-/** @type {import("./python.js").Runtime | null} */
+/** @type {import("./runtime/python.js").Runtime | null} */
 let runtime = null;
 
 /** The runtime; a new one if the last has ended. */
@@ -97,7 +97,9 @@ async function noteOf({ bytes, cachedBytes, origin, name, notKept }) {
   const first = python ? ` Python, ${size(python)}, is still to download.` : "";
   if (origin === "local") return `${name}: ${size(bytes)} from this device.${first}`;
   if (cachedBytes >= bytes) return `${size(bytes)}, in this browser already.${first}`;
-  if (cachedBytes > 0) return `${size(bytes)}; ${size(bytes - cachedBytes)} still to download${also}.`;
+  if (cachedBytes > 0) {
+    return `${size(bytes)}; ${size(bytes - cachedBytes)} still to download${also}.`;
+  }
   return `${size(bytes)} to download${also}; ${then}.`;
 }
 

@@ -41,6 +41,7 @@ def test_home_says_what_the_machine_can_do(
     assert facts["Computes on"] == "CPU" and facts["JSPI"] == "Yes"
     needs = page.locator(".needs[data-task='feature-extraction']")
     assert "Downloads tiny (2." in needs.inner_text(), "a card says what its page downloads"
+    assert "and Python (18." in needs.inner_text(), "with the runtime"
     assert facts["WebAssembly SIMD"] == facts["Relaxed SIMD"] == "Yes"
     assert "swiftshader" in facts["WebGPU"].lower()
     measure(page)
@@ -64,5 +65,9 @@ def test_home_lists_and_removes_what_is_kept(
     page.wait_for_selector("#kept tbody tr")
     assert page.locator("#kept strong").all_inner_texts() == ["tiny"]
     assert "2.5 MB" in page.inner_text("#kept") or "2.4 MB" in page.inner_text("#kept")
+    page.once("dialog", lambda dialog: dialog.dismiss())  # it asks first
+    page.click('#kept button:has-text("Remove")')
+    assert page.locator("#kept strong").all_inner_texts() == ["tiny"]
+    page.once("dialog", lambda dialog: dialog.accept())
     page.click('#kept button:has-text("Remove")')
     page.wait_for_function("document.getElementById('kept').innerText.includes('No models yet')")

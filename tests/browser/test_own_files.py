@@ -49,7 +49,8 @@ ENCODED = {
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files, and a text of 200 MB."""
     folder = tmp_path_factory.mktemp("files")
-    for name, (content, *_) in {**FILES, **ENCODED}.items():
+    given = {name: row[0] for name, row in FILES.items()}
+    for name, content in {**given, **{n: row[0] for n, row in ENCODED.items()}}.items():
         (folder / name).write_bytes(content)
     (folder / "large.txt").write_text(TEXT * (LARGE // len(TEXT) + 1), encoding="utf-8")
     (folder / "wall.png").write_bytes(png(20_000, 20_000))

@@ -306,5 +306,16 @@ def test_a_program_is_kept_for_the_next_visit(pages: Any, module_serve: Any, sit
     page.reload()
     begun(page)
     assert "Newton" in page.inner_text(".cm-content")
+    # Another tab has a program of its own, and neither is lost.
+    other = page.context.new_page()
+    other.goto(page.url)
+    begun(other)
+    type_in(other, "print('of the other')")
+    page.reload()
+    begun(page)
+    assert "Newton" in page.inner_text(".cm-content")
+    kept = page.locator("#examples optgroup option").all_inner_texts()
+    assert "print('of the other')" in kept
+    other.close()
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

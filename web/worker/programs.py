@@ -55,7 +55,7 @@ async def run_program(code: str, device: str, tell: Report, hear: Hear | None = 
     linecache.cache[NAME] = (len(code), None, code.splitlines(True), NAME)
     before = sys.stdout, sys.stderr, builtins.input
     sys.stdout, sys.stderr = Output(outbox, "text"), Output(outbox, "error")
-    builtins.input = wait
+    builtins.input = wait  # type: ignore[assignment]
     try:
         opened = await place(device, None)  # again, if it was lost
         rl.set_default_device(opened["device"])

@@ -4,7 +4,7 @@
 import * as device from "../shared/device.js";
 import * as choice from "../shared/model.js";
 import { byId, make, pick, size } from "../shared/page.js";
-import { pythonBytes } from "../shared/python.js";
+import { pythonBytes } from "../shared/runtime/python.js";
 
 /**
  * @typedef {import("../rushlight/client.js").Facts} Facts

@@ -36,6 +36,7 @@ const source = new Source(video, () => void leave());
 
 /** @type {Seen | null} */
 let seen = null;
+let opened = ""; // the size of what is looked at, before something is found in it
 /** Classes that were found, and whether they are shown. @type {Map<string, boolean>} */
 const classes = new Map();
 /** The place in the list of the thing that stands out. @type {number | null} */
@@ -65,7 +66,7 @@ function show() {
   const things = shown();
   const mark = marked === null ? null : (things[marked] ?? null);
   draw(drawing, things, mark);
-  byId("tells").textContent = seen ? `${seen.size}: ${summary(things)}` : "";
+  byId("tells").textContent = seen ? `${seen.size}: ${summary(things)}` : opened;
   picture.setAttribute("aria-label", seen ? `The picture: ${summary(things)}` : "The picture");
   byId("none").textContent = things.length ? "" : seen ? NONE : "What is found is listed here.";
   list(things);
@@ -146,7 +147,7 @@ function paint(pixels) {
 // --- what is looked at ---------------------------------------------------------------------------
 
 function forget() {
-  [seen, marked, times] = [null, null, []];
+  [seen, marked, times, opened] = [null, null, [], ""];
   classes.clear();
   byId("rate").textContent = "";
 }
@@ -171,9 +172,11 @@ async function look(change, again) {
     return showError(error, again);
   }
   const pixels = source.frame();
-  if (pixels) paint(pixels);
+  if (pixels) {
+    paint(pixels);
+    opened = sizeOf(pixels);
+  }
   show();
-  if (pixels) byId("tells").textContent = sizeOf(pixels);
   byId("play").textContent = video.paused ? "Play" : "Pause";
   if (job.model) void detect();
 }

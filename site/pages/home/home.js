@@ -2,7 +2,7 @@
 
 import { adapter } from "./rushlight/client.js";
 import { byId, duration, make, pick, size } from "./shared/page.js";
-import { openPython, pythonBytes } from "./shared/python.js";
+import { openPython, pythonBytes } from "./shared/runtime/python.js";
 
 // The smallest modules that use one feature each: v128.const, and f32x4.relaxed_madd.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0];
@@ -48,7 +48,7 @@ async function showFacts() {
   });
 }
 
-/** @type {import("./shared/python.js").Runtime | null} */
+/** @type {import("./shared/runtime/python.js").Runtime | null} */
 let runtime = null;
 const open = () => (runtime ??= openPython());
 
@@ -86,6 +86,7 @@ async function showKept() {
   const clear = byId("clear");
   clear.hidden = folders.size === 0;
   clear.onclick = async () => {
+    if (!confirm("Remove all models from this browser? They would be downloaded again.")) return;
     await store.clear();
     await showKept();
   };
@@ -102,6 +103,7 @@ async function showKept() {
     const name = new URL(folder).pathname.split("/").filter(Boolean).pop() ?? folder;
     remove.setAttribute("aria-label", `Remove ${name}`);
     remove.addEventListener("click", async () => {
+      if (!confirm(`Remove ${name}? It would be downloaded again: ${size(bytes)}.`)) return;
       await store.clear(folder);
       await showKept();
     });
@@ -131,9 +133,10 @@ async function showNeeds() {
   for (const card of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".needs"))) {
     const found = models.filter(({ tasks }) => tasks.includes(card.dataset.task ?? ""));
     const each = found.map(({ name, bytes }) => `${name} (${size(bytes)})`).join(" or ");
+    const alone = python ? ` It downloads Python (${size(bytes)}), once.` : "";
     card.textContent = each
       ? `Downloads ${each}${python}, once.`
-      : `Give it a model of your own.${python ? ` It downloads Python (${size(bytes)}), once.` : ""}`;
+      : `Give it a model of your own.${alone}`;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { headOf, kindOf, readable, refused, unlike } from "../shared/opening/kinds.js";
 import { byId, make, pick, size } from "../shared/page.js";
-import { openPython, pythonWords } from "../shared/python.js";
+import { openPython, pythonWords } from "../shared/runtime/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { count, showFacts, showMemory } from "./facts.js";
 import { pager } from "./pager.js";
@@ -43,7 +43,7 @@ const SAMPLE = [
 const address = pick("address", HTMLInputElement);
 const tokenSearch = pick("token-search", HTMLInputElement);
 
-/** @type {import("../shared/python.js").Runtime | null} */
+/** @type {import("../shared/runtime/python.js").Runtime | null} */
 let runtime = null;
 /** @type {{ inspection: Inspection, given: Given } | null} */
 let current = null;

@@ -2,17 +2,17 @@
 
 import { adapter } from "../rushlight/client.js";
 import { byId, duration, make, pick, work } from "../shared/page.js";
-import { openPython, pythonKept, pythonWords } from "../shared/python.js";
+import { openPython, pythonKept, pythonWords } from "../shared/runtime/python.js";
 import { makeEditor } from "./editor.js";
 import { EXAMPLES } from "./examples.js";
 import * as output from "./output.js";
+import { earlier, keep, own } from "./programs.js";
 import { fromFragment, toFragment } from "./share.js";
 
-const KEPT = "rushlight-program";
 const examples = pick("examples", HTMLSelectElement);
 const { dataset } = document.documentElement;
 
-/** @type {import("../shared/python.js").Runtime | null} */
+/** @type {import("../shared/runtime/python.js").Runtime | null} */
 let runtime = null;
 let running = false;
 let round = 0; // the number of programs that have ended
@@ -38,23 +38,6 @@ const editor = makeEditor(byId("editor"), {
     keep(editor.text());
   },
 });
-
-/** @param {string} code */
-function keep(code) {
-  try {
-    localStorage.setItem(KEPT, code);
-  } catch {
-    // Storage is refused: the program is not kept.
-  }
-}
-
-function kept() {
-  try {
-    return localStorage.getItem(KEPT);
-  } catch {
-    return null;
-  }
-}
 
 /** @param {boolean} on @param {string} words */
 function show(on, words) {
@@ -119,6 +102,10 @@ function stop() {
 
 /** @param {string} name */
 async function open(name) {
+  if (name.startsWith("own ")) {
+    const [code] = earlier().slice(Number(name.slice(4))).map((one) => one.code);
+    return void (code && editor.set(code));
+  }
   const response = await fetch(new URL(`./examples/${name}.txt`, import.meta.url));
   if (response.ok) editor.set(await response.text());
   else byId("says").textContent = "The example could not be read.";
@@ -142,6 +129,10 @@ async function share() {
 async function begin() {
   examples.append(make("option", { value: "" }, "Examples"));
   for (const [name, title] of EXAMPLES) examples.append(make("option", { value: name }, title));
+  const others = earlier();
+  const group = make("optgroup", { label: "Programs of yours" });
+  group.append(...others.map(({ title }, i) => make("option", { value: `own ${i}` }, title)));
+  if (others.length) examples.append(group);
   const given = await fromFragment(location.hash);
   if (given !== null) {
     editor.set(given);
@@ -150,7 +141,7 @@ async function begin() {
     byId("says").textContent = "The link holds no program, or it is damaged.";
     await open(EXAMPLES[0][0]);
   } else {
-    const before = kept();
+    const before = own();
     if (before?.trim()) editor.set(before);
     else await open(EXAMPLES[0][0]);
   }

@@ -100,7 +100,7 @@ async function open(files) {
   for (const file of files.slice(0, MOST_FILES)) {
     const room = MOST - [text.value, ...documents.map((one) => one.text)].join("").length;
     try {
-      if (room < 1000) throw new Error(`${file.name} was left out: there is no room for more text.`);
+      if (room < 1000) throw new Error(`${file.name} was left out: no room for more text.`);
       const { text, note } = await textOf(file, room);
       documents.push({ name: file.name, text });
       if (note) notes.push(note);

@@ -197,7 +197,8 @@ async function readFolder(files) {
   folder = [...found].map(([name, pictures]) => ({ name, pictures }));
   folder.sort((a, b) => a.name.localeCompare(b.name));
   const counts = folder.map(({ name, pictures }) => `${name} (${pictures.length})`).join(", ");
-  const count = (/** @type {number} */ n, /** @type {string} */ words) => (n ? ` ${n} ${words}.` : "");
+  const count = (/** @type {number} */ n, /** @type {string} */ words) =>
+    n ? ` ${n} ${words}.` : "";
   const few = folder.length === 1 ? " Two classes at least are needed: a folder for each." : "";
   told();
   note.textContent =
@@ -256,8 +257,8 @@ export async function start(changed) {
   byId("fashion-note").textContent = fashion.files.length
     ? `Fashion-MNIST: 26,000 pictures of clothes to learn and 1,000 to try, ` +
       `${size(total())} to download once.`
-    : `This site was built without Fashion-MNIST (the package ${fashion.package}), so there are no ` +
-      `clothes. Draw your own examples, or choose pictures or a text.`;
+    : `This site was built without Fashion-MNIST (the package ${fashion.package}). Draw your own ` +
+      `examples, or choose pictures or a text.`;
   byId("missing-note").textContent = fashion.files.length
     ? ""
     : `Clothes cannot be learned here: this site was built without the package ${fashion.package}.`;

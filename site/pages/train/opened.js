@@ -17,8 +17,8 @@ export async function sources() {
   return { recipe, lab };
 }
 
-/** A network and its data in words. @param {import("../shared/python.js").Runtime} rushlight
- *  @param {any} about */
+/** A network and its data in words.
+ *  @param {import("../shared/runtime/python.js").Runtime} rushlight @param {any} about */
 export async function describe(rushlight, { parameters, learned, held, device: on }) {
   const { kernels, webgpu } = await rushlight.info();
   const where = on === "webgpu" ? `WebGPU (${webgpu})` : `the CPU (${kernels})`;

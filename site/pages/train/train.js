@@ -2,7 +2,7 @@
 
 import * as device from "../shared/device.js";
 import { byId, duration, pick, save, work } from "../shared/page.js";
-import { openPython, pythonWords } from "../shared/python.js";
+import { openPython, pythonWords } from "../shared/runtime/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import * as curves from "./curves.js";
 import * as data from "./data.js";
@@ -17,7 +17,7 @@ const { dataset } = document.documentElement;
 const rate = pick("rate", HTMLInputElement);
 const epochs = pick("epochs", HTMLInputElement);
 
-/** @type {import("../shared/python.js").Runtime | null} */
+/** @type {import("../shared/runtime/python.js").Runtime | null} */
 let runtime = null;
 /** @type {import("../rushlight/client.js").PythonModules | null} */
 let lab = null;

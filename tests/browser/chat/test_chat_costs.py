@@ -84,6 +84,8 @@ def chat(module_pages: Any, place: Any) -> Any:
     page = module_pages.open(
         f"{place.url}chat/?device=cpu", viewport={"width": 1280, "height": 1100}
     )
+    # Reading a header starts Python, which is downloaded when it is asked for.
+    page.click("#costs-read")
     page.wait_for_selector("#costs-rows div")
     return page
 

@@ -1,12 +1,12 @@
-// python.js: the runtime of a page: nothing of Python is downloaded before something is asked of it,
-// how much that is, and its keeping for offline use.
+// python.js: the runtime of a page. Nothing of Python is downloaded before something is asked of
+// it; how much that is; and its keeping for offline use.
 
-import { openRushlight } from "../rushlight/client.js";
-import { keepOffline, size } from "./page.js";
+import { openRushlight } from "../../rushlight/client.js";
+import { keepOffline, size } from "../page.js";
 
 /** @typedef {ReturnType<typeof openRushlight>} Runtime */
 
-const HOME = new URL("../rushlight/", import.meta.url);
+const HOME = new URL("../../rushlight/", import.meta.url);
 /** Bytes that a start of Python downloads, once. */
 const BYTES = Number(document.documentElement.dataset.python);
 
