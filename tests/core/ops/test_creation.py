@@ -16,10 +16,8 @@ def test_linspace_backwards_is_the_same(device: str, steps: int) -> None:
     assert (there[0], there[-1]) == (np.float32(0.1), np.float32(7.3))
 
 
-def test_arange_of_fractions_has_whole_steps(device: str) -> None:
-    # As torch: the count is of the given numbers, but for int64.
-    assert rl.arange(0.5, 20, 2.7, dtype="int32", device=device).tolist() == [*range(0, 16, 2)]
-    assert rl.arange(0.5, 2, 0.3, dtype="int32", device=device).tolist() == [0] * 5
-    assert rl.arange(0.5, 20, 2.7, dtype="int64", device=device).tolist() == [*range(0, 20, 2)]
-    with pytest.raises(ValueError, match="step 0"):
-        rl.arange(0.5, 2, 0.3, dtype="int64", device=device)
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_arange_of_fractions_has_whole_steps(device: str, kind: str) -> None:
+    # As torch 2.14: the count is of the given numbers, which are cut off after that.
+    assert rl.arange(0.5, 20, 2.7, dtype=kind, device=device).tolist() == [*range(0, 16, 2)]
+    assert rl.arange(0.5, 2, 0.3, dtype=kind, device=device).tolist() == [0] * 5
