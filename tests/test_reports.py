@@ -43,8 +43,10 @@ WEATHER = [{"type": "function", "function": {"name": "get_weather", "parameters"
 # --- files and folders as the hub has them ------------------------------------------------------
 
 IDS = [[5, 9, 17, 3]]
-SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 61,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}  # fmt: skip
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 61,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+}  # fmt: skip
 WILD = {"output_past": True, "directionality": "bidi", "pooler_fc_size": 768, "language": "english",
         "pooler_type": "first_token_transform", "name": "Bert", "max_sequence_length": 2048,
         "model_max_length": 512, "seq_length": 512, "layers_to_keep": [0, 1], "license": "mit",
@@ -236,7 +238,8 @@ class TestNumbers:
 
     def test_first_values_hooks_and_small_ones(self) -> None:
         assert nn.MultiheadAttention(8, 2).out_proj.bias.tolist() == [0.0] * 8
-        layer, seen = nn.Linear(2, 2), []
+        seen: list[Any] = []
+        layer = nn.Linear(2, 2)
         layer.register_forward_hook(lambda m, args, out: out * 2)
         layer.register_full_backward_hook(lambda m, into, out: seen.append(out[0]))
         layer(rl.ones(1, 2)).mul(3).sum().backward()
@@ -294,7 +297,7 @@ class TestPrograms:
         assert rl.ones(2).view(rl.int32).tolist() == [0x3F800000] * 2
         assert f"{rl.tensor(3.5)}" == "3.5"
         assert rl.device("cpu").index is None and isinstance(rl.device("cpu"), rl.device)
-        assert len(nn.ModuleList([nn.ReLU()]) + [nn.Tanh()]) == 2
+        assert len(nn.ModuleList([nn.ReLU()]) + [nn.ReLU()]) == 2
         held = nn.ModuleDict({"a": nn.ReLU()})
         assert isinstance(held.pop("a"), nn.ReLU) and not held
         assert nn.Linear(1, 1)._modules == {}
@@ -356,8 +359,10 @@ class TestAttacks:
         refused(lambda: rl.ones(3).repeat_interleave(rl.tensor([1, -1, 2])), ValueError,
                 RuntimeError)  # fmt: skip
         refused(lambda: F.channel_shuffle(rl.ones(1, 4, 2, 2), 0), ValueError, RuntimeError)
-        refused(lambda: rl.full((2, 2), []), TypeError, ValueError)
-        refused(lambda: rl.ones(2).round_(decimals=2**40), ValueError, RuntimeError, OverflowError)
+        wrong: Any = []
+        refused(lambda: rl.full((2, 2), wrong), TypeError, ValueError)
+        ones: Any = rl.ones(2)
+        refused(lambda: ones.round_(decimals=2**40), ValueError, RuntimeError, OverflowError)
 
     def test_an_arrow_file_changed_in_its_middle(self, tmp_path: Path) -> None:
         pyarrow = pytest.importorskip("pyarrow")
@@ -385,8 +390,8 @@ class TestAttacks:
 
         head = struct.pack(">IIBBBBB", 50_000, 50_000, 16, 6, 0, 0, 0)
         file = tmp_path / "vast.png"
-        file.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-                         + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b""))
+        parts = (b"IHDR", head), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")
+        file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
         refused(lambda: rl.image.load(file), FormatError, ValueError)
         eps = tmp_path / "cat.png"
         eps.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n")

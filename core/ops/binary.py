@@ -348,9 +348,9 @@ def where(condition: Tensor, input: TensorLike, other: TensorLike) -> Tensor: ..
 def where(
     condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None
 ) -> Any:
-    """`input` where `condition` (bool, or bytes) holds and `other` elsewhere, broadcast to one shape.
+    """`input` where `condition` (bool, or bytes) holds and `other` elsewhere, of one shape.
 
-    With the condition alone: the indices where it holds, a tensor for each dim.
+    Both are broadcast. With the condition alone: the indices where it holds, a tensor for each dim.
     """
     a, b = input, other
     if a is None or b is None:

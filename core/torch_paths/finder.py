@@ -21,6 +21,7 @@ from typing import Any
 from rushlight.core.basis.errors import absent
 
 ROOT = "rushlight."
+_later: dict[str, str] = {}  # see `install`
 ROOMS = frozenset(("core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
 
 
@@ -150,7 +151,9 @@ class Finder(MetaPathFinder):
             return None
         row = table().get(inner)
         make: Callable[[], ModuleType]
-        if row is not None and row.module:
+        if inner in _later:
+            make = functools.partial(imported, _later[inner])
+        elif row is not None and row.module:
             make = functools.partial(importlib.import_module, ROOT + row.module)
         elif row is not None and row.names is not None:
             make = functools.partial(Gathered, inner, row.names.split())
@@ -195,8 +198,17 @@ def _looking(module: ModuleType, paths: list[str]) -> Callable[[str], Any]:
     return find
 
 
-def install(modules: dict[str, ModuleType]) -> None:
-    """Enter the modules under their paths of torch, and answer for those below them."""
+def imported(module: str) -> ModuleType:
+    """The module below rushlight, which is imported now if it was not."""
+    return importlib.import_module(ROOT + module)
+
+
+def install(modules: dict[str, ModuleType], later: dict[str, str]) -> None:
+    """Enter the modules under their paths of torch, and answer for those below them.
+
+    later: paths of modules that are imported when they are asked for.
+    """
+    _later.update(later)
     sys.modules[ROOT[:-1]].__class__ = _Package
     for path, module in modules.items():
         sys.modules[ROOT + path] = module

@@ -10,7 +10,6 @@ from typing import Any as _Any
 if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
-from rushlight import models
 from rushlight.core import (
     array_api,
     autograd,
@@ -119,7 +118,16 @@ from rushlight.core.tools.tuning import tune, tune_async
 from rushlight.core.torch_paths import finder as _finder
 from rushlight.core.torch_paths.programs import jit as _torch_jit
 from rushlight.core.training import LightningModule, Trainer
-from rushlight.models import adapters, audio, datasets, image, pipeline, quantize, tuning
+
+if _TYPE_CHECKING:
+    from rushlight import models
+    from rushlight.models import adapters, audio, datasets, image, pipeline, quantize, tuning
+
+# What lies in models/ is imported when it is first asked for.
+_MODELS = {
+    **{name: f"models.{name}" for name in ("adapters", "audio", "datasets", "image", "tuning")},
+    **dict.fromkeys(("models", "pipeline", "quantize"), "models"),
+}
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names; modules that
 # only torch has are in the table of core/torch_paths/, which is read when one is asked for.
@@ -135,12 +143,12 @@ _finder.install({
         array_api.fft, array_api.linalg,
     )},
     **{module.__name__.rpartition(".")[2]: module for module in (
-        adapters, amp, backends, cuda, datasets, mps, random, tuning,  # noqa: F405
+        amp, backends, cuda, mps, random,  # noqa: F405
     )},
     **{f"backends.{name}": getattr(backends, name)  # noqa: F405
        for name in ("cudnn", "cuda", "mps", "mkl", "mkldnn", "openmp", "opt_einsum", "quantized",
                     "mha", "cpu")},
-})  # fmt: skip
+}, {name: _MODELS[name] for name in ("adapters", "datasets", "tuning")})  # fmt: skip
 
 for _name in _torch_jit.NAMES:  # torch.jit is a module, rl.jit is a function too
     setattr(jit, _name, getattr(_torch_jit, _name))
@@ -174,7 +182,11 @@ __all__ = [
 if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
-        """A module of torch's table, else AttributeError with the names that are near."""
+        """A name of models/, or a module of torch's table; AttributeError with the names near."""
+        if name in _MODELS:
+            found = _finder.imported(_MODELS[name])
+            globals()[name] = found = getattr(found, name, found)
+            return found
         if not name.startswith("__") and name in _finder.table():
             return _finder.below("", name)
         if not name.startswith("__") and (found := _finder.late(name)) is not None:
