@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import nearest
 from rushlight.core.functional.pieces import stack
-from rushlight.core.nn.module import Module
 from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.core.nn.module import Module
 
 State = Mapping[str, Tensor]
 _NONE = object()
