@@ -237,7 +237,8 @@ class TestNumbers:
             assert w.grad.tolist() == pytest.approx(v.grad.tolist()), name
 
     def test_first_values_hooks_and_small_ones(self) -> None:
-        assert nn.MultiheadAttention(8, 2).out_proj.bias.tolist() == [0.0] * 8
+        attention: Any = nn.MultiheadAttention(8, 2)
+        assert attention.out_proj.bias.tolist() == [0.0] * 8
         seen: list[Any] = []
         layer = nn.Linear(2, 2)
         layer.register_forward_hook(lambda m, args, out: out * 2)

@@ -509,7 +509,7 @@ def test_captured_functions_with_ever_new_numbers_leave_a_bounded_number_of_buff
     x = rl.ones(4, device=gpu)
 
     def made(number: float) -> None:
-        captured = rl.jit(lambda x: (x * 2 + number).sin())
+        captured: Any = rl.jit(lambda x: (x * 2 + number).sin())
         for _ in range(3):
             found = captured(x)
         assert found[0].item() == pytest.approx(np.sin(2 + number), abs=1e-5)
