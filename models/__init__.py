@@ -1,11 +1,19 @@
 """Language and embedding models: families, loading, generation and tasks."""
 
-from rushlight.models import adapters, audio, tuning
-from rushlight.models.gguf.quantize import dequantize, quantize
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
 from rushlight.models.loading import assemble, load, load_async
 from rushlight.models.model import Model
-from rushlight.models.speech.live import LiveTranscriber
-from rushlight.models.tasks import pipeline
+
+if TYPE_CHECKING:
+    from rushlight.models import adapters, audio, tuning
+    from rushlight.models.gguf.quantize import dequantize, quantize
+    from rushlight.models.speech.live import LiveTranscriber
+    from rushlight.models.tasks.pipeline import pipeline
 
 if __name__ != "rushlight.models":  # imported by its bare name from the repository root
     raise ImportError("import rushlight.models, not models")
@@ -14,3 +22,20 @@ __all__ = [
     "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "load", "load_async",
     "pipeline", "quantize", "tuning",
 ]  # fmt: skip
+
+# What loading a model does not need is imported when it is first asked for, as are the folders.
+_PLACES = {
+    "LiveTranscriber": "speech.live", "dequantize": "gguf.quantize", "pipeline": "tasks",
+    "quantize": "gguf.quantize",
+}  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A name of `_PLACES` or a module here; AttributeError for any other."""
+        place = f"{__name__}.{_PLACES.get(name, name)}"
+        if name.startswith("_") or importlib.util.find_spec(place) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = importlib.import_module(place)
+        value = globals()[name] = getattr(module, name) if name in _PLACES else module
+        return value

@@ -356,15 +356,17 @@ class TestAttacks:
         assert rl.randn(3).shape == (3,)
 
     def test_giant_and_empty_arguments(self) -> None:
-        refused(lambda: rl.polygamma(2**40, rl.ones(2)), ValueError, RuntimeError)
+        began = time.monotonic()
+        assert rl.polygamma(2**40, rl.ones(2)).tolist() == [-INF, -INF]
+        ones: Any = rl.ones(2)
+        assert all(map(math.isnan, ones.round_(decimals=2**40).tolist()))
+        assert time.monotonic() - began < 60
         refused(lambda: F.adaptive_max_pool1d(rl.ones(1, 4), 2**24), ValueError, RuntimeError)
         refused(lambda: rl.ones(3).repeat_interleave(rl.tensor([1, -1, 2])), ValueError,
                 RuntimeError)  # fmt: skip
         refused(lambda: F.channel_shuffle(rl.ones(1, 4, 2, 2), 0), ValueError, RuntimeError)
         wrong: Any = []
         refused(lambda: rl.full((2, 2), wrong), TypeError, ValueError)
-        ones: Any = rl.ones(2)
-        refused(lambda: ones.round_(decimals=2**40), ValueError, RuntimeError, OverflowError)
 
     def test_an_arrow_file_changed_in_its_middle(self, tmp_path: Path) -> None:
         pyarrow = pytest.importorskip("pyarrow")

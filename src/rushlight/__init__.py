@@ -121,7 +121,8 @@ from rushlight.core.training import LightningModule, Trainer
 
 if _TYPE_CHECKING:
     from rushlight import models
-    from rushlight.models import adapters, audio, datasets, image, pipeline, quantize, tuning
+    from rushlight.models import adapters, audio, datasets, image, quantize, tuning
+    from rushlight.models.tasks.pipeline import pipeline
 
 # What lies in models/ is imported when it is first asked for.
 _MODELS = {
