@@ -15,7 +15,7 @@ from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.binary import WHERE
 from rushlight.core.ops.common import TensorLike, alike, is_tensor
 from rushlight.core.ops.declare import METHODS, PUBLIC, method
-from rushlight.core.ops.inplace import add_scaled_, copy_, ready
+from rushlight.core.ops.inplace import copy_, ready, scaled_steps_
 from rushlight.core.tensor.grad_mode import mode, needs_gradient
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def _inplace(name: str) -> Callable[..., Any]:
 @method()
 def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
     """`lerp` in place: x + weight (end - x) written over `x`, which is returned."""
-    if ready(x, end) is end and not needs_gradient(x, end):
-        written: Tensor | None = add_scaled_(x, end - x, weight)
+    if ready(x, end) is end:
+        written: Tensor | None = scaled_steps_(x, "sub", end, x, weight)
         if written is not None:
             return written
     return _LERP(x, end, weight)  # type: ignore[no-any-return]
@@ -89,7 +89,7 @@ def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
 def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned."""
     if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written: Tensor | None = add_scaled_(x, tensor1 * tensor2, value)
+        written: Tensor | None = scaled_steps_(x, "mul", tensor1, tensor2, value)
         if written is not None:
             return written
     return _ADDCMUL(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
@@ -99,7 +99,7 @@ def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -
 def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned."""
     if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written: Tensor | None = add_scaled_(x, tensor1 / tensor2, value)
+        written: Tensor | None = scaled_steps_(x, "div", tensor1, tensor2, value)
         if written is not None:
             return written
     return _ADDCDIV(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]

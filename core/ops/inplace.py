@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.jit import capture
@@ -122,6 +123,30 @@ def add_scaled_(x: Tensor, y: Tensor, scale: Any) -> Tensor | None:
         return None
     factor = repeated(scale, x.dtype, x.storage.device, x.layout.shape)
     return ADD_SCALED.inplace(x, y, factor)
+
+
+# Elementwise ops one after another: see `_chain` of the cpu device, which alone has it.
+CHAIN = Op("chain", infer=lambda x, *others, steps: x.fresh(), differentiable=False, register=False)
+
+
+def scaled_steps_(x: Tensor, first: str, a: Tensor, b: Tensor, scale: Any) -> Tensor | None:
+    """x += scale * first(a, b) for floats of one shape; None where other code has to decide.
+
+    first: "mul", "div" or "sub". One pass where the device has it, else two.
+    """
+    plain = scale.__class__ is float or scale.__class__ is int
+    if not plain or x.dtype.kind != "f" or capture.active or needs_gradient(x, a, b):
+        return None
+    device = x.storage.device
+    if levels.active or not device.backend.supports("chain"):
+        return add_scaled_(x, REGISTRY[first](a, b), scale)
+    # Operands count from 1, which is x; ~0 is the first step's value.
+    others, second = ((a,), 1) if b is x else ((a, b), 3)
+    if scale == 1:
+        return CHAIN.inplace(x, *others, steps=((first, 2, second), ("add", 1, ~0)))
+    factor = repeated(scale, x.dtype, device, x.layout.shape)
+    steps = (first, 2, second), ("mul", ~0, len(others) + 2), ("add", 1, ~1)
+    return CHAIN.inplace(x, *others, factor, steps=steps)
 
 
 def _write(op: Op, x: Tensor, other: TensorLike, alpha: float = 1) -> Tensor:

@@ -52,6 +52,9 @@ def _where(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record 
 
 def _chain(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     assert library is not None
+    floats = all(x.dtype is float32 for x in (out, *inputs))
+    if not floats or not out.layout.is_contiguous or "chain" not in library.numbers:
+        return None
     told = (n for name, *at in attrs["steps"] for n in (library.numbers[name], *at))
     return Record("chain", (out, *inputs), tuple(told)) if apart(inputs, out) else None
 
