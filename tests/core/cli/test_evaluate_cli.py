@@ -58,7 +58,7 @@ def test_imatrix(capsys: Capture, text: Path, tmp_path: Path) -> None:
 def test_mistakes_are_named(capsys: Capture, text: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (("perplexity", MODEL, text), "fewer than the context of 512"),
-        (("perplexity", MODEL, tmp_path / "none.txt"), "does not exist"),
+        (("perplexity", MODEL, tmp_path / "none.txt"), "No such file"),
         (("perplexity", MODEL, text, "--cache-type", "q4_0"), "cache_type is 'q4_0'"),
         (("perplexity", MODEL, text, "--linear", "slow"), "linear is 'slow'"),
         (("perplexity", "all-minilm-l6-v2", text), "a bert is no language model"),
