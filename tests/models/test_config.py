@@ -108,7 +108,6 @@ REFUSED: dict[str, str] = {
     "dinov3_vit": "return_class_token",
     "gemma": "use_bidirectional_attention",
     "gemma2": "use_bidirectional_attention",
-    "gemma3_text": "use_bidirectional_attention",
     "modernbert": "sliding_window",
     "olmoe": "sliding_window",
     "replit_lm": "attn_uses_sequence_id prefix_lm",
