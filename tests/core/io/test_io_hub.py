@@ -114,7 +114,8 @@ def test_a_folder_stands_for_itself(tmp_path: Path) -> None:
 def test_the_table_of_models_is_sound() -> None:
     for sources in hub.MODELS.values():
         for source in sources:
-            whole = [name for name in source.files if name.endswith((".gguf", ".spm", ".pth", ".cfg"))]
+            alone = (".gguf", ".spm", ".pth", ".cfg")
+            whole = [name for name in source.files if name.endswith(alone)]
             static = getattr(source, "members", None)
             assert source.title and ("config.json" in source.files or len(whole) == 1 or static)
             for path, (size, sha256) in source.files.items():
