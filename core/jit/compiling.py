@@ -10,6 +10,7 @@ and where one has changed the function is captured again, as torch's guards do.
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import io
 import logging
@@ -150,12 +151,15 @@ class _Compiled:
                 if not str(frame.f_globals.get("__name__", "")).startswith("rushlight."):
                     noise.append(why)
 
-        before = sys.getprofile()
+        before, collecting = sys.getprofile(), gc.isenabled()
+        gc.disable()  # the callbacks of a collection are not what the function does
         sys.setprofile(look)
         try:
             return self.fn(*args, **options), "".join(noise)
         finally:
             sys.setprofile(before)
+            if collecting:
+                gc.enable()
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if _local.eager or self.always:

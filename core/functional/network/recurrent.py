@@ -22,6 +22,7 @@ from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.recurrence import CELL_SCAN
 from rushlight.core.ops.unary import relu, sigmoid, tanh
+from rushlight.core.tensor.grad_mode import mode
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -86,7 +87,7 @@ def _scans(x: Tensor, state: State, weights: Weights) -> bool:
         dtype.name in ("float32", "float64") and weights.project is None
         and all(y is None or y.dtype is dtype for y in (*state, *weights))
         and x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL
-        and not (capture.active or levels.active)
+        and not (capture.active or levels.active or mode.dtypes)
         and x.storage.device.backend.supports("cell_scan")
     )  # fmt: skip
 

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
+import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight
@@ -221,3 +224,16 @@ def test_the_compilers_module() -> None:
     assert outer(rl.ones(1)).item() == 2
     with rl.compiler.set_stance("force_eager"):
         assert outer(rl.ones(1)).item() == 2
+
+
+def test_a_collection_of_garbage_is_no_part_of_a_function() -> None:
+    threshold = gc.get_threshold()
+    gc.callbacks.append(clock := lambda phase, info: time.perf_counter())
+    gc.set_threshold(1)
+    try:
+        waved = rl.compile(lambda x: (x * 2 + 1).sin(), fullgraph=True)
+        assert [waved(rl.zeros(1)).item() for _ in range(3)] == [pytest.approx(np.sin(1))] * 3
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(clock)
