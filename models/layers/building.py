@@ -20,14 +20,15 @@ _OLDER = {"attention": FULL, "mamba": LINEAR}  # names of older files
 
 
 def decoder_builder(
-    kind: type, describe: Callable[[Any], DecoderSpec], architectures: Sequence[str]
-) -> Callable[[dict[str, Any], Collection[str]], Decoder]:
+    kind: type, describe: Callable[[Any], DecoderSpec], architectures: Sequence[str],
+    both_ways: bool = True,
+) -> Callable[[dict[str, Any], Collection[str]], Decoder]:  # fmt: skip
     """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
 
     Where config.json does not say whether the head shares the embedding's weight, it does if the
     checkpoint has no head. The architecture below the head (`LlamaModel`) may have none; it embeds
     texts then, and so does a checkpoint whose attention is not causal (`is_causal`, which every
-    model of transformers asks for).
+    model of transformers asks for). both_ways: whether attention may be so.
     """
     bases = {base_of(one, end) for one in architectures for end in ("Model", "TextModel")}
     bases -= {*architectures}
@@ -36,6 +37,8 @@ def decoder_builder(
         """The model of a checkpoint with these tensor names, on the meta device."""
         below = config.get("architectures") in [[one] for one in bases]
         causal = bool(config.get("is_causal", True))
+        if not causal and not both_ways:
+            raise FormatError("config.json: is_causal false is not supported; supported: true")
         config = {key: value for key, value in config.items() if key != "is_causal"}
         known: Any = read_config(kind, config, [] if below else architectures)
         if known.tie_word_embeddings is None:

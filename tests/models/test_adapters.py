@@ -86,5 +86,3 @@ def test_what_the_adapters_of_a_checkpoint_must_be(table: ModuleType) -> None:
             assembled(config | changed, tensors)
     with pytest.raises(rl.LoadError, match="lora_A"):
         assembled(config | {"lora_rank": 3}, tensors)
-    with pytest.raises(rl.FormatError, match="lora_extra is 'x'"):
-        assembled(config | {"lora_extra": "x"}, tensors)

@@ -93,7 +93,6 @@ def _cut(t: Tensors) -> None:
     ("damage", "words"),
     [
         (_drop, r"encoder\.layer\.1\.output\.dense\.bias"),
-        (_extra, r"encoder\.layer\.1\.output\.dense\.bios"),
         (_cut, r"embeddings\.word_embeddings\.weight.*\(49, 24\).*\(50, 24\)"),
     ],
 )
@@ -104,6 +103,15 @@ def test_tensors_that_do_not_fit_are_named(
     damage(tensors)
     with pytest.raises(rl.LoadError, match=f"(?s){words}"):
         assembled(tensors, device)
+
+
+def test_a_tensor_that_nothing_reads_is_named(
+    device: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tensors = part("model.")
+    _extra(tensors)
+    assembled(tensors, device)
+    assert "encoder.layer.1.output.dense.bios" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Compare transformers and this package under changed keys of config.json, for every family.
 
-    python tests/parity/compare_configs.py [--rows ROW,ROW] [--json FILE] [--goldens] [KIND ...]
+    python tests/parity/compare_configs.py [--rows ROW,ROW] [--keys KEY,KEY] [--json FILE] [--goldens]
+        [KIND ...]
 
 Needs torch, transformers, pytest, safetensors and this package. For a row of each model_type of
 tests/models/families.py and vision.py, each key of config.json that the reference knows
@@ -447,6 +448,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kinds", nargs="*")
     parser.add_argument("--rows", default="")
+    parser.add_argument("--keys", default="", help="only these keys, KEY,KEY")
     parser.add_argument("--json", default="")
     parser.add_argument("--goldens", action="store_true")
     options = parser.parse_args()
@@ -456,7 +458,7 @@ def main() -> None:
     torch.set_num_threads(1)
     counts: collections.Counter[str] = collections.Counter()
     told: dict[str, dict[str, list[str]]] = {}
-    rows = [r for r in options.rows.split(",") if r]
+    rows, keys = ([r for r in said.split(",") if r] for said in (options.rows, options.keys))
     for folder, row, config, kind in rows_of(options.kinds, rows):
         if options.goldens:
             if folder == "heads":
@@ -469,6 +471,8 @@ def main() -> None:
         own: collections.Counter[str] = collections.Counter()
         compare = compare_image if folder == "vision" else compare_text
         for change in changes(config):
+            if keys and change[0][-1] not in keys:
+                continue
             try:
                 outcome = compare(row, change, config, kind)
             except Exception as error:

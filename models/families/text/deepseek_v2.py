@@ -76,5 +76,5 @@ def describe(c: Config) -> DecoderSpec:
     return describe_with(c, RoutingSpec(normalized=False, groups=groups, kept=c.topk_group or 1))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
 GGUF = latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax")

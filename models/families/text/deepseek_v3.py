@@ -51,7 +51,7 @@ def describe(c: Config) -> DecoderSpec:
     ))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
 GGUF = latent("deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v2.NAMES, "sigmoid")
 
 

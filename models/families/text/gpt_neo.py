@@ -64,4 +64,4 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)

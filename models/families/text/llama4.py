@@ -69,7 +69,7 @@ def describe(c: Config) -> DecoderSpec:
     return building.with_mlps(spec, lambda i: experts if i in sparse else dense)
 
 
-build = building.decoder_builder(Config, describe, ARCHITECTURES)
+build = building.decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
 GGUF = Architecture(
     "llama4_text", "Llama4ForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
