@@ -186,7 +186,9 @@ if not _TYPE_CHECKING:
         """A name of models/, or a module of torch's table; AttributeError with the names near."""
         if name in _MODELS:
             found = _finder.imported(_MODELS[name])
-            globals()[name] = found = getattr(found, name, found)
+            if name in ("pipeline", "quantize"):
+                found = getattr(found, name)
+            globals()[name] = found
             return found
         if not name.startswith("__") and name in _finder.table():
             return _finder.below("", name)

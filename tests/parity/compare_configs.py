@@ -1,7 +1,7 @@
 """Compare transformers and this package under changed keys of config.json, for every family.
 
-    python tests/parity/compare_configs.py [--rows ROW,ROW] [--keys KEY,KEY] [--json FILE] [--goldens]
-        [KIND ...]
+    python tests/parity/compare_configs.py [--rows ROW,ROW] [--keys KEY,KEY] [--json FILE]
+        [--goldens] [KIND ...]
 
 Needs torch, transformers, pytest, safetensors and this package. For a row of each model_type of
 tests/models/families.py and vision.py, each key of config.json that the reference knows
