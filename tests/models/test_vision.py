@@ -256,7 +256,7 @@ def test_networks_that_smooth_have_the_same_tensors_and_are_refused_by_name(name
     ("maskformer", {"fpn_feature_size": 30}, "fpn_feature_size 30 is out of range"),
     ("maskformer", {"decoder_config": 3}, "decoder_config must be an object"),
     ("maskformer-resnet", {"out_features": ["stage3"]}, "there must be two at least"),
-    ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are 3 stages at least"),
+    ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are at least 3 stages"),
     ("mask2former", {"pre_norm": True}, "pre_norm True is not supported"),
 ])  # fmt: skip
 def test_wrong_parts_are_named(name: str, change: dict[str, Any], words: str) -> None:
