@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.classes import ArchitectureError
 from rushlight.models.config import read_config
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.attention import open_clip
@@ -49,9 +49,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
         seen = towers.read(config, towers.ClipVision)
         wide = seen.projection_dim if "visual_projection.weight" in names else None
         return _served(ClipModel(seen, image_tower(seen, wide), None), TASKS[1:])
-    raise LoadError(
-        f"config.json: architecture {named[0]!r:.60} is not supported; supported: CLIPModel, "
-        "CLIPTextModelWithProjection, CLIPVisionModelWithProjection"
+    raise ArchitectureError(
+        named, ("CLIPModel", "CLIPTextModelWithProjection", "CLIPVisionModelWithProjection")
     )
 
 
