@@ -66,14 +66,15 @@ def instead(
             told = {**config, "architectures": [name]}
             if spare(told) is not None:
                 return told
-    best: tuple[int, dict[str, Any]] | None = None
-    for told in _others(config, names, error.supported):
-        left = spare(told)
-        if left is not None and (best is None or left < best[0]):
-            best = left, told
-    if best is None:
-        raise error
-    return best[1]
+    fits = [(left, i, told) for i, told in enumerate(_others(config, names, error.supported))
+            if (left := spare(told)) is not None]  # fmt: skip
+    if fits:
+        return min(fits)[2]
+    for name in error.supported:  # of a class that none of the names tells
+        told = {**config, "architectures": [name]}
+        if spare(told) == 0:
+            return told
+    raise error
 
 
 def _others(
@@ -90,6 +91,7 @@ def _others(
         found += [one for one in supported if has_words(one)]
     below = [base_of(one) for one in (*names, *supported)]
     below += [one for one in supported if has_words(one)]  # of a class that has no base here
+    below += [f"{one.removesuffix('Model')}Backbone" for one in below if one.endswith("Model")]
     return [{**config, "architectures": [one]} for one in dict.fromkeys(found)] + [
         {**config, "architectures": [one], HEADLESS: not plain} for one in dict.fromkeys(below)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -131,3 +132,79 @@ def test_architectures_of_another_type(wrong: Any, table: ModuleType) -> None:
     config, tensors = row_of(table, "llama-biases")
     with pytest.raises(rl.LoadError, match="architecture .* is not supported; supported: Llama"):
         load(config | {"architectures": wrong}, tensors)
+
+
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize("name", ["t5", "mt5", "umt5"])
+def test_the_encoder_of_a_text_to_text_model(name: str, stated: bool, table: ModuleType) -> None:
+    """Its hidden states are those that the decoder would read; is_encoder_decoder is false."""
+    config, tensors = row_of(table, name)
+    plain = load(config, tensors)
+    told = [f"{name.upper()}EncoderModel"] if stated else None
+    kept = {n: t for n, t in tensors.items() if not n.startswith(("decoder.", "lm_head"))}
+    m = load(config | {"architectures": told, "is_encoder_decoder": False}, kept)
+    assert m.tasks == ("feature-extraction",)
+    ids = rl.tensor(table.ids_of(97))
+    mask = rl.tensor(np.arange(ids.shape[1])[None] < np.array([[4], [ids.shape[1]]]))
+    with rl.no_grad():
+        np.testing.assert_array_equal(m(ids).numpy(), plain.encode(ids).numpy())
+        np.testing.assert_array_equal(m(ids, mask).numpy(), plain.encode(ids, mask).numpy())
+    with pytest.raises(ValueError, match="summarization is not supported"):
+        rl.pipeline("summarization", m)
+
+
+def test_token_classes_of_a_text_to_text_model(
+    table: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, tensors = row_of(table, "t5")
+    inside = {f"transformer.{n}": t for n, t in tensors.items() if not n.startswith("decoder.")}
+    m = load(config | {"architectures": ["T5ForTokenClassification"]},
+             inside | {"classifier.weight": rl.ones(3, 32)})  # fmt: skip
+    assert "T5ForTokenClassification is loaded as T5EncoderModel; 1 tensors" in caplog.text
+    ids = rl.tensor(table.ids_of(97))
+    with rl.no_grad():
+        np.testing.assert_array_equal(m(ids).numpy(), load(config, tensors).encode(ids).numpy())
+
+
+def test_vectors_of_texts_by_the_encoder_of_a_text_to_text_model(table: ModuleType) -> None:
+    """As Sentence-T5: the mean of the hidden states, a matrix, and length one."""
+    config, tensors = row_of(table, "t5")
+    kept = {n: t for n, t in tensors.items() if not n.startswith(("decoder.", "lm_head"))}
+    kinds = ("Transformer", "Pooling", "Dense", "Normalize")
+    modules = [
+        {"idx": i, "path": f"{i}_{kind}" * (i > 0), "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    letters = {chr(97 + i): i + 3 for i in range(26)} | {"<pad>": 0, "</s>": 1, "<unk>": 2}
+    tokenizer = {
+        "version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"},
+        "model": {"type": "WordLevel", "vocab": letters, "unk_token": "<unk>"},
+        "post_processor": {
+            "type": "TemplateProcessing", "pair": [],
+            "single": [{"Sequence": {"id": "A", "type_id": 0}},
+                       {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+            "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+    }  # fmt: skip
+    weight = rl.tensor(table.values_of("linear.weight", (5, 32)))
+    files = {
+        "config.json": config | {"architectures": ["T5EncoderModel"]}, "modules.json": modules,
+        "tokenizer.json": tokenizer,
+        "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
+        "2_Dense/config.json": {"in_features": 32, "out_features": 5, "bias": False,
+                                "activation_function": "torch.nn.modules.linear.Identity"},
+    }  # fmt: skip
+    data = {n: json.dumps(value).encode() for n, value in files.items()}
+    data["2_Dense/model.safetensors"] = saved({"linear.weight": weight})
+    m = rl.models.assemble(data, kept)
+    found = m.encode(["a b c", "z"]).numpy()
+    for row, ids in zip(found, ([3, 4, 5, 1], [28, 1]), strict=True):
+        with rl.no_grad():
+            hidden = load(config, tensors).encode(rl.tensor([ids])).numpy()[0]
+        wanted = weight.numpy() @ hidden.mean(0)
+        np.testing.assert_allclose(row, wanted / np.linalg.norm(wanted), rtol=1e-4, atol=1e-5)
+
+
+def saved(tensors: Tensors) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        rl.save(tensors, Path(folder) / "x.safetensors")
+        return (Path(folder) / "x.safetensors").read_bytes()

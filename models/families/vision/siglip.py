@@ -30,7 +30,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     """The model of a checkpoint with these tensor names, on the meta device."""
     named, kind = config.get("architectures") or [None], config["model_type"]
     if kind == "siglip_vision_model" or named[0] == "SiglipVisionModel":
-        own = towers.read(config, towers.SiglipVision)
+        inside = kind == "siglip" and "vision_config" in config  # as a classifier of images has it
+        own = (towers.tower(config, "vision_config", towers.SiglipVision) if inside
+               else towers.read(config, towers.SiglipVision))  # fmt: skip
         model = ClipModel(own, _image(own), None)
         model.tasks = TASKS[1:]
         return model
