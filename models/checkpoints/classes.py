@@ -59,7 +59,7 @@ def instead(
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise error
     stems = {base_of(one).removesuffix("Model") for one in error.supported}
-    if config.get("auto_map") and not any(n.startswith((*stems,)) for n in names):
+    if config.get("auto_map") and not any(base_of(n).removesuffix("Model") in stems for n in names):
         raise error
     if len(names) != 1 or isinstance(named, str):
         for name in names:
@@ -85,6 +85,9 @@ def _others(
     # A class without a head has the words of its embedding.
     plain = all(base_of(name) == name for name in names)
     found: list[str] = []
+    # Those of a family with several kinds of names that begin as the given ones.
+    stems = tuple(base_of(name).removesuffix("Model") for name in names)
+    supported = tuple(sorted(supported, key=lambda one: not one.startswith(stems)))
     if words:
         found += [f"{base_of(name).removesuffix('Model')}ForMaskedLM" for name in names]
     if words or plain:

@@ -54,6 +54,8 @@ def fitted(
         served = config["architectures"][0]
         named = named[0] if isinstance(named, list) and len(named) == 1 else brief(named)
         told = f"config.json: architecture {named} is loaded as {served}"
+        if beside := [n for n in tensors if model.duplicates.get(n) == "" and n.endswith("weight")]:
+            told += f", without {', '.join(beside)}"
         ends = ("lm_head.weight", "proj_out.weight")
         head = next((n for n in model.duplicates if n.endswith(ends)), "")
         if config.pop(HEADLESS, False) and head:  # that the embedding would be in place of

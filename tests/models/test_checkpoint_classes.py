@@ -35,6 +35,7 @@ CLASSES: list[tuple[str, str, dict[str, tuple[int, ...]], str]] = [
     ("bart", "BartForSequenceClassification", {"classification_head.dense.weight": (32, 32)},
      "BartModel"),
     ("t5", "T5Model", {}, "T5ForConditionalGeneration"),
+    ("mt5", "MT5Model", {}, "MT5ForConditionalGeneration"),
 ]  # fmt: skip
 WITHOUT_WORDS = ("LlamaModel", "Qwen2Model", "GPT2Model")
 
@@ -96,7 +97,8 @@ def test_pretraining_keeps_the_head_of_masked_words(
               rl.ones(2), "bert.pooler.dense.weight": rl.ones(24, 24), "bert.pooler.dense.bias":
               rl.ones(24)}  # fmt: skip
     m = load(config | {"architectures": ["BertForPreTraining"]}, tensors | beside)
-    assert "BertForPreTraining is loaded as BertForMaskedLM" in caplog.text
+    wanted = "BertForPreTraining is loaded as BertForMaskedLM, without cls.seq_relationship.weight"
+    assert wanted in caplog.text
     assert m.tasks == ("fill-mask",)
     with rl.no_grad():
         np.testing.assert_array_equal(m.logits(ids).numpy(), plain.logits(ids).numpy())
@@ -119,12 +121,15 @@ def test_architectures_that_say_nothing_more(
     np.testing.assert_array_equal(rows.run(load(config, tensors), *given), expected)
 
 
-def test_a_class_of_code_beside_the_checkpoint_is_refused(table: ModuleType) -> None:
+@pytest.mark.parametrize("named", ["OtherModel", "LlamaBiModel"])
+def test_a_class_of_code_beside_the_checkpoint_is_refused(named: str, table: ModuleType) -> None:
     """It may compute anything."""
     config, tensors = row_of(table, "llama-biases")
-    config |= {"architectures": ["OtherModel"], "auto_map": {"AutoModel": "modeling.OtherModel"}}
-    with pytest.raises(rl.LoadError, match="OtherModel.* not supported; supported: LlamaForCausal"):
+    config |= {"architectures": [named], "auto_map": {"AutoModel": f"modeling.{named}"}}
+    with pytest.raises(rl.LoadError, match=f"{named}.* not supported; supported: LlamaForCausal"):
         load(config, tensors)
+    m = load(config | {"architectures": ["LlamaForRewardModel"]}, tensors)
+    assert m.config.model_type == "llama"
 
 
 @pytest.mark.parametrize("wrong", [[3], 7, {"a": 1}, [["LlamaModel"]], [None]])

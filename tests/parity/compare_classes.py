@@ -175,7 +175,7 @@ def ours(model: Any, inputs: tuple[Any, ...], text: Any) -> Iterator[tuple[str, 
     x = x[:1] if type(model).__name__ == "TextEncoder" else x
     names = ["logits"] if type(model).__name__ == "HeadedEncoder" else []
     with rl.no_grad():
-        if type(model).__name__.endswith("ClipModel"):
+        if type(model).__name__ in ("ClipModel", "ChineseClip"):
             for name, one in (("encode_image", x[0]), ("encode_text", text)):
                 try:
                     yield name, getattr(model, name)(one).numpy()
