@@ -11,8 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.models.checkpoints.classes import ArchitectureError
 from rushlight.models.reference import ANY, Reference, reference_keys
 
 C = TypeVar("C")
@@ -83,10 +84,7 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
     """
     named = values.get("architectures")
     if architectures and named and named not in [[one] for one in architectures]:
-        raise LoadError(
-            f"config.json: architecture {brief(named)} is not supported; supported: "
-            f"{', '.join(architectures)}"
-        )
+        raise ArchitectureError(named, tuple(architectures))
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     reference = keys_for(cls, values)
     values = reference.renamed(values)

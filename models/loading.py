@@ -240,8 +240,13 @@ def _matched(
                 f"config.json: {key} is {layers}, but the checkpoint has only "
                 f"{len(tensors)} tensors"
             )
-    model, found = fitted(family, config, tensors)
     own = {"config.json": told or small["config.json"]}
+    named = config.get("architectures")
+    model, found, config = fitted(family, config, tensors)
+    if config.get("architectures") != named:  # what is saved is of the class that is served
+        saved = parse_object("config.json", small["config.json"])
+        saved["architectures"] = config["architectures"]
+        small["config.json"] = json.dumps(saved).encode()
     return model, found, small, ChainMap(own, files)  # type: ignore[arg-type]
 
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from rushlight.core.backends import HOST
 from rushlight.core.basis.dtype import float64, int64
-from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.classes import HEADLESS, ArchitectureError, base_of, instead
 from rushlight.models.checkpoints.matching import COUNTER, Matched, matched, stacks
 from rushlight.models.checkpoints.prefixes import renamed
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rushlight")
 
-# The end of the name of an architecture with a head.
-_HEADED = re.compile(r"(?:For[A-Z]\w*|LMHeadModel|WithLMHeadModel|WithProjection)$")
 _HEADLESS = "feature-extraction"  # the end of the names of tasks that need no head
 _SCALES = re.compile(r"\.weight_(?:scale(?:_inv)?|scales|zero_point|packed|shape)$")
 _TRIES = 3
@@ -34,29 +33,34 @@ _PIECE = 1 << 24  # bytes that are compared at a time
 
 def fitted(
     family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
-) -> tuple[Model, dict[str, Tensor]]:
+) -> tuple[Model, dict[str, Tensor], dict[str, Any]]:
     """The family's model of a checkpoint, on the meta device, and the tensors by its names.
+
+    Third is config.json, with a class that is served where the one that it names is not; this is
+    said in the warning about tensors that are not used.
 
     Names lose and get prefixes as the model needs. A weight that is stored beside the one that it
     is tied to is that weight, or has values of its own. Tensors that no parameter has are named in
     one warning. A checkpoint without the tensors of its head is the model below the head, with a
     warning; `Model.lacking` says what is missing. Raises LoadError where more is missing.
     """
-    model, match = _built(family, config, tensors)
+    told = ""
+    try:
+        model, match, tensors = _aligned(family, config, tensors)
+    except ArchitectureError as error:
+        named = config["architectures"]
+        config = instead(config, error, lambda one: _spare(family, one, tensors))
+        model, match, tensors = _aligned(family, config, tensors)
+        served = config["architectures"][0]
+        named = named[0] if isinstance(named, list) and len(named) == 1 else brief(named)
+        told = f"config.json: architecture {named} is loaded as {served}"
+        if beside := [n for n in tensors if model.duplicates.get(n) == "" and n.endswith("weight")]:
+            told += f", without {', '.join(beside)}"
+        ends = ("lm_head.weight", "proj_out.weight")
+        head = next((n for n in model.duplicates if n.endswith(ends)), "")
+        if config.pop(HEADLESS, False) and head:  # that the embedding would be in place of
+            model.lacking, model.tasks = dict.fromkeys(model.tasks, head), ()
     missing = match.missing()
-    bases = (getattr(family, "BASE_PREFIX", ""), f"{config.get('model_type')}.")
-    for _ in range(_TRIES):  # a family may choose its names by those of the checkpoint
-        if not (missing and match.spare):
-            break
-        most = 2 * len(missing) > len(match.wanted)
-        other = renamed(tensors, match.spare, missing, bases, most)
-        if other is None:
-            break
-        count = len(other.keys() - tensors.keys())
-        log.info("%d names of the checkpoint have another prefix in the model", count)
-        tensors = other
-        model, match = _built(family, config, tensors)
-        missing = match.missing()
     if missing and (below := _below_head(family, config, tensors)):
         tasks, (model, match) = model.tasks, below
         first = next((n for n in missing if n.endswith(".weight")), missing[0])
@@ -78,8 +82,39 @@ def fitted(
     if missing:  # which this tells, with what is in the file instead
         bare = {n: t.to("meta") for n, t in (found | {n: tensors[n] for n in match.spare}).items()}
         model.load_state_dict(bare, assign=True)
-    _tell_spare(match.spare, tensors, found)
-    return model, found
+    _tell_spare(match.spare, tensors, found, told)
+    return model, found, config
+
+
+def _aligned(
+    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Model, Matched, Mapping[str, Tensor]]:
+    """`_built`, and the tensors with the prefixes of names that the model has."""
+    model, match = _built(family, config, tensors)
+    missing = match.missing()
+    bases = (getattr(family, "BASE_PREFIX", ""), f"{config.get('model_type')}.")
+    for _ in range(_TRIES):  # a family may choose its names by those of the checkpoint
+        if not (missing and match.spare):
+            break
+        most = 2 * len(missing) > len(match.wanted)
+        other = renamed(tensors, match.spare, missing, bases, most)
+        if other is None:
+            break
+        count = len(other.keys() - tensors.keys())
+        log.info("%d names of the checkpoint have another prefix in the model", count)
+        tensors = other
+        model, match = _built(family, config, tensors)
+        missing = match.missing()
+    return model, match, tensors
+
+
+def _spare(family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> int | None:
+    """How many tensors the model of a config.json leaves over; None where it does not fit."""
+    try:
+        _, match, _ = _aligned(family, config, tensors)
+    except (FormatError, LoadError):
+        return None
+    return None if match.missing() else len(match.spare)
 
 
 def _built(
@@ -198,16 +233,16 @@ def _below_head(
     return None if match.missing() else (model, match)
 
 
-def base_of(architecture: str, kind: str = "Model") -> str:
-    """The architecture below the head of another: LlamaModel for LlamaForCausalLM."""
-    return _HEADED.sub(kind, architecture)
-
-
 def _tell_spare(
-    spare: list[str], tensors: Mapping[str, Tensor], found: Mapping[str, Tensor]
+    spare: list[str], tensors: Mapping[str, Tensor], found: Mapping[str, Tensor], told: str
 ) -> None:
-    """Name in one warning what is not used; LoadError where weights are nothing without it."""
+    """Name in one warning what is not used; LoadError where weights are nothing without it.
+
+    told: what the warning says first, if anything.
+    """
     if not spare:
+        if told:
+            log.warning("%s", told)
         return
     for name in spare:
         weight = found.get(_SCALES.sub(".weight", name)) if _SCALES.search(name) else None
@@ -218,8 +253,8 @@ def _tell_spare(
     groups = Counter(_apart(name, found) for name in spare)
     shown = [f"{n} ({count})" if count > 1 else n for n, count in groups.most_common(6)]
     log.warning(
-        "%d tensors of the checkpoint are not used: %s%s", len(spare), ", ".join(shown),
-        ", ..." if len(groups) > len(shown) else "",
+        "%s%d tensors of the checkpoint are not used: %s%s", told and f"{told}; ", len(spare),
+        ", ".join(shown), ", ..." if len(groups) > len(shown) else "",
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
             c.setdefault(name, value)
         c["routed_scaling_factor"] = c.get("routed_scaling_factor") or 1.0
         if score == "softmax":
-            c["topk_method"] = "group_limited_greedy" if c["n_group"] > 1 else "greedy"
+            c["topk_method"] = "group_limited_sum" if c["n_group"] > 1 else "greedy"
             if c["norm_topk_prob"]:
                 raise FormatError("deepseek2.expert_weights_norm is true; it needs sigmoid scores")
 
@@ -57,6 +57,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
     names = dict(zip(_STORED, _SHARED, strict=True)) | {
         "attn_kv_b": "kv_b_proj", "attn_k_b": "k_b_proj", "attn_v_b": "v_b_proj",
     }  # fmt: skip
+    corrected = {"blk.{}.exp_probs_b.bias": "model.layers.{}.mlp.gate.e_score_correction_bias"}
     return Architecture(
         model_type, architecture, keys={
             "rms_norm_eps": "attention.layer_norm_rms_epsilon", "head_dim": "",
@@ -70,9 +71,8 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
             "topk_group": "expert_group_used_count", "norm_topk_prob": "expert_weights_norm",
             "routed_scaling_factor": "expert_weights_scale",
         }, adjust=adjust, mlp=mlp, metadata=tell,
-        parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()} | {
-            "blk.{}.exp_probs_b.bias": "model.layers.{}.mlp.gate.e_score_correction_bias",
-        }, regroups=(Regroup(
+        parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()}
+        | (corrected if score == "sigmoid" else {}), regroups=(Regroup(
             ("kv_b_proj.weight",), ("k_b_proj.weight", "v_b_proj.weight"), _joined, _split,
         ),),
     )  # fmt: skip

@@ -26,12 +26,15 @@ NEUTRAL: dict[str, Any] = {
     "attention.causal": True, "rope.freq_base_swa": "rope.freq_base",
     "rope.dimension_count_swa": "rope.dimension_count", "ssm.dt_b_c_rms": False,
     "final_logit_softcapping": 0.0,
-    "attention.sliding_window": 0, "rope.scaling.yarn_ext_factor": 1.0,
+    "attention.sliding_window": 0, "expert_group_count": (0, 1), "expert_gating_func": (0, 1, 2),
+    "rope.scaling.yarn_ext_factor": 1.0,
     "rope.scaling.yarn_attn_factor": 1.0, "rope.scaling.alpha": 0.0,
 }  # fmt: skip
 # Those that it reads of all architectures, and of some: its logits changed with them (0.5.0).
 UNREAD = {
-    "*": ("attention.causal", "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"),
+    "*": ("attention.causal", "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
+          "expert_group_count"),
+    "deepseek2": ("expert_gating_func",),
     "gemma2": ("rope.freq_base_swa", "rope.dimension_count_swa"),
     "gemma3": ("final_logit_softcapping", "rope.dimension_count_swa"),
     "gemma3n": ("rope.dimension_count_swa",),
@@ -58,6 +61,7 @@ def as_checkpoint(
     kind = next((k for k, has in kinds.items() if has and k in families("GGUF_TYPES")), name)
     family = family_of(kind, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
+    _check_unread(str(name), metadata, {*{**KEYS, **architecture.keys}.values()})
     metadata, tensors = _without_predicted(str(name), metadata, tensors)
     found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
@@ -183,7 +187,6 @@ def _config(
                 f"{name}.rope: positions scaled by {scaling['rope_type']} are not supported for "
                 f"{name}; supported: unscaled ones"
             )
-    _check_unread(name, metadata, set(keys.values()))
     architecture.adjust(config)
     return config
 
@@ -195,8 +198,11 @@ def _check_unread(name: str, metadata: Metadata, read: set[str]) -> None:
         if key in read or value is None or (isinstance(neutral, str) and (
             value == metadata.get(f"{name}.{neutral}"))):  # fmt: skip
             continue
-        if isinstance(neutral, str) or type(value) is not type(neutral) or value != neutral:
-            wanted = f"{name}.{neutral}" if isinstance(neutral, str) else neutral
+        several = neutral if isinstance(neutral, tuple) else (neutral,)
+        if isinstance(neutral, str) or not any(
+            type(value) is type(one) and value == one for one in several
+        ):
+            wanted = f"{name}.{neutral}" * isinstance(neutral, str) or ", ".join(map(str, several))
             raise FormatError(
                 f"{name}.{key} is {brief(value)}, which is not supported; supported: {wanted}"
             )

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.checkpoints.fitting import base_of
+from rushlight.models.checkpoints.classes import HEADLESS, base_of
 from rushlight.models.config import read_config
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
@@ -28,7 +28,8 @@ def decoder_builder(
     Where config.json does not say whether the head shares the embedding's weight, it does if the
     checkpoint has no head. The architecture below the head (`LlamaModel`) may have none; it embeds
     texts then, and so does a checkpoint whose attention is not causal (`is_causal`, which every
-    model of transformers asks for). both_ways: whether attention may be so.
+    model of transformers asks for). One that was saved with another head, such as one of classes,
+    has none either. both_ways: whether attention may be not causal.
     """
     bases = {base_of(one, end) for one in architectures for end in ("Model", "TextModel")}
     bases -= {*architectures}
@@ -48,7 +49,9 @@ def decoder_builder(
         spec = describe(known)
         if not causal:
             spec = each_attention(spec, _both_ways)
-        if below and not spec.tied:
+        if below and config.get(HEADLESS):
+            spec = replace(spec, tied=False, headless=True)
+        elif below and not spec.tied:
             head = f"{spec.names.head}.weight"
             spec = replace(spec, headless=not any(n.endswith(head) for n in names))
         model = Decoder(known, spec)

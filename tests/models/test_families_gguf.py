@@ -268,6 +268,9 @@ _SCALES: list[tuple[str, dict[str, Any]]] = [
     ("qwen2-yarn", {"rope.scaling.attn_factor": 0.7}), ("lfm2", {"rope.scale_linear": 2.0}),
     ("gemma3-gguf", {"attention.sliding_window_pattern": 2}),
     ("cohere2-gguf", {"attention.sliding_window_pattern": 2}),
+    ("olmoe", {"attention.clamp_kqv": 0.01}), ("deepseek_v2", {"expert_gating_func": 1}),
+    ("deepseek_v2", {"expert_group_count": 3, "expert_group_used_count": 1}),
+    ("deepseek_v2", {"expert_group_count": 3, "expert_group_used_count": 2}),
 ]  # fmt: skip
 
 
@@ -302,6 +305,8 @@ def test_keys_of_other_tools_mean_what_llama_cpp_reads(
         ("gemma3-gguf", "rope.dimension_count_swa", 2),
         ("gemma3-gguf", "final_logit_softcapping", 5.0), ("mamba", "ssm.dt_b_c_rms", True),
         ("lfm2", "attention.sliding_window", 3), ("gpt_oss-gguf", "rope.freq_base_swa", 9.0),
+        ("deepseek_v3", "expert_gating_func", 3), ("deepseek_v2", "expert_gating_func", 3),
+        ("deepseek_v2", "expert_gating_func", 4), ("qwen3_moe", "expert_group_count", 2),
     ],
 )  # fmt: skip
 def test_keys_that_change_numbers_in_llama_cpp_are_refused(
@@ -316,3 +321,13 @@ def test_keys_that_change_numbers_in_llama_cpp_are_refused(
         from_gguf({**metadata, f"{name}.{key}": value}, tensors)
     # Keys that nothing reads, of any name, change nothing.
     from_gguf({**metadata, f"{name}.no_such_key": 3, f"{name}.attention.beads": "x"}, tensors)
+
+
+def test_corrections_of_softmax_scores_are_refused(table: ModuleType, tmp_path: Path) -> None:
+    """llama.cpp chooses experts by softmax scores with the corrections; no family here does."""
+    file = tmp_path / "x.gguf"
+    dequantize(folder("deepseek_v3", table, tmp_path / "model"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    for gate in (0, 1):
+        with pytest.raises(rl.LoadError, match=r"exp_probs_b.bias', which deepseek_v2 does not"):
+            from_gguf({**metadata, "deepseek2.expert_gating_func": gate}, tensors)

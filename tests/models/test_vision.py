@@ -184,7 +184,6 @@ def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
     ("hiera", {"depths": [2, 1]}, "depths .* do not agree"),
     ("hiera", {"image_size": [60, 32]}, "image_size .* do not fit each other"),
     ("hiera", {"masked_unit_size": [4, 7]}, "layer 0 of stage 0 does not fit: 128 places in units"),
-    ("hiera", {"architectures": ["HieraForPreTraining"]}, "HieraForPreTraining.* is not supported"),
     ("vit-rope-timm", {"global_pool": "avg"}, "global_pool 'avg' is not supported; supp.* token"),
     ("vit-rope-timm", {"model_args": {"rope_temperature": 9.0}}, "'rope_temp.* of an EVA"),
     ("resnetv2-deep-timm", {"model_args": {"output_stride": 8}}, "'output_str.* of a ResNet"),

@@ -13,10 +13,12 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.distances import RelativeSpec
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+from rushlight.models.layers.seq2seq.text_encoder import TextEncoder
 
 MODEL_TYPES = ("t5", "mt5", "umt5")
 TASKS = ("text2text-generation", "translation", "summarization")
 ARCHITECTURES = tuple(f"{kind}ForConditionalGeneration" for kind in ("T5", "MT5", "UMT5"))
+ENCODERS = tuple(f"{kind}EncoderModel" for kind in ("T5", "MT5", "UMT5"))
 LONGEST = 1 << 16  # positions are relative
 
 
@@ -62,17 +64,23 @@ def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
     return StackSpec(layers, attention, MLPSpec(c.d_ff, act, gated, names=inside), names)
 
 
-def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
+def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     off = {n: False for n in ("is_gated_act", "scale_decoder_outputs") if config.get(n, 0) is None}
-    c = read_config(Config, config | off, (*ARCHITECTURES, "T5WithLMHeadModel"))
+    told = config.get("architectures")
+    alone = told in [[one] for one in ENCODERS]
+    if not told and names:  # nor does a file of an encoder say so
+        alone = not any("decoder." in name for name in names)
+    if alone:  # which has no decoder whatever this key is
+        off["is_encoder_decoder"] = True
+    c = read_config(Config, config | off, (*ARCHITECTURES, *ENCODERS, "T5WithLMHeadModel"))
     # Only the first T5, and UMT5 if so configured, divide the output of a shared embedding.
     scaled = c.tie_word_embeddings is not False and c.model_type != "mt5"
     scaled = scaled if c.scale_decoder_outputs is None else c.scale_decoder_outputs
     relative = RelativeSpec(c.relative_attention_num_buckets, c.relative_attention_max_distance,
                             c.model_type == "umt5")  # fmt: skip
     decoders = c.num_layers if c.num_decoder_layers is None else c.num_decoder_layers
-    return Seq2Seq(c, Seq2SeqSpec(
+    return (TextEncoder if alone else Seq2Seq)(c, Seq2SeqSpec(
         c.vocab_size, c.d_model, LONGEST, _stack(c, "encoder", c.num_layers, 1),
         _stack(c, "decoder", decoders, 2), NormSpec("rms", c.layer_norm_epsilon), "before",
         relative=relative, output_scale=c.d_model**-0.5 if scaled else 1.0,

@@ -69,11 +69,16 @@ def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
 
 
 def describe(c: Config) -> DecoderSpec:
-    """The description of the decoder that a configuration asks for."""
+    """The description of the decoder that a configuration asks for.
+
+    "group_limited_sum" is of GGUF: llama.cpp chooses groups by the sum of their two best scores.
+    """
     choose("scoring_func", c.scoring_func, ("softmax",))
-    choose("topk_method", c.topk_method, ("greedy", "group_limited_greedy"))
+    choose("topk_method", c.topk_method, ("greedy", "group_limited_greedy", "group_limited_sum"))
     groups = 1 if c.topk_method == "greedy" else c.n_group or 1
-    return describe_with(c, RoutingSpec(normalized=False, groups=groups, kept=c.topk_group or 1))
+    best = 2 if c.topk_method == "group_limited_sum" else 1
+    return describe_with(c, RoutingSpec(normalized=False, groups=groups, kept=c.topk_group or 1,
+                                        best=best))  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)

@@ -50,6 +50,6 @@ build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "olmoe", "OlmoeForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
-        "num_experts_per_tok": "expert_used_count", "clip_qkv": "attention.clamp_kqv",
+        "num_experts_per_tok": "expert_used_count",  # llama.cpp does not read attention.clamp_kqv
     },
 )  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.classes import ArchitectureError
 from rushlight.models.config import read_config
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.attention import open_clip
@@ -45,14 +45,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
         own = towers.read(config, towers.ClipText)
         wide = own.projection_dim if "text_projection.weight" in names else None
         return _served(ClipModel(own, None, _text(own, wide)), ())
-    if kind == "clip_vision_model" or named[0] == "CLIPVisionModelWithProjection":
-        seen = towers.read(config, towers.ClipVision)
+    seeing = ("CLIPVisionModel", "CLIPVisionModelWithProjection")
+    if kind == "clip_vision_model" or named[0] in seeing:
+        inside = kind == "clip" and "vision_config" in config  # as a classifier of images has it
+        seen = (towers.tower(config, "vision_config", towers.ClipVision) if inside
+                else towers.read(config, towers.ClipVision))  # fmt: skip
         wide = seen.projection_dim if "visual_projection.weight" in names else None
         return _served(ClipModel(seen, image_tower(seen, wide), None), TASKS[1:])
-    raise LoadError(
-        f"config.json: architecture {named[0]!r:.60} is not supported; supported: CLIPModel, "
-        "CLIPTextModelWithProjection, CLIPVisionModelWithProjection"
-    )
+    raise ArchitectureError(named, ("CLIPModel", "CLIPTextModelWithProjection", *seeing))
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import LoadError
+from rushlight.models.checkpoints.classes import ArchitectureError
 from rushlight.models.config import read_config
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
@@ -30,13 +30,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     """The model of a checkpoint with these tensor names, on the meta device."""
     named, kind = config.get("architectures") or [None], config["model_type"]
     if kind == "siglip_vision_model" or named[0] == "SiglipVisionModel":
-        own = towers.read(config, towers.SiglipVision)
+        inside = kind == "siglip" and "vision_config" in config  # as a classifier of images has it
+        own = (towers.tower(config, "vision_config", towers.SiglipVision) if inside
+               else towers.read(config, towers.SiglipVision))  # fmt: skip
         model = ClipModel(own, _image(own), None)
         model.tasks = TASKS[1:]
         return model
     if named not in ([None], ["SiglipModel"]):
-        raise LoadError(f"config.json: architecture {named[0]!r:.60} is not supported; supported: "
-                        "SiglipModel, SiglipVisionModel")  # fmt: skip
+        raise ArchitectureError(named, ("SiglipModel", "SiglipVisionModel"))
     c = read_config(Config, config | {"architectures": None})
     image = towers.tower(config, "vision_config", towers.SiglipVision)
     text = towers.tower(config, "text_config", towers.SiglipText)

@@ -23,8 +23,8 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec, rotary_of
 from rushlight.models.layers.seq2seq.cross import Turn
-from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+from rushlight.models.layers.seq2seq.stacks import Layer, StackContext
 from rushlight.models.layers.speech.samples import (
     check_samples,
     normalized,

@@ -25,8 +25,8 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.seq2seq.cross import Turn
 from rushlight.models.layers.seq2seq.lengths import begin_decoding
-from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+from rushlight.models.layers.seq2seq.stacks import Layer, StackContext
 from rushlight.models.layers.speech.state import SpeechState
 from rushlight.models.layers.speech.tokens import SpeechTokens, stored_tokens
 from rushlight.models.loading import find_tokenizer

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.classes import ArchitectureError
 from rushlight.models.image.described import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.imagenet import CLASSES
 from rushlight.models.image.processor import Processor
@@ -94,10 +95,7 @@ def classes_of(config: Mapping[str, Any], base: str, backbone: bool = True) -> t
         return labels_of(config)
     if named == [f"{base}Model"] or (backbone and named == [f"{base}Backbone"]):
         return ()
-    raise LoadError(
-        f"config.json: architecture {brief(named)} is not supported; supported: {base}{HEAD}, "
-        f"{base}Model"
-    )
+    raise ArchitectureError(named, (f"{base}{HEAD}", f"{base}Model"))
 
 
 def numbered_classes(count: int, what: str) -> tuple[str, ...]:

@@ -1,0 +1,178 @@
+"""Stacks of layers of encoder-decoders: an encoder, or a decoder that reads its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core import nn, ops
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.search.memory import Memory
+from rushlight.models.layers.mlp import put_mlp, run_mlp
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.norms import make_norm
+from rushlight.models.layers.positions.distances import RelativeBias
+from rushlight.models.layers.seq2seq.cross import MemoryAttention, Turn
+from rushlight.models.layers.seq2seq.sinusoids import sinusoids
+from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+from rushlight.models.layers.seq2seq.ssru import SSRU
+
+
+@dataclass(frozen=True)
+class StackContext:
+    """What every layer reads: masks and biases of scores, the cache, and the memory.
+
+    watched: the heads of each layer whose weights of the memory are noted in `seen`. turn: cos and
+    sin that rotate queries and keys of self-attention.
+    """
+
+    options: dict[str, Any]
+    cache: Cache | None = None
+    memory: Memory | None = None
+    watched: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    seen: dict[int, Tensor] = field(default_factory=dict)
+    turn: Turn = None
+
+
+class Layer(nn.Module):
+    """Self-attention, attention to the memory in a decoder, and a feed-forward part."""
+
+    def __init__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> None:
+        self.spec, self.stack, self.number, names = spec, stack, layer, stack.names
+        self.crosses = stack is spec.decoder
+        own = SSRU(spec.width) if stack.recurrent else MemoryAttention(spec.width, stack.attention)
+        put(self, names.attention, own)
+        put(self, names.attention_norm, make_norm(spec.width, spec.norm))
+        if spec.relative is not None and (layer == 0 or spec.relative.every_layer):
+            bias = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
+            put(self, f"{names.attention}.{names.relative}", bias)
+        if self.crosses:
+            put(self, names.cross, MemoryAttention(spec.width, stack.attention))
+            put(self, names.cross_norm, make_norm(spec.width, spec.norm))
+        put_mlp(self, spec.width, stack.mlp)
+        put(self, names.mlp_norm, make_norm(spec.width, spec.norm))
+
+    def relative(self) -> RelativeBias:
+        """The module of relative positions."""
+        names = self.stack.names
+        found: Any = self.get_submodule(f"{names.attention}.{names.relative}")
+        return found  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        """(batch, length, width) -> the same; bias: of the scores of self-attention."""
+        names, before = self.stack.names, self.spec.place == "before"
+        norms: Any = (names.attention_norm, names.cross_norm, names.mlp_norm)
+        for norm, part in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
+            if part == self._cross and not self.crosses:
+                continue
+            y = part(self.get_submodule(norm)(x) if before else x, context, bias)
+            x = x + y if before else self.get_submodule(norm)(x + y)
+        return x
+
+    def _attention(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        attention: Any = self.get_submodule(self.stack.names.attention)
+        if self.stack.recurrent:
+            state: Tensor = attention(x, context.cache, self.number)
+            return state
+        k, v = attention.memory(x, context.turn)
+        if context.cache is not None:
+            k, v = context.cache.write(self.number, context.options["q_offset"], k, v)
+        if bias is not None:
+            bias = bias[..., : k.shape[2]]
+        out: Tensor = attention(x, (k, v), context.turn, bias=bias, **context.options)
+        return out
+
+    def _cross(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        assert context.memory is not None
+        cross: Any = self.get_submodule(self.stack.names.cross)
+        keys, values = context.memory.layers[self.number]
+        if self.number in context.watched:
+            context.seen[self.number] = cross.weights(x, keys, context.watched[self.number])
+        # Rows that read the same memory are more queries of it.
+        rows = x.reshape(keys.shape[0], -1, x.shape[2])
+        out: Tensor = cross(rows, (keys, values), mask=context.memory.mask)
+        return out.reshape(*x.shape)
+
+    def _mlp(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        return run_mlp(self, self.stack.mlp, x)
+
+
+class Stacked(nn.Module):
+    """A module with stacks of `spec`, and the tokens' and positions' tables that they read."""
+
+    spec: Seq2SeqSpec
+    _sinusoids: Tensor | None = None
+
+    def put_stack(self, stack: StackSpec, vocab: int) -> None:
+        """Put the parameters of a stack, and a table of `vocab` tokens if there is none yet."""
+        names, spec = stack.names, self.spec
+        if names.embedding not in dict(self.named_modules()):
+            put(self, names.embedding, nn.Embedding(vocab, spec.width))
+        layers = nn.ModuleList([Layer(spec, stack, i) for i in range(stack.layers)])
+        put(self, f"{names.base}.{names.layers}", layers)
+        if spec.positions is not None and spec.positions.kind == "learned":
+            table = nn.Embedding(spec.context + spec.positions.offset, spec.width)
+            put(self, f"{names.base}.{names.positions}", table)
+        for norm in (names.embedding_norm, names.norm):
+            if norm is not None:
+                put(self, f"{names.base}.{norm}", make_norm(spec.width, spec.norm))
+
+    def _layers(self, stack: StackSpec) -> Any:
+        return self.get_submodule(f"{stack.names.base}.{stack.names.layers}")
+
+    def _run(
+        self, stack: StackSpec, ids: Tensor, offset: Tensor | int, context: StackContext
+    ) -> Tensor:
+        names, cache = stack.names, context.cache
+        x = self._embedded(stack, ids, offset)
+        keys = ids.shape[1] if cache is None else cache.capacity
+        bias: Tensor | None = None
+        for i, layer in enumerate(self._layers(stack)):
+            if self.spec.relative is not None and (i == 0 or self.spec.relative.every_layer):
+                bias = layer.relative().bias(ids.shape[1], keys, offset)
+            x = layer(x, context, bias)
+        if names.norm is not None:
+            x = self.get_submodule(f"{names.base}.{names.norm}")(x)
+        return x
+
+    def _embedded(self, stack: StackSpec, ids: Tensor, offset: Tensor | int) -> Tensor:
+        # (batch, length) -> (batch, length, width)
+        spec, names, positions = self.spec, stack.names, self.spec.positions
+        x: Tensor = self.get_submodule(names.embedding)(ids)
+        if spec.embedding_scale != 1:
+            x = x * spec.embedding_scale
+        if positions is not None:
+            first = offset if isinstance(offset, int) else offset.unsqueeze(1)
+            if positions.padding is None:
+                at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+                at = at + first + positions.offset
+            else:
+                real = (ids != positions.padding).long()
+                at = (ops.cumsum(real, 1) + first) * real + positions.padding
+            x = x + self._position_rows(names, at).to(x.dtype)
+        if names.embedding_norm is not None:
+            x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
+        return x
+
+    def _position_rows(self, names: StackNames, at: Tensor) -> Tensor:
+        assert self.spec.positions is not None
+        if self.spec.positions.kind == "learned":
+            out: Tensor = self.get_submodule(f"{names.base}.{names.positions}")(at)
+            return out
+        table = self._sinusoids
+        if table is None or table.device is not at.device:
+            table = self._table()
+        assert table is not None
+        return ops.embedding(table, at)
+
+    def _table(self) -> Tensor | None:
+        spec, positions = self.spec, self.spec.positions
+        if positions is None or positions.kind == "learned":
+            return None
+        table = sinusoids(spec.context + positions.offset, spec.width, positions.kind)
+        if positions.padding is not None and positions.padding < len(table):
+            table[positions.padding] = 0
+        return tensor(table, device=next(iter(self.parameters())).device)
