@@ -9,12 +9,12 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config import parse_object
 from rushlight.models.image.processor import Processor
-from rushlight.models.image.resize import FILTERS, MOST_SIDE
+from rushlight.models.image.resize import FILTERS
+from rushlight.models.image.settings import Settings
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
 CLIP = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-_STEPS = 256.0
 
 
 # What a kind of transformers' processors does where its file does not say it.
@@ -48,8 +48,20 @@ KINDS: dict[str, Processor] = {
 }  # fmt: skip
 # The shorter side, not both, where their file gives one number.
 _SHORTEST = (
-    "CLIP", "ChineseCLIP", "Bit", "ConvNext", "MobileNetV1", "MobileNetV2", "MobileViT",
+    "CLIP", "ChineseCLIP", "Bit", "ConvNext", "MobileNetV1", "MobileNetV2", "MobileViT", "Siglip",
+    "RTDetr",
 )  # fmt: skip
+# Those that read max_size, for the longer side where size is one number, and what it is.
+_OLD_SIZES = {"Detr": 1333, "Yolos": 1333, "MaskFormer": None, "Mask2Former": None}
+_FORMS = ({"height", "width"}, {"shortest_edge"}, {"longest_edge"},
+          {"shortest_edge", "longest_edge"})  # fmt: skip
+# The middle that is taken where do_center_crop is said, and crop_size is not.
+_CROPS = {"Beit": (224, 224), "EfficientNet": (289, 289), "OwlViT": (768, 768)}
+# Those that do not read do_center_crop, do_pad, or do_normalize.
+_UNCROPPED = ("Detr", "Yolos", "MaskFormer", "Mask2Former", "RTDetr", "Segformer", "Owlv2")
+_UNPADDED = ("ConvNext", "EfficientNet", "Beit", "MobileViT", "MobileNetV2", "Segformer",
+             "DINOv3ViT")  # fmt: skip
+_RAW = ("MobileViT",)
 # What the published files of DINOv2 say.
 DINOV2 = Processor(shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0],
                    std=IMAGENET[1])  # fmt: skip
@@ -85,41 +97,107 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
             f"{name}: image_processor_type {brief(kind)} is not supported; supported: {known}"
         )
     p = KINDS.get(kind, default)
-    said = _Said(v, name)
-    if "size" in v:
-        p = said.sized(p, kind)
-    if v.get("do_resize") is False:
-        p = replace(p, size=None, shortest=None, longest=None, crop_share=None)
-    p = replace(p, filter=said.filter(p.filter), keep_ratio=bool(v.get("keep_aspect_ratio")),
-                multiple=said.whole("ensure_multiple_of", p.multiple))  # fmt: skip
-    if p.upward:
-        key = "size_divisor" if "size_divisor" in v else "size_divisibility"  # of older files
-        p = replace(p, multiple=said.whole(key, p.multiple) if v.get(key) != 0 else 1)
-    if p.crop_share is not None:
-        p = replace(p, crop_share=said.number("crop_pct", p.crop_share, 0.01, 1.0))
-    if v.get("do_center_crop") is False:
-        p = replace(p, crop=None)
-    elif v.get("do_center_crop") or (p.crop is not None and "crop_size" in v):
-        p = replace(p, crop=said.crop(p.crop))
-    p = replace(p, rounded=v.get("round_crop_offset") is True)
-    if v.get("do_rescale") is False:
-        p = replace(p, scale=1.0)
-    else:
-        p = replace(p, scale=said.number("rescale_factor", p.scale, 1e-9, 1e9))
-    p = replace(p, offset=1.0 if v.get("rescale_offset") else p.offset)
-    if v.get("do_normalize") is False:
-        p = replace(p, mean=None, std=None)
-    elif v.get("do_normalize") or p.mean is not None:
-        p = replace(p, mean=said.three("image_mean", p.mean or HALF[0]),
-                    std=said.three("image_std", p.std or HALF[1]))  # fmt: skip
+    kind = kind or _kind_of(p) or ("Bit" if p.shortest is not None else "ViT")
+    said = Settings(v, name)
+    p = _sized(said, p, kind)
+    p = _cropped(said, p, kind)
+    p = _padded(said, p, kind)
+    scaled = said.flag("do_rescale", True)
+    if p.squared and not scaled:  # steps between would be rounded
+        raise said.bad("do_rescale", v.get("do_rescale"), f" by {kind}; supported: true")
+    p = replace(p, scale=said.number("rescale_factor", p.scale, 1e-9, 1e9) if scaled else 1.0)
     if kind == "EfficientNet":
-        p = replace(p, twice=bool(v.get("include_top", True)))
-    if "do_flip_channel_order" in v:
-        p = replace(p, flip=bool(v["do_flip_channel_order"]))
-    if v.get("do_pad") is False:
-        p = replace(p, pad=None, squared=False)
-    elif isinstance(v.get("pad_size"), dict):
-        p = replace(p, pad=said.pair(v["pad_size"], "pad_size"))
+        p = replace(p, offset=1.0 if scaled and said.flag("rescale_offset", False) else 0.0)
+    if kind not in _RAW:
+        normal = said.flag("do_normalize", p.mean is not None)
+        mean, std = p.mean or IMAGENET[0], p.std or IMAGENET[1]
+        p = replace(p, mean=said.three("image_mean", mean) if normal else None,
+                    std=said.three("image_std", std) if normal else None)  # fmt: skip
+    if kind == "EfficientNet":
+        p = replace(p, twice=said.flag("include_top", True))
+        if p.twice and p.std is None:
+            raise said.bad("do_normalize", False, " with include_top; set include_top to false")
+    if kind == "MobileViT":
+        p = replace(p, flip=said.flag("do_flip_channel_order", p.flip))
+    return p
+
+
+def _sized(said: Settings, p: Processor, kind: str) -> Processor:
+    """The processor with what do_resize, size, resample and their kin say."""
+    v = said.values
+    resizes = said.flag("do_resize", p.target(1 << 12, 1 << 12) is not None)
+    if p.letterbox == 0 and not p.squared and (resizes or v.get("resample") is not None):
+        p = replace(p, filter=said.filter(p.filter))
+    if not resizes:
+        if p.squared:
+            raise said.bad("do_resize", v.get("do_resize"), f" by {kind}; supported: true")
+        return replace(p, size=None, shortest=None, longest=None, crop_share=None, multiple=1,
+                       keep_ratio=False)  # fmt: skip
+    if p.upward and v.get("size") is None and v.get("max_size") is not None:
+        p = replace(p, longest=said.whole("max_size", 1))
+    elif "size" in v and not (v["size"] is None and kind in _OLD_SIZES):
+        sides = _sides(said, kind)
+        p = replace(p, size=None, shortest=None, longest=None)
+        if kind == "Yolos" and "height" in sides:
+            p = replace(p, multiple=1)
+        p = replace(p, size=said.pair("size", sides)) if "height" in sides else replace(
+            p, **{f"{name.partition('_')[0]}": said.side("size", side)
+                  for name, side in sides.items()})  # fmt: skip
+    if kind == "DPT":
+        p = replace(p, keep_ratio=said.flag("keep_aspect_ratio", p.keep_ratio),
+                    multiple=said.whole("ensure_multiple_of", p.multiple))  # fmt: skip
+    if p.upward:
+        none = v.get("size_divisor", p.multiple) == 0
+        p = replace(p, multiple=1 if none else said.whole("size_divisor", p.multiple))
+    if p.crop_share is not None:
+        p = replace(p, crop_share=said.number("crop_pct", p.crop_share, 0.01, 100.0))
+    return p
+
+
+def _sides(said: Settings, kind: str) -> dict[str, int]:
+    """The sides that size says: height and width, or shortest_edge, longest_edge or both."""
+    v, given = said.values, said.values["size"]
+    if isinstance(given, list) and len(given) == 2:
+        return {"height": given[0], "width": given[1]}
+    if isinstance(given, int) and not isinstance(given, bool):
+        old = kind in _OLD_SIZES
+        if not old and said.flag("default_to_square", kind not in _SHORTEST):
+            return {"height": given, "width": given}
+        most = v.get("max_size", _OLD_SIZES.get(kind)) if old else None
+        return {"shortest_edge": given} | ({} if most is None else {"longest_edge": most})
+    if not isinstance(given, dict):
+        raise said.bad("size", given)
+    sides = {name: side for name, side in given.items() if side is not None}
+    if set(sides) not in _FORMS:
+        raise said.bad("size", given)
+    return sides
+
+
+def _cropped(said: Settings, p: Processor, kind: str) -> Processor:
+    """The processor with what do_center_crop and crop_size say."""
+    if kind in _UNCROPPED or not said.flag("do_center_crop", p.crop is not None):
+        return replace(p, crop=None)
+    default = p.crop or _CROPS.get(kind)
+    if said.values.get("crop_size", default) is None:
+        raise FormatError(f"{said.name}: do_center_crop is true, but crop_size is not given")
+    crop = said.pair("crop_size", said.values.get("crop_size", list(default or ())))
+    return replace(p, crop=crop, rounded=said.flag("round_crop_offset", False))
+
+
+def _padded(said: Settings, p: Processor, kind: str) -> Processor:
+    """The processor with what do_pad and pad_size say."""
+    usual = p.pad is not None or p.squared
+    if kind in _OLD_SIZES and "do_pad" not in said.values and not p.upward:
+        padded = said.flag("pad_and_return_pixel_mask", True)
+    else:
+        padded = p.upward or said.flag("do_pad", usual)
+    if p.squared or kind == "DPT":
+        if padded != p.squared:
+            raise said.bad("do_pad", said.values.get("do_pad"), f" by {kind}")
+    elif kind not in _UNPADDED:
+        given = said.values.get("pad_size", None if p.pad is None else list(p.pad))
+        pad = None if given is None or not padded else said.pair("pad_size", given)
+        p = replace(p, pad=pad)
     return p
 
 
@@ -129,18 +207,29 @@ def _special(p: Processor) -> tuple[bool, ...]:
             p.letterbox > 0, p.squared, p.upward)  # fmt: skip
 
 
+def _kind_of(p: Processor) -> str | None:
+    """The kind that has a processor's steps; None for those of many kinds."""
+    if any(special := _special(p)):
+        return next((name for name, usual in KINDS.items() if _special(usual) == special), "")
+    if p.keep_ratio or p.multiple > 1:
+        return "DPT" if p.size is not None else "Yolos"
+    return None
+
+
 def as_file(p: Processor) -> dict[str, Any]:
     """The preprocessor_config.json of a processor, which `processor_of` reads as it was.
 
     ValueError for steps that no kind of transformers' processors has together.
     """
-    whole = p.keep_ratio or p.multiple > 1
-    if any(special := _special(p)):
-        kind = next((name for name, usual in KINDS.items() if _special(usual) == special), None)
-        if kind is None or p.offset or (whole and not p.upward):
-            raise ValueError(f"{p} has steps that no file of transformers' processors describes")
-    else:
-        kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
+    whole, kind = p.keep_ratio or p.multiple > 1, _kind_of(p)
+    if (
+        kind == ""
+        or (p.offset and kind != "EfficientNet")
+        or (any(_special(p)) and whole and not p.upward)
+        or (kind == "Yolos" and p.multiple != KINDS[kind].multiple)
+    ):
+        raise ValueError(f"{p} has steps that no file of transformers' processors describes")
+    kind = kind or "Bit"
     found: dict[str, Any] = {
         "image_processor_type": f"{kind}ImageProcessor",
         "do_resize": p.target(1 << 12, 1 << 12) is not None,
@@ -170,94 +259,9 @@ def as_file(p: Processor) -> dict[str, Any]:
     return found
 
 
-class _Said:
-    """Values of a processor's file, checked."""
-
-    def __init__(self, values: Mapping[str, Any], name: str) -> None:
-        self.values, self.name = values, name
-
-    def _bad(self, key: str, value: Any) -> FormatError:
-        return FormatError(f"{self.name}: {key} is {brief(value)}, which is not supported")
-
-    def side(self, key: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_SIDE:
-            raise self._bad(key, value)
-        return value
-
-    def pair(self, value: Mapping[str, Any], key: str) -> tuple[int, int]:
-        return self.side(key, value.get("height")), self.side(key, value.get("width"))
-
-    def sized(self, p: Processor, kind: str) -> Processor:
-        given = self.values["size"]
-        p = replace(p, size=None, shortest=None, longest=None)
-        if isinstance(given, int):
-            side = self.side("size", given)
-            most = self.values.get("max_size")
-            if kind in _SHORTEST or most is not None:
-                return replace(
-                    p, shortest=side, longest=None if most is None else self.side("max_size", most)
-                )
-            return replace(p, size=(side, side))
-        if isinstance(given, list) and len(given) == 2:
-            given = {"height": given[0], "width": given[1]}
-        if not isinstance(given, dict):
-            raise self._bad("size", given)
-        if given.get("height") is not None:
-            return replace(p, size=self.pair(given, "size"))
-        short, long = given.get("shortest_edge"), given.get("longest_edge")
-        if short is None and long is None:
-            raise self._bad("size", given)
-        return replace(p, shortest=None if short is None else self.side("size", short),
-                       longest=None if long is None else self.side("size", long))  # fmt: skip
-
-    def crop(self, default: tuple[int, int] | None) -> tuple[int, int]:
-        given = self.values.get("crop_size")
-        if given is None:
-            return default or (224, 224)
-        if isinstance(given, int):
-            return (self.side("crop_size", given),) * 2
-        if not isinstance(given, dict):
-            raise self._bad("crop_size", given)
-        return self.pair(given, "crop_size")
-
-    def filter(self, default: str) -> str:
-        given = self.values.get("resample")
-        if given is None:
-            return default
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(FILTERS):
-            raise self._bad("resample", given)
-        return FILTERS[given]
-
-    def number(self, key: str, default: float, least: float, most: float) -> float:
-        value = self.values.get(key)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._bad(key, value)
-        if not least <= value <= most:
-            raise self._bad(key, value)
-        return float(value)
-
-    def whole(self, key: str, default: int) -> int:
-        value = self.values.get(key)
-        return default if value is None else self.side(key, value)
-
-    def three(self, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        given = self.values.get(key)
-        if given is None:
-            return default
-        given = [given] * 3 if isinstance(given, int | float) else given
-        fits = isinstance(given, list) and len(given) == 3 and all(
-            isinstance(x, int | float) and abs(x) < _STEPS for x in given
-        ) and ("std" not in key or min(given) > 0)  # fmt: skip
-        if not fits:
-            raise self._bad(key, given)
-        return tuple(map(float, given))
-
-
 def _of_timm(v: Mapping[str, Any]) -> Processor:
     """timm's evaluation: the side divided by crop_pct is resized, and the middle is taken."""
-    said = _Said(v, "config.json: pretrained_cfg")
+    said = Settings(v, "config.json: pretrained_cfg")
     given = v.get("input_size") or [3, 224, 224]
     if not isinstance(given, list) or len(given) != 3:
         raise FormatError(f"config.json: pretrained_cfg: input_size is {brief(given)}")

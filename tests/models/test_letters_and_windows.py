@@ -213,6 +213,27 @@ def test_what_a_checkpoint_cannot_do_is_named(rows: ModuleType, table: ModuleTyp
         wav2vec2(rows, table, preprocessor={"do_normalize": 1})
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("feature_size", 2), ("padding_value", -1.0), ("padding_side", "left"),
+     ("sampling_rate", None), ("feature_extractor_type", "WhisperFeatureExtractor")],
+)  # fmt: skip
+def test_settings_that_would_change_samples_are_named(
+    key: str, value: Any, rows: ModuleType, table: ModuleType
+) -> None:
+    with pytest.raises(rl.FormatError, match=f"preprocessor_config.json: {key} .* is not support"):
+        wav2vec2(rows, table, preprocessor={key: value})
+
+
+def test_settings_have_the_defaults_of_their_class(rows: ModuleType, table: ModuleType) -> None:
+    told = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "padding_value": 0.0,
+            "return_attention_mask": True, "n_fft": 12, "do_normalise": False}  # fmt: skip
+    assert moonshine(rows, table, preprocessor=told).normalized
+    assert wav2vec2(rows, table, preprocessor=told).normalized
+    # null is no value, and what is not normalized
+    assert not wav2vec2(rows, table, preprocessor={"do_normalize": None}).normalized
+
+
 def test_parts_of_a_model_that_are_not_supported_are_named(
     rows: ModuleType, table: ModuleType
 ) -> None:

@@ -162,6 +162,22 @@ def test_arrays_and_tensors() -> None:
         ({"resample": 9}, "resample is 9"),
         ({"rescale_factor": "a"}, "rescale_factor is 'a'"),
         ({"crop_size": [3], "do_center_crop": True}, "crop_size is"),
+        ({"do_center_crop": True}, "do_center_crop is true, but crop_size is not given"),
+        ({"do_resize": "no"}, "do_resize is 'no', which is not supported; supported: true, false"),
+        ({"size": None}, "size is None"),
+        ({"size": {"height": 4}}, "size is {'height': 4}"),
+        ({"size": {"max_height": 4, "max_width": 4}}, "size is {'max_height'"),
+        ({"resample": None}, "resample is None"),
+        ({"resample": True}, "resample is True"),
+        ({"rescale_factor": None}, "rescale_factor is None"),
+        ({"image_mean": None}, "image_mean is None"),
+        ({"image_processor_type": "DPTImageProcessor", "do_pad": True}, "do_pad is True.* by DPT"),
+        ({"image_processor_type": "Owlv2ImageProcessor", "do_pad": False}, "do_pad is False"),
+        ({"image_processor_type": "DetrImageProcessor", "size": 9, "max_size": "a"}, "size is 'a'"),
+        (
+            {"image_processor_type": "EfficientNetImageProcessor", "do_normalize": False},
+            "do_normalize is False.* with include_top",
+        ),
     ],
 )
 def test_values_out_of_range_are_named(settings: dict[str, Any], message: str) -> None:

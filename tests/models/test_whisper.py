@@ -185,6 +185,32 @@ def test_generation_configs_that_lie(
         rl.models.assemble({n: json.dumps(v).encode() for n, v in files.items()}, tensors)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("feature_size", 81), ("hop_length", 320), ("n_fft", 512), ("chunk_length", 15),
+     ("sampling_rate", 8000), ("padding_value", 0.5), ("padding_side", "left"), ("dither", 0.1),
+     ("feature_extractor_type", "Wav2Vec2FeatureExtractor")],
+)  # fmt: skip
+@pytest.mark.parametrize("nested", [False, True])
+def test_settings_that_would_change_features_are_named(
+    key: str, value: Any, nested: bool, rows: ModuleType
+) -> None:
+    config, names = rows.metadata("whisper")
+    tensors = {n: rl.zeros(*shape) for n, shape in names.items()}
+    told = {"feature_size": config["num_mel_bins"], "do_normalize": True, "n_samples": 3}
+    for given in (told, {**told, key: value}):
+        # processor_config.json precedes
+        files = {"config.json": config, "preprocessor_config.json": {} if nested else given}
+        if nested:
+            files["processor_config.json"] = {"feature_extractor": given}
+        raw = {n: json.dumps(v).encode() for n, v in files.items()}
+        if given is told:
+            rl.models.assemble(raw, tensors)
+        else:
+            with pytest.raises(rl.FormatError, match=f"processor_config.json: {key} .* is not sup"):
+                rl.models.assemble(raw, tensors)
+
+
 # --- files of other tools -------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +15,48 @@ from rushlight.models.loading import small_json
 RATE = 16000  # samples a second, of every family that writes text
 
 
-def stored_normalization(files: Mapping[str, bytes], usual: bool) -> bool:
-    """do_normalize of preprocessor_config.json or processor_config.json, or what is usual.
+# Settings of transformers' feature extractors that change features, and what is supported.
+_SHARED = {"sampling_rate": RATE, "padding_value": 0, "padding_side": "right"}
+_FIXED: dict[str, dict[str, Any]] = {
+    "Wav2Vec2FeatureExtractor": _SHARED | {"feature_size": 1},
+    "WhisperFeatureExtractor": _SHARED | {
+        "hop_length": 160, "n_fft": 400, "chunk_length": 30, "dither": 0,
+    },
+}  # fmt: skip
 
-    FormatError for another rate than 16000, or what is neither true nor false.
+
+def stored_settings(files: Mapping[str, bytes], kind: str, **fixed: Any) -> dict[str, Any]:
+    """The settings of the feature extractor `kind`, of processor_config.json's or else of
+    preprocessor_config.json.
+
+    fixed: further settings that can have one value only. FormatError for another kind, and for a
+    setting that would change features and is not supported. Other keys are ignored.
     """
-    inner = small_json(files, "processor_config.json").get("feature_extractor")
-    given = small_json(files, "preprocessor_config.json")
-    given = given or (inner if isinstance(inner, dict) else {})
-    found = given.get("do_normalize", usual)
-    if not isinstance(found, bool):
+    name = "processor_config.json"
+    outer = small_json(files, name)
+    inner = outer.get("feature_extractor", outer.get("audio_processor"))
+    if not isinstance(inner, dict):
+        name = "preprocessor_config.json"
+        inner = small_json(files, name)
+    for key, value in {"feature_extractor_type": kind, **_FIXED[kind], **fixed}.items():
+        told = inner.get(key, value)
+        if told != value or isinstance(told, bool):
+            raise FormatError(f"{name}: {key} {brief(told)} is not supported; supported: {value}")
+    return inner
+
+
+def stored_normalization(files: Mapping[str, bytes], usual: bool) -> bool:
+    """do_normalize of a Wav2Vec2FeatureExtractor's file, true if absent there; null is false.
+
+    usual: what it is without a file.
+
+    FormatError as of `stored_settings`, or for what is neither true nor false.
+    """
+    stored = stored_settings(files, "Wav2Vec2FeatureExtractor")
+    found = stored.get("do_normalize", True) if stored else usual
+    if found is not None and not isinstance(found, bool):
         raise FormatError(f"do_normalize is {brief(found)}; it must be true or false")
-    if given.get("sampling_rate", RATE) != RATE:
-        raise FormatError(
-            f"sampling_rate {brief(given['sampling_rate'])} is not supported; supported: {RATE}"
-        )
-    return found
+    return bool(found)
 
 
 def normalized(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -27,6 +27,7 @@ from rushlight.models.layers.seq2seq.cross import Turn
 from rushlight.models.layers.seq2seq.lengths import begin_decoding
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.seq2seq.stacks import Layer, StackContext
+from rushlight.models.layers.speech.samples import stored_settings
 from rushlight.models.layers.speech.state import SpeechState
 from rushlight.models.layers.speech.tokens import SpeechTokens, stored_tokens
 from rushlight.models.loading import find_tokenizer
@@ -91,7 +92,8 @@ class SpeechModel(Model):
         return {name: name}
 
     def configure(self, files: Mapping[str, bytes]) -> None:
-        """Read the tokenizer, and what generation_config.json says of tokens and heads."""
+        """Check the features; read the tokenizer, and what generation_config.json says."""
+        stored_settings(files, "WhisperFeatureExtractor", feature_size=self.mels)
         self.tokenizer = find_tokenizer(files)
         stack = self.spec.decoder
         self.tokens = stored_tokens(
