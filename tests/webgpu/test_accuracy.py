@@ -171,7 +171,8 @@ TWO: dict[str, Callable[[Array, Array], Array]] = {
     "logical_or": np.logical_or, "logical_xor": np.logical_xor,
 }  # fmt: skip
 # Of integers only: test_int64.py.
-WHOLE = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
+WHOLE = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
+         "bitwise_right_shift"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*ONE, *TWO])
