@@ -133,7 +133,7 @@ def test_a_class_of_code_beside_the_checkpoint_is_refused(named: str, table: Mod
     assert m.config.model_type == "llama"
 
 
-@pytest.mark.parametrize("wrong", [[3], 7, {"a": 1}, [["LlamaModel"]], [None]])
+@pytest.mark.parametrize("wrong", [[3], 7, {"a": 1}, [["LlamaModel"]], [None], ["AModel"] * 9])
 def test_architectures_of_another_type(wrong: Any, table: ModuleType) -> None:
     config, tensors = row_of(table, "llama-biases")
     with pytest.raises(rl.LoadError, match="architecture .* is not supported; supported: Llama"):
