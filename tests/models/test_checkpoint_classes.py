@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.web.worker.inspecting.fitting import fit
 
 DATA = Path(__file__).parent / "data"
 Tensors = dict[str, rl.Tensor]
@@ -132,7 +133,7 @@ def test_a_class_of_code_beside_the_checkpoint_is_refused(named: str, table: Mod
     assert m.config.model_type == "llama"
 
 
-@pytest.mark.parametrize("wrong", [[3], 7, {"a": 1}, [["LlamaModel"]], [None]])
+@pytest.mark.parametrize("wrong", [[3], 7, {"a": 1}, [["LlamaModel"]], [None], ["AModel"] * 9])
 def test_architectures_of_another_type(wrong: Any, table: ModuleType) -> None:
     config, tensors = row_of(table, "llama-biases")
     with pytest.raises(rl.LoadError, match="architecture .* is not supported; supported: Llama"):
@@ -207,6 +208,21 @@ def test_vectors_of_texts_by_the_encoder_of_a_text_to_text_model(table: ModuleTy
             hidden = load(config, tensors).encode(rl.tensor([ids])).numpy()[0]
         wanted = weight.numpy() @ hidden.mean(0)
         np.testing.assert_allclose(row, wanted / np.linalg.norm(wanted), rtol=1e-4, atol=1e-5)
+
+
+def test_the_inspection_tells_the_tasks_of_what_is_served(
+    table: ModuleType, tmp_path: Path
+) -> None:
+    """A page offers no chat with a model of classes."""
+    config, tensors = row_of(table, "llama-biases")
+    kept = {n: t for n, t in tensors.items() if not n.startswith("lm_head")}
+    rl.save(kept | {"score.weight": rl.ones(3, 48)}, tmp_path / "model.safetensors")
+    entries = open_tables(tmp_path / "model.safetensors")[0][1].entries.values()
+    for named, tasks in (("LlamaForSequenceClassification", ["feature-extraction"]),
+                         ("LlamaForCausalLM", ["text-generation", "chat"])):  # fmt: skip
+        told = json.dumps(config | {"architectures": [named]}).encode()
+        found = fit(entries, {"config.json": told}, None, None)
+        assert found["supported"] and found["tasks"] == tasks, found
 
 
 def saved(tensors: Tensors) -> bytes:

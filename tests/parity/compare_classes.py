@@ -84,7 +84,7 @@ def classes_of(kind: Any) -> list[tuple[Any, str]]:
     parts = {"": kind.config_class, **getattr(kind.config_class, "sub_configs", {})}
     found = []
     for name in sorted(getattr(module, "__all__", ())):
-        cls = getattr(module, name)
+        cls: Any = getattr(module, name)
         if not isinstance(cls, type) or not issubclass(cls, transformers.PreTrainedModel):
             continue
         if name.endswith("PreTrainedModel"):

@@ -53,18 +53,18 @@ def fit(
         if isinstance(layers, int) and layers > len(tensors):
             raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
         tensors = adopted(family, tensors)
-        model, found = fitted(family, config, tensors)
+        model, found, _ = fitted(family, config, tensors)
         model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)
     except RushlightError as error:
         hint = str(error.hint or "")
         why = str(error).removesuffix(f"\n  hint: {hint}")
         return {"supported": False, "why": why[:600], "hint": hint, "tasks": []}
-    generates = "text-generation" in family.TASKS
+    generates = "text-generation" in model.tasks
     return {
         "supported": True,
         "why": "",
         "hint": "",
-        "tasks": list(family.TASKS),
+        "tasks": list(model.tasks),
         "contextLength": model.context_length if generates else 0,
         "cache": cache_bytes(model.cache_specs() if generates else ()),
     }
