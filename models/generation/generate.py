@@ -60,9 +60,9 @@ class CausalLM(Chatting):
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:
         """Continue `prompt` (text or token ids) and yield text piece by piece.
 
-        options: see `sampling.Options`. Pieces never split a character. No chat template is
-        used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
-        options out of range.
+        options: see `sampling.Options`; of generation_config.json the end tokens alone are
+        followed. Pieces never split a character. No chat template is used: see `chat`. Raises
+        ValueError for an empty prompt, one longer than the context, and options out of range.
         """
         return texts(self.tokens(prompt, **options))
 

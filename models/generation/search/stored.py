@@ -47,8 +47,8 @@ def stored_options(files: Mapping[str, bytes], vocab: int) -> dict[str, Any]:
         found = {key: value for key, value in found.items() if stored.get(key, value) is not None}
     else:
         usual = reference_keys(str(config.get("model_type")))
-        for key in (*_SPECIAL, "forced_eos_token_id") if usual is not None else ():
-            value = usual.keys.get(key)
+        for key in (*_SPECIAL, "forced_eos_token_id"):
+            value = None if usual is None else usual.keys.get(key)
             if key not in config and isinstance(value, int) and value < vocab:
                 found[key] = value
     for key, neutral in _UNSUPPORTED.items():
@@ -98,7 +98,7 @@ def _is_number(value: Any) -> bool:
 def _sequences(key: str, value: Any, vocab: int) -> Any:
     """Lists of tokens, each with a number in a sequence_bias."""
     biased = key == "sequence_bias"
-    rows = value if isinstance(value, list) else [None]
+    rows: list[Any] = value if isinstance(value, list) else [None]
     lists = [row[0] if biased and isinstance(row, list) and row else row for row in rows]
     fits = all(
         isinstance(ids, list) and ids and all(type(i) is int and 0 <= i < vocab for i in ids)
