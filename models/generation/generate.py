@@ -14,6 +14,7 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
 from rushlight.models.generation.sampling import Options, checked
+from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.generation.session import ChatSession, shifted
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
@@ -44,14 +45,7 @@ class CausalLM(Chatting):
         else:
             self.tokenizer = find_tokenizer(files)
         self.template = read_template(files)
-        ends: set[int] = set()
-        for value in (
-            getattr(self.config, "eos_token_id", None),
-            small_json(files, "generation_config.json").get("eos_token_id"),
-        ):
-            ends.update(i for i in (value if isinstance(value, list) else [value])
-                        if isinstance(i, int))  # fmt: skip
-        self.eos_ids = frozenset(ends)
+        self.eos_ids = frozenset(end_tokens(files, self.config, self.vocab_size))
 
     def cache_specs(self) -> Sequence[CacheSpec]:
         """The state that the cache keeps for each layer; families define it."""
@@ -66,9 +60,9 @@ class CausalLM(Chatting):
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:
         """Continue `prompt` (text or token ids) and yield text piece by piece.
 
-        options: see `sampling.Options`. Pieces never split a character. No chat template is
-        used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
-        options out of range.
+        options: see `sampling.Options`; of generation_config.json the end tokens alone are
+        followed. Pieces never split a character. No chat template is used: see `chat`. Raises
+        ValueError for an empty prompt, one longer than the context, and options out of range.
         """
         return texts(self.tokens(prompt, **options))
 

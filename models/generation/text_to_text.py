@@ -19,8 +19,9 @@ from rushlight.models.generation.sampling import Array
 from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.candidates import Shortlist, find_shortlist
 from rushlight.models.generation.search.memory import Head, Memory
-from rushlight.models.generation.search.options import chosen, stored_options
+from rushlight.models.generation.search.options import chosen
 from rushlight.models.generation.search.run import SearchSteps, search
+from rushlight.models.generation.search.stored import stored_options
 from rushlight.models.generation.steps import Token, blocking, texts, waiting
 from rushlight.models.loading import find_tokenizer
 from rushlight.models.model import Model
@@ -58,7 +59,7 @@ class Seq2SeqLM(Model):
             self.tokenizer = load_tokenizer(pair[0])
             if pair[0] != pair[1]:
                 self.target_tokenizer = load_tokenizer(pair[1])
-        self.stored, self.languages = stored_options(files), Languages(files)
+        self.stored, self.languages = stored_options(files, self.vocab_size), Languages(files)
         self.shortlist = find_shortlist(files, self.vocab_size)
         self.prepare()
 

@@ -34,11 +34,11 @@ from rushlight.models.checkpoints import matching, prefixes
 from rushlight.models.config import parse_object
 from rushlight.models.configuration import require_config
 from rushlight.models.families import families, family_of
+from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
-from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
 
@@ -292,9 +292,7 @@ def _stops(metadata: Mapping[str, Any], files: Mapping[str, bytes], model: Model
     """Ids that end an answer: the tokenizer's own, and two more that the model's files name."""
     own = metadata.get(f"{PREFIX}eos_token_id")
     ends = [] if own is None else [int(own)]
-    for value in (small_json(files, "generation_config.json").get("eos_token_id"),
-                  getattr(model.config, "eos_token_id", None)):  # fmt: skip
-        ends += [i for i in (value if isinstance(value, list) else [value]) if type(i) is int]
+    ends += end_tokens(files, model.config, model.vocab_size)
     known = dict.fromkeys(i for i in ends if 0 <= i < model.vocab_size)
     keys = [f"{PREFIX}{name}_token_id" for name in ("eos", "eot", "eom")]
     return dict(zip(keys, known, strict=False))

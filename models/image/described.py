@@ -140,9 +140,12 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
         p = replace(p, size=None, shortest=None, longest=None)
         if kind == "Yolos" and "height" in sides:
             p = replace(p, multiple=1)
-        p = replace(p, size=said.pair("size", sides)) if "height" in sides else replace(
-            p, **{f"{name.partition('_')[0]}": said.side("size", side)
-                  for name, side in sides.items()})  # fmt: skip
+        if "height" in sides:
+            p = replace(p, size=said.pair("size", sides))
+        if "shortest_edge" in sides:
+            p = replace(p, shortest=said.side("size", sides["shortest_edge"]))
+        if "longest_edge" in sides:
+            p = replace(p, longest=said.side("size", sides["longest_edge"]))
     if kind == "DPT":
         p = replace(p, keep_ratio=said.flag("keep_aspect_ratio", p.keep_ratio),
                     multiple=said.whole("ensure_multiple_of", p.multiple))  # fmt: skip

@@ -104,6 +104,71 @@ def test_the_checkpoint_says_how_to_search(table: ModuleType) -> None:
         make("bart", table, generation_config={"penalty_alpha": 0.6})
 
 
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_beam_groups", 2), ("diversity_penalty", 0.5), ("guidance_scale", 3.0),
+        ("force_words_ids", [[5]]), ("stop_strings", "a"), ("token_healing", True),
+        ("dola_layers", "low"), ("watermarking_config", {"bias": 9.0}), ("top_h", 0.2),
+        ("eos_token_id", "2"), ("eos_token_id", [3, None]), ("decoder_start_token_id", 900),
+        ("forced_bos_token_id", -1), ("forced_eos_token_id", "5"), ("suppress_tokens", 5),
+        ("max_length", "5"), ("max_length", 5.0), ("max_new_tokens", 0), ("min_length", "a"),
+        ("num_beams", "3"), ("early_stopping", "soon"), ("repetition_penalty", -1.0),
+        ("no_repeat_ngram_size", "a"), ("bad_words_ids", [5]), ("bad_words_ids", [[900]]),
+        ("sequence_bias", [[[5]]]), ("exponential_decay_length_penalty", [1]),
+        ("do_sample", "yes"),
+    ],
+)  # fmt: skip
+def test_stored_values_that_cannot_be_followed_are_named(
+    key: str, value: Any, legacy: bool, table: ModuleType
+) -> None:
+    with pytest.raises(rl.FormatError, match=f"{key} is "):
+        make_with(table, legacy, {key: value})
+
+
+def make_with(table: ModuleType, legacy: bool, told: dict[str, Any]) -> Any:
+    """The BART with values in generation_config.json, or as old files have them in config.json."""
+    if not legacy:
+        return make("bart", table, generation_config=told)
+    stored = open_tables(HERE / "data" / "families" / "bart.safetensors")[0][1].metadata
+    return make("bart", table, config=json.loads(stored["config"]) | told)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_stored_values_that_change_nothing_are_taken(legacy: bool, table: ModuleType) -> None:
+    told = {
+        "unknown": 3, "lang_to_id": {"a": 5}, "task": "translate", "do_lower_case": True,
+        "num_beam_groups": 1, "guidance_scale": 1.0, "penalty_alpha": 0.0, "prefill_chunk_size": 2,
+        "assistant_lookbehind": 10, "max_cache_len": 40, "pad_token_id": 900, "top_p": 0.0,
+        "temperature": 0.0, "suppress_tokens": [-1, 900], "begin_suppress_tokens": [],
+        "seed": "none", "stop": 3, "bos_token_id": 0,
+    }  # fmt: skip
+    if legacy:
+        told.pop("pad_token_id")  # the embedding's
+    plain, m = make("bart", table), make_with(table, legacy, told)
+    assert not {"seed", "stop", "temperature", "top_p", "suppress_tokens"} & m.stored.keys()
+    wanted = plain.answers([[5, 6, 7]], max_new_tokens=6)
+    assert [one.ids for one in m.answers([[5, 6, 7]], max_new_tokens=6)[0]] == [wanted[0][0].ids]
+
+
+def test_ends_are_those_of_the_generation_configuration(table: ModuleType) -> None:
+    sources, plain = [[5, 6, 7]], make("bart", table, generation_config={"eos_token_id": None})
+    assert "eos_token_id" not in plain.stored  # although config.json has one
+    ids = plain.answers(sources, max_new_tokens=6)[0][0].ids
+    assert len(ids) == 6
+    ended = make("bart", table, generation_config={"eos_token_id": [900, ids[0]]})
+    assert ended.answers(sources, max_new_tokens=6)[0][0].ids == ids[:1]
+    # Where no file says it, those of the family's class in transformers.
+    stored = open_tables(HERE / "data" / "families" / "bart.safetensors")[0][1].metadata
+    config = json.loads(stored["config"])
+    for key in ("forced_eos_token_id", "eos_token_id", "decoder_start_token_id"):
+        config.pop(key, None)
+    old = make("bart", table, config=config)
+    assert [old.stored[k] for k in ("forced_eos_token_id", "eos_token_id")] == [2, 2]
+    assert old.answers(sources, max_new_tokens=3)[0][0].ids[-1] == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -77,6 +77,20 @@ VALUES: dict[str, list[Any]] = {
     "_processor_class": ["X"], "do_rand_augment": [True], "model_input_names": [["pixel_values"]],
 }  # fmt: skip
 
+# Values of which each is set beside others.
+_OLD: list[tuple[str, Any]] = [("max_size", 30), ("do_pad", True), ("default_to_square", True),
+                               ("default_to_square", False)]  # fmt: skip
+TOGETHER: list[tuple[dict[str, Any], list[tuple[str, Any]]]] = [
+    ({"size": 19}, _OLD), ({"size": [20, 14]}, _OLD),
+    ({"do_center_crop": True}, [("crop_size", 12), ("crop_size", {"height": 30, "width": 12}),
+                                ("crop_size", None)]),
+    ({"do_pad": True}, [("pad_size", {"height": 60, "width": 70}), ("pad_size", None),
+                        ("size_divisor", 7), ("size_divisor", 0)]),
+    ({"do_rescale": False}, [("do_normalize", False), ("rescale_factor", 0.5),
+                             ("image_mean", 0.3)]),
+    ({"do_resize": False}, [("crop_pct", 0.5), ("do_normalize", False)]),
+]  # fmt: skip
+
 
 def start(kind: str) -> dict[str, Any]:
     """The least file of a kind, with small sizes."""
@@ -99,29 +113,15 @@ def start(kind: str) -> dict[str, Any]:
 
 def cases(kind: str) -> list[tuple[str, Any, dict[str, Any]]]:
     """Each key, its value, and the file with it."""
-    made = [("", None, start(kind))]
+    made: list[tuple[str, Any, dict[str, Any]]] = [("", None, start(kind))]
     made += [("(absent)", key, {k: v for k, v in start(kind).items() if k != key})
              for key in ("crop_size", "pad_size") if key in start(kind)]  # fmt: skip
     for key, values in VALUES.items():
         made += [(key, value, {**start(kind), key: value}) for value in values]
-    for size in (19, [20, 14]):
-        for key, value in (("max_size", 30), ("do_pad", True), ("default_to_square", True),
-                           ("default_to_square", False)):  # fmt: skip
-            made.append((f"size={size},{key}", value, {**start(kind), "size": size, key: value}))
-    for key, value in (("crop_size", 12), ("crop_size", {"height": 30, "width": 12}),
-                       ("crop_size", None)):  # fmt: skip
-        made.append((f"do_center_crop,{key}", value,
-                     {**start(kind), "do_center_crop": True, key: value}))  # fmt: skip
-    for key, value in (("pad_size", {"height": 60, "width": 70}), ("pad_size", None),
-                       ("size_divisor", 7), ("size_divisor", 0)):  # fmt: skip
-        made.append((f"do_pad,{key}", value, {**start(kind), "do_pad": True, key: value}))
-    for key, value in (("do_normalize", False), ("rescale_factor", 0.5), ("image_mean", 0.3)):
-        made.append((f"do_rescale=False,{key}", value,
-                     {**start(kind), "do_rescale": False, key: value}))  # fmt: skip
-    made.append(("do_resize=False,crop_pct", 0.5,
-                 {**start(kind), "do_resize": False, "crop_pct": 0.5}))  # fmt: skip
-    made.append(("do_resize=False,do_normalize=False", None,
-                 {**start(kind), "do_resize": False, "do_normalize": False}))  # fmt: skip
+    for told, pairs in TOGETHER:
+        name = ",".join(f"{key}={value}" for key, value in told.items())
+        made += [(f"{name},{key}", value, {**start(kind), **told, key: value})
+                 for key, value in pairs]  # fmt: skip
     return made
 
 

@@ -7,24 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.generation.sampling import CACHE_TYPES
-from rushlight.models.loading import small_json
 
 # Tokens of an answer if neither the caller nor the checkpoint says how many.
 DEFAULT_TOKENS = 256
 MOST_BEAMS = 1024
-# Keys of generation_config.json that change no answer with a value of _NEUTRAL, or with any.
-_HARMLESS = frozenset(
-    """transformers_version use_cache output_attentions output_hidden_states output_scores
-    output_logits return_dict_in_generate num_beam_groups diversity_penalty guidance_scale
-    cache_implementation max_time low_memory is_assistant num_assistant_tokens
-    num_assistant_tokens_schedule assistant_confidence_threshold prompt_lookup_num_tokens
-    max_matching_ngram_size disable_compile trust_remote_code dtype
-""".split()
-)
-_NEUTRAL = {"num_beam_groups": (1,), "diversity_penalty": (0,), "guidance_scale": (1,)}
-TOKENS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
 Ids = Sequence[int]
 
 
@@ -158,31 +145,6 @@ def ids_of(value: int | Ids | None) -> list[int]:
     if value is None:
         return []
     return [value] if isinstance(value, int) else [int(i) for i in value]
-
-
-def stored_options(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The defaults in generation_config.json, or else in config.json; special tokens in both.
-
-    FormatError for a key that would change answers and is not supported.
-    """
-    config = small_json(files, "config.json")
-    found = {name: config.get(name) for name in TOKENS}
-    # This is what configurations of BART called a forced first token.
-    if config.get("force_bos_token_to_be_generated"):
-        found["forced_bos_token_id"] = config.get("bos_token_id")
-    if "generation_config.json" in files:
-        stored = small_json(files, "generation_config.json")
-        for name, value in stored.items():
-            known = name in NAMES or name.startswith("_") or value is None or value is False
-            if not known and (name not in _HARMLESS or value not in _NEUTRAL.get(name, (value,))):
-                raise FormatError(
-                    f"generation_config.json: {name} is {brief(value)}, which is not supported; "
-                    f"supported: {', '.join(sorted(NAMES))}"
-                )
-    else:
-        stored = config
-    found |= {name: stored[name] for name in NAMES if stored.get(name) is not None}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def chosen(stored: Mapping[str, Any], given: Mapping[str, Any]) -> SearchOptions:
