@@ -89,8 +89,9 @@ def classes_of(kind: Any) -> list[tuple[Any, str]]:
             continue
         if name.endswith("PreTrainedModel"):
             continue
+        of_class = getattr(cls, "config_class", None)
         for key, config in parts.items():
-            if cls.config_class is config:
+            if of_class is config:
                 found.append((cls, key))
                 break
     return found
