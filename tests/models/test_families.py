@@ -131,7 +131,7 @@ def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) ->
     assert m.tasks == family.TASKS and all(isinstance(task, str) for task in m.tasks) and m.tasks
     assert m.config.model_type in family.MODEL_TYPES
     lines = Path(str(family.__file__)).read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 80
+    assert len(lines) <= 100
 
 
 def test_a_divisor_of_zero_is_named(table: ModuleType) -> None:
