@@ -198,7 +198,7 @@ def test_markdown_of_other_kinds_is_harmless(chat: Any) -> None:
     for tags, attributes in found:
         assert not {"img", "script", "svg", "style", "input", "details"} & set(tags)
         kinds = ("class=", "target=", "rel=", "href=http", "href=mailto", "tabindex=0",
-                 "role=group", "aria-label=Code")  # fmt: skip
+                 "role=group", "aria-label=Code", "aria-label=A table")  # fmt: skip
         assert all(attribute.startswith(kinds) for attribute in attributes), attributes
 
 
