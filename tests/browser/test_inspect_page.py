@@ -212,7 +212,7 @@ def test_a_broken_file_is_told_with_a_hint(opened: Any, mixed_llama: Path, tmp_p
     other = tmp_path / "other.gguf"
     other.write_bytes(b"\x89HDF" + bytes(500))
     drop(page, other)
-    assert "looks like an HDF5 file" in page.inner_text("#error-title")
+    assert "is an HDF5 file, not a weight file" in page.inner_text("#error-title")
     assert ".safetensors" in page.inner_text("#error-hint")
     part = tmp_path / "m-00001-of-00002.gguf"
     part.write_bytes(mixed_llama.read_bytes())

@@ -16,7 +16,11 @@ import {
 import { tags } from "../shared/lezer-highlight.js";
 
 const colours = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--flame)" },
+  {
+    tag: [tags.keyword, tags.operatorKeyword, tags.modifier],
+    color: "var(--flame-strong)",
+    fontWeight: "600",
+  },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--good)" },
   { tag: [tags.number, tags.bool, tags.null], color: "var(--flame-strong)" },
   { tag: tags.comment, color: "var(--ink-faint)", fontStyle: "italic" },

@@ -89,7 +89,7 @@ def test_a_stream_gives_whole_characters() -> None:
 @pytest.mark.native
 def test_a_model_s_folder_may_have_it() -> None:
     class Plain(CausalLM):
-        config = None
+        config, vocab_size = None, 65536
 
     config = {"tokenizer_config.json": b'{"tokenizer_class": "Rwkv6Tokenizer"}'}
     for files in ({WORLD: vocabulary()}, {"vocab.txt": vocabulary(), **config}):
