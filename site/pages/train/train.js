@@ -155,6 +155,7 @@ async function train(weights) {
     await writing;
     if (meta) await keep({ meta });
     byId("status").hidden = true;
+    byId("losses").scrollIntoView({ block: "nearest" });
     byId("said").textContent = ended.over ? "The training is complete." : "Paused.";
   } catch (error) {
     training = null; // the next run begins with what is kept
