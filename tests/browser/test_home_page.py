@@ -41,7 +41,7 @@ def test_home_says_what_the_machine_can_do(
     assert facts["Computes on"] == "CPU" and facts["JSPI"] == "Yes"
     needs = page.locator(".needs[data-task='feature-extraction']")
     assert "Downloads tiny (2." in needs.inner_text(), "a card says what its page downloads"
-    assert "and Python (18." in needs.inner_text(), "with the runtime"
+    assert "and Python (19." in needs.inner_text(), "with the runtime"
     assert facts["WebAssembly SIMD"] == facts["Relaxed SIMD"] == "Yes"
     assert "swiftshader" in facts["WebGPU"].lower()
     measure(page)
