@@ -106,14 +106,11 @@ REFUSED: dict[str, str] = {
     "prefix_projection quantization_bit",
     "depth_anything": "backbone",
     "dinov3_vit": "return_class_token",
-    "gemma": "use_bidirectional_attention",
-    "gemma2": "use_bidirectional_attention",
     "modernbert": "sliding_window",
     "olmoe": "sliding_window",
     "replit_lm": "attn_uses_sequence_id prefix_lm",
     "rt_detr_resnet": "num_attention_heads",
     "rwkv7": "attn norm_bias norm_first",
-    "sam2_vision_model": "backbone backbone_kwargs use_pretrained_backbone use_timm_backbone",
     "wav2vec2": "adapter_attn_dim add_adapter num_feat_extract_layers",
 }
 

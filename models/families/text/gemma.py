@@ -28,6 +28,7 @@ class Config(llama.Config):
     hidden_activation: str | None = None
     max_position_embeddings: int = 8192
     model_type: str = "gemma"
+    neutral = {"use_bidirectional_attention": (False,)}
 
 
 def describe(c: Config) -> DecoderSpec:
