@@ -17,7 +17,7 @@ from rushlight.core.basis import levels
 from rushlight.core.basis.layout import Layout
 from rushlight.core.basis.levels import Level
 from rushlight.core.func.rules import PREPARED, REWRITTEN, wide
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import TRANSFER, Tensor

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.functional.network import folding
+from rushlight.core.functional.network import padding
 from rushlight.core.nn import functional as F
 from rushlight.core.ops import declare
 from rushlight.core.ops.autocast import LISTS
@@ -42,7 +42,7 @@ def test_functions_give_torchs_dtypes_and_values(name: str) -> None:
 def test_every_name_of_the_lists_is_a_function() -> None:
     tables = (declare.PUBLIC, declare.NETWORK, declare.METHODS, declare.LINALG, declare.FFT)
     known = {fn.__name__ for table in tables for fn in table.values()}
-    known |= {name for name in vars(folding) if hasattr(getattr(folding, name), "listed")}
+    known |= {name for name in vars(padding) if hasattr(getattr(padding, name), "listed")}
     assert {name for table in LISTS.values() for name in table} <= known
 
 

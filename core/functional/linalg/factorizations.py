@@ -9,8 +9,8 @@ import numpy as np
 
 from rushlight.core.basis.dtype import int32, int64
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.array.diagonals import diagonal
-from rushlight.core.functional.creation import eye, of_data, tril, triu
+from rushlight.core.functional.creation import eye, of_data
+from rushlight.core.functional.diagonals import diagonal, tril, triu
 from rushlight.core.functional.linalg.checks import failed, matrices, square
 from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.declare import linalg, public

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.basis.dtype import PARTS, int64
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.array.diagonals import diagonal
-from rushlight.core.functional.creation import eye, tril
+from rushlight.core.functional.creation import eye
+from rushlight.core.functional.diagonals import diagonal, tril
 from rushlight.core.functional.linalg.checks import matrices, square, together
 from rushlight.core.functional.linalg.factorizations import (
     eigh,
@@ -16,7 +16,7 @@ from rushlight.core.functional.linalg.factorizations import (
     order_of,
     svdvals,
 )
-from rushlight.core.functional.math.special import sgn
+from rushlight.core.functional.pointwise import sgn
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.linalg import DET, PINV, SOLVE, SOLVE_TRIANGULAR

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.basis import levels
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.pieces import stack
-from rushlight.core.functional.random import dropout
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.dropout import dropout
 from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
