@@ -76,8 +76,14 @@ def test_the_types_are_those_of_the_declarations() -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for path, text in module.stubs().items():
+    texts = module.stubs()
+    for path, text in texts.items():
         assert (root / path).read_text(encoding="utf-8") == text, f"{path}: run make format"
+    package = root / "src" / "rushlight"
+    folders = [p for p in package.iterdir() if not p.is_symlink() and p.name != "__pycache__"]
+    files = [f for p in folders for f in ([p] if p.is_file() else p.rglob("*.py"))]
+    stale = {f.relative_to(root).as_posix() for f in files} - texts.keys()
+    assert stale == {"src/rushlight/__init__.py", "src/rushlight/py.typed"}
 
 
 # --- composites ---------------------------------------------------------------------------------
