@@ -34,6 +34,7 @@ _EXACT = frozenset("aminmax complex gather index_select masked_select multinomia
 _TENSORS = dict.fromkeys("copysign eq ge gt le lt max min ne fmod".split(), 1) | dict.fromkeys(
     "atan2 fmax fmin gcd heaviside hypot igamma igammac isclose lcm logaddexp logaddexp2 "
     "logical_and logical_or logical_xor maximum minimum nextafter".split(), 2)  # fmt: skip
+_ERRORS = (AttributeError, TypeError, ValueError, IndexError)
 # torch raises a RuntimeError for much that is a ValueError, an IndexError or a TypeError in Python.
 _TWINS: dict[type[Exception], type[Exception]] = {
     ValueError: ArgumentError, IndexError: PlaceError, TypeError: TypeMismatch
@@ -154,21 +155,17 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     if getattr(fn, "__wrapped__", fn) is getattr(fn, "listed", None):
         plain = fn.listed  # type: ignore[attr-defined]
 
-    @wraps(fn)
-    def call(*args: Any, **options: Any) -> Any:
-        for x in args[:tensors]:
-            if not is_tensor(x):
-                check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
-        if not options or own.issuperset(options):  # most calls
-            try:
-                return (fn if mode.dtypes else plain)(*args, **options)
-            except (AttributeError, TypeError) as error:
-                if (value := _foreign(fn.__name__, args, options)) is not NotImplemented:
-                    return value
-                check_arguments(fn.__name__, fn, args, options)
-                raise _twin(_mistyped(fn.__name__, error)) from None
-            except (ValueError, IndexError) as error:
-                raise _twin(error) from None
+    def failed(error: Exception, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a call of another form gives, such as one of a sparse tensor; else the error."""
+        if isinstance(error, AttributeError | TypeError):
+            if (value := _foreign(fn.__name__, args, options)) is not NotImplemented:
+                return value
+            check_arguments(fn.__name__, fn, args, options)
+            error = _mistyped(fn.__name__, error)
+        raise _twin(error) from None
+
+    def spelled(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A call with other names of arguments, or with `out=`."""
         out = options.pop("out", None)
         if out is not None:
             for target in out if isinstance(out, list | tuple) else (out,):
@@ -184,14 +181,45 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             args = (*args, *first)
         try:
             value = fn(*args, **options)
-        except (AttributeError, TypeError) as error:
-            value = _foreign(fn.__name__, args, options)
-            if value is not NotImplemented:
-                return value
-            check_arguments(fn.__name__, fn, args, options)
-            raise _twin(_mistyped(fn.__name__, error)) from None
-        except (ValueError, IndexError) as error:
-            raise _twin(error) from None
+        except _ERRORS as error:
+            return failed(error, args, options)
         return value if out is None else _write(fn.__name__, out, value)
+
+    # The shortest way for each kind: this runs in every call.
+    if tensors:
+
+        @wraps(fn)
+        def call(*args: Any, **options: Any) -> Any:
+            for x in args[:tensors]:
+                if not is_tensor(x):
+                    check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
+            if options and not own.issuperset(options):
+                return spelled(args, options)
+            try:
+                return (fn if mode.dtypes else plain)(*args, **options)
+            except _ERRORS as error:
+                return failed(error, args, options)
+
+    elif plain is fn:
+
+        @wraps(fn)
+        def call(*args: Any, **options: Any) -> Any:
+            if options and not own.issuperset(options):
+                return spelled(args, options)
+            try:
+                return fn(*args, **options)
+            except _ERRORS as error:
+                return failed(error, args, options)
+
+    else:
+
+        @wraps(fn)
+        def call(*args: Any, **options: Any) -> Any:
+            if options and not own.issuperset(options):
+                return spelled(args, options)
+            try:
+                return (fn if mode.dtypes else plain)(*args, **options)
+            except _ERRORS as error:
+                return failed(error, args, options)
 
     return call
