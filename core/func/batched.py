@@ -16,7 +16,7 @@ from rushlight.core.backends import Device
 from rushlight.core.basis import levels
 from rushlight.core.basis.layout import Layout
 from rushlight.core.basis.levels import Level
-from rushlight.core.func.rules import PREPARED, REWRITTEN, wide
+from rushlight.core.func.rules import REWRITTEN, prepared, wide
 from rushlight.core.functional.joining import stack
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.op import Op
@@ -131,8 +131,8 @@ def _run(op: Op, inputs: Inputs, attrs: Attrs) -> Tensor:
     level, values, whole = _apart(inputs)
     if not any(whole):
         made = op(*values, **attrs)
-    elif op.name in PREPARED:
-        values, attrs_there = PREPARED[op.name](level.size, values, whole, dict(attrs))
+    elif prepare := prepared(op):
+        values, attrs_there = prepare(level.size, values, whole, dict(attrs))
         made = op(*values, **attrs_there)
     else:
         rule = REWRITTEN.get(op.name)
@@ -173,9 +173,10 @@ def _write(op: Op, inputs: Inputs, attrs: Attrs) -> None:
                 "same for every sample; use the out-of-place op, or x.new_zeros(...) of a tensor "
                 "that differs by sample"
             )
-        if op.name not in PREPARED:
+        prepare = prepared(op)
+        if prepare is None:
             raise RuntimeError(f"vmap: {op.name}_ has no rule for batches")
-        values, there = PREPARED[op.name](level.size, values, whole, dict(attrs))
+        values, there = prepare(level.size, values, whole, dict(attrs))
     target = values[0]
     assert target is not None
     op.inplace(target, *values[1:], **there)

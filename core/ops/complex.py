@@ -37,12 +37,24 @@ def _fft_grad(c: Context, g: Tensor) -> Tensor:
     return FFT(g, dim=c.attrs["dim"], forward=not c.attrs["forward"])
 
 
-VIEW_AS_REAL: Op = Op("view_as_real", infer=_infer_real, view=True,
-                      grads=(rule(lambda c, g: view_as_complex(g)),))  # fmt: skip
-VIEW_AS_COMPLEX = Op("view_as_complex", infer=_infer_complex, view=True,
-                     grads=(rule(lambda c, g: view_as_real(g)),))  # fmt: skip
+VIEW_AS_REAL: Op = Op(
+    "view_as_real",
+    infer=_infer_real,
+    view=True,
+    grads=(rule(lambda c, g: view_as_complex(g)),),
+    complex=True,
+    batch="same",
+)
+VIEW_AS_COMPLEX = Op(
+    "view_as_complex",
+    infer=_infer_complex,
+    view=True,
+    grads=(rule(lambda c, g: view_as_real(g)),),
+    complex=True,
+    batch="same",
+)
 # Sums of x exp(-2 pi i k t / n), or with + where not `forward`; nothing is divided by n.
-FFT: Op = Op("fft", infer=_infer_fft, grads=(rule(_fft_grad),))
+FFT: Op = Op("fft", infer=_infer_fft, grads=(rule(_fft_grad),), complex=True, batch="dim")
 
 
 @public

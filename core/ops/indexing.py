@@ -66,16 +66,29 @@ def _embedding_grad(c: Context, g: Tensor, index: Tensor) -> Tensor:
     return INDEX_ADD(_zeros(g, (rows, width)), index.reshape(index.numel()), flat, dim=0)
 
 
-GATHER = Op("gather", infer=_infer_gather, grads=(rule(_gather_grad, 1),))
-SCATTER = Op("scatter", infer=_infer_first,
-             grads=(rule(_scatter_rest, 1), None, rule(_pick_grad, 1)))  # fmt: skip
-SCATTER_ADD = Op("scatter_add", infer=_infer_first,
-                 grads=(rule(lambda c, g: g), None, rule(_pick_grad, 1)))  # fmt: skip
-INDEX_SELECT = Op("index_select", infer=_infer_select, grads=(rule(_select_grad, 1),))
+GATHER = Op(
+    "gather", infer=_infer_gather, grads=(rule(_gather_grad, 1),), complex=True, batch="dim"
+)
+SCATTER = Op(
+    "scatter",
+    infer=_infer_first,
+    grads=(rule(_scatter_rest, 1), None, rule(_pick_grad, 1)),
+    complex=True,
+    batch="dim",
+)
+SCATTER_ADD = Op(
+    "scatter_add",
+    infer=_infer_first,
+    grads=(rule(lambda c, g: g), None, rule(_pick_grad, 1)),
+    complex=True,
+    batch="dim",
+)
+INDEX_SELECT = Op("index_select", infer=_infer_select, grads=(rule(_select_grad, 1),), complex=True)
 INDEX_ADD = Op(
     "index_add", infer=_infer_first,
     grads=(rule(lambda c, g: g), None,
            rule(lambda c, g, i: INDEX_SELECT(g, i, dim=c.attrs["dim"]), 1)),
+    complex=True,
 )  # fmt: skip
 EMBEDDING = Op("embedding", infer=_infer_embedding, grads=(rule(_embedding_grad, 1),), blocks=(0,))
 
@@ -85,7 +98,7 @@ def _infer_ravel(*index: Meta, sizes: Shape) -> Meta:
 
 
 # Joins the indices of several dims into one index into the flattened dims; each is checked.
-RAVEL_INDEX = Op("ravel_index", infer=_infer_ravel, differentiable=False)
+RAVEL_INDEX = Op("ravel_index", infer=_infer_ravel, differentiable=False, batch="same")
 
 
 def _integers(name: str, index: Tensor) -> Tensor:

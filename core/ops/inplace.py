@@ -108,7 +108,7 @@ ADD_SCALED = Op("add_scaled", infer=lambda x, y, scale: x.fresh(), grads=(
     rule(lambda c, g: g),
     rule(lambda c, g, scale: g * scale, 2),
     rule(lambda c, g, y: g * y, 1),
-))  # fmt: skip
+), batch="same")  # fmt: skip
 ADD = REGISTRY["add"]
 
 

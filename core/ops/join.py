@@ -31,7 +31,7 @@ def _cat_grad(c: Context, g: Tensor) -> tuple[Tensor | None, ...]:
     return tuple(out)
 
 
-CAT = Op("cat", infer=_infer_cat, joint=rule(_cat_grad))
+CAT = Op("cat", infer=_infer_cat, joint=rule(_cat_grad), complex=True, batch="dim")
 
 
 @public

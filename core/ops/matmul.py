@@ -29,7 +29,9 @@ def _right_grad(c: Context, g: Tensor, a: Tensor) -> Tensor:
     return matmul(turned(a).transpose(-1, -2), g)
 
 
-MATMUL = Op("matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)))
+MATMUL = Op(
+    "matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)), complex=True
+)
 
 
 @public

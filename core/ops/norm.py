@@ -30,8 +30,10 @@ def _log_softmax_grad(c: Context, g: Tensor, out: Tensor) -> Tensor:
     return g - out.exp() * g.sum(c.attrs["dim"], keepdim=True)
 
 
-SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),))
-LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),))
+SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),), batch="dim")
+LOG_SOFTMAX = Op(
+    "log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),), batch="dim"
+)
 
 
 def _implicit(dim: int | None, x: Tensor) -> int:
@@ -201,8 +203,12 @@ def _rope_sin(c: Context, g: Tensor, x: Tensor, sin: Tensor) -> Tensor:
     return gb * a - ga * b
 
 
-ROPE = Op("rope", infer=_infer_rope,
-          grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)))  # fmt: skip
+ROPE = Op(
+    "rope",
+    infer=_infer_rope,
+    grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)),
+    batch="same",
+)
 
 
 @public

@@ -58,13 +58,13 @@ def _extreme_grad(c: Context, g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return hit * (_spread(c, g) / _spread(c, hit.sum(c.attrs["dim"])))
 
 
-SUM = Op("sum", infer=_infer, grads=(rule(_spread),))
-AMAX = Op("amax", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),))
-AMIN = Op("amin", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),))
-ANY = Op("any", infer=_infer_bool, differentiable=False)
-ALL = Op("all", infer=_infer_bool, differentiable=False)
-ARGMAX = Op("argmax", infer=_infer_index, differentiable=False)
-ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
+SUM = Op("sum", infer=_infer, grads=(rule(_spread),), complex=True, batch="dim")
+AMAX = Op("amax", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),), batch="dim")
+AMIN = Op("amin", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),), batch="dim")
+ANY = Op("any", infer=_infer_bool, differentiable=False, batch="dim")
+ALL = Op("all", infer=_infer_bool, differentiable=False, batch="dim")
+ARGMAX = Op("argmax", infer=_infer_index, differentiable=False, batch="dim")
+ARGMIN = Op("argmin", infer=_infer_index, differentiable=False, batch="dim")
 
 
 def dims_of(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
@@ -180,7 +180,7 @@ def _cumsum_grad(c: Context, g: Tensor) -> Tensor:
     return g.flip(d).cumsum(d).flip(d)
 
 
-CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),))
+CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),), batch="dim")
 
 
 @public

@@ -351,7 +351,7 @@ def _transfer_grad(c: Context, g: Tensor) -> Tensor:
 
 
 # No backend runs this op. It is recorded by hand, as its input and output are on two devices.
-TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),), complex=True)
 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
