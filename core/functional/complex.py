@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.functional.joining import stack
 from rushlight.core.functional.shape import broadcast_tensors
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.complex import imag, view_as_complex, view_as_real
 from rushlight.core.ops.declare import also, method, public
@@ -56,6 +57,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 
 
 @public
+@casts(cpu="float32")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle): complex numbers from their size and direction. Only on cpu."""
     size, way = _pair("polar", abs, angle)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.pointwise import logaddexp
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.creation import arange
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 @public
 @method()
+@casts(accelerator="float32")
 def cumprod(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
     """Running products along `dim`; integers and booleans give int64."""
     if dtype is not None:

@@ -10,6 +10,7 @@ from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import of_data
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import method, public
@@ -87,6 +88,7 @@ def diagflat(x: Tensor, offset: int = 0) -> Tensor:
 
 @public
 @method()
+@casts(cpu="float32")
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:

@@ -15,6 +15,7 @@ from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.complex import real
 from rushlight.core.functional.shape import roll
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import FFT
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import fft as declared
@@ -126,12 +127,14 @@ _OTHER = {"backward": "forward", "forward": "backward"}
 
 
 @declared()
+@casts(cpu="float32")
 def fft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform along `dim`, cut or filled with zeros to n elements."""
     return _whole("fft.fft", _complex("fft.fft", x), None if n is None else (n,), dim, norm, True)
 
 
 @declared()
+@casts(cpu="float32")
 def ifft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`."""
     s = None if n is None else (n,)
@@ -139,48 +142,56 @@ def ifft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 
 
 @declared()
+@casts(cpu="float32")
 def rfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 elements of `fft` of real numbers, which say the others."""
     return rfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
+@casts(cpu="float32")
 def irfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) of m."""
     return irfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
+@casts(cpu="float32")
 def hfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """`fft` of numbers that mirror their conjugates, of which x is the first half: real."""
     return hfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
+@casts(cpu="float32")
 def ihfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: the first half of the inverse transform of real numbers."""
     return ihfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
+@casts(cpu="float32")
 def fftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """`fft` along several dims (all, or the last as many as s has sizes)."""
     return _whole("fft.fftn", _complex("fft.fftn", x), s, dim, norm, True)
 
 
 @declared()
+@casts(cpu="float32")
 def ifftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`."""
     return _whole("fft.ifftn", _complex("fft.ifftn", x), s, dim, norm, False)
 
 
 @declared()
+@casts(cpu="float32")
 def rfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """`fftn` of real numbers, of the last dim the first half."""
     return _whole("fft.rfftn", _real("fft.rfftn", x), s, dim, norm, True, True)
 
 
 @declared()
+@casts(cpu="float32")
 def irfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`: real."""
     return _to_real("fft.irfftn", _complex("fft.irfftn", x), s, dim, norm, False)
@@ -199,24 +210,28 @@ def ihfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) 
 
 
 @declared()
+@casts(cpu="float32")
 def fft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`fftn` along two dims."""
     return fftn(x, s, dim, norm)
 
 
 @declared()
+@casts(cpu="float32")
 def ifft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`ifftn` along two dims."""
     return ifftn(x, s, dim, norm)
 
 
 @declared()
+@casts(cpu="float32")
 def rfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`rfftn` along two dims."""
     return rfftn(x, s, dim, norm)
 
 
 @declared()
+@casts(cpu="float32")
 def irfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`irfftn` along two dims."""
     return irfftn(x, s, dim, norm)

@@ -10,6 +10,7 @@ from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes, normalize_dim
 from rushlight.core.functional.comparison import sort
 from rushlight.core.functional.creation import full_like
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import (
     Binary,
     div,
@@ -191,6 +192,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
 
 @public
 @method()
+@casts(cpu="widest")
 def index_copy(x: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
     """A copy of x with element k of `tensor` along `dim` at position index[k]."""
     if x.ndim == 0:
@@ -203,6 +205,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="widest")
 def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
     """A copy of x with x[indices] = values, or added where `accumulate`."""
     out = x.clone()

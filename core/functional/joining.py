@@ -13,6 +13,7 @@ from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.shape import broadcast_tensors
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import arange, sizes, zeros
 from rushlight.core.ops.declare import also, method, public
@@ -253,6 +254,7 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @public
+@casts("widest")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dim at `dim`."""
     if not tensors:

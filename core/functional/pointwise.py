@@ -9,6 +9,7 @@ from rushlight.core.basis.dtype import float64, int32, promote_types
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.complex import complex
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import (
     CLAMP,
     add,
@@ -161,6 +162,7 @@ def atanh(x: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="widest")
 def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     """The angle of the point (other, x), in (-pi, pi]; zeros keep their signs as in C."""
     y, x_ = (floating("atan2", v) for v in operands("atan2", x, other))
@@ -302,6 +304,7 @@ def lerp(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="widest")
 def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """x + value * tensor1 * tensor2."""
     return x + (tensor1 * tensor2 if value == 1 else tensor1 * tensor2 * value)
@@ -309,6 +312,7 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 
 @public
 @method()
+@casts(accelerator="widest")
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """x + value * tensor1 / tensor2; floating and complex dtypes."""
     if tensor1.dtype.kind not in "fc" and tensor2.dtype.kind not in "fc":

@@ -11,6 +11,7 @@ from rushlight.core.basis.dtype import PARTS, DType, as_dtype, int64
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.comparison import nth_value, sort, values_at
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, minimum, where
 from rushlight.core.ops.common import TensorLike, floating, is_tensor
 from rushlight.core.ops.creation import arange, full, zeros
@@ -205,6 +206,7 @@ def _quantile(
 
 @public
 @method()
+@casts(cpu="float32")
 def quantile(
     x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -215,6 +217,7 @@ def quantile(
 
 @public
 @method()
+@casts(cpu="float32")
 def nanquantile(
     x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -281,6 +284,7 @@ def std_mean(
 
 @public
 @method()
+@casts(accelerator="float32")
 def dist(x: Tensor, other: TensorLike, p: float = 2) -> Tensor:
     """The p-norm of x - other."""
     return (x - other).norm(p)
@@ -363,6 +367,7 @@ def _root(x: Tensor, p: float) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="float32")
 def norm(
     x: Tensor, p: float | str | None = 2, dim: Dims = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -402,6 +407,7 @@ def _power(x: Tensor, p: float) -> Tensor:
 
 
 @network
+@casts(accelerator="float32")
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """`input` divided by its p-norm along `dim`, or by `eps` where that is larger; same shape."""
     return input / input.norm(p, dim, True).clamp(min=eps)
@@ -409,6 +415,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 @public
 @method()
+@casts("float32")
 def prod(
     x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
@@ -439,6 +446,7 @@ def prod(
 
 @public
 @method()
+@casts(accelerator="float32")
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim` without overflow."""
     x = floating("logsumexp", x)

@@ -14,6 +14,7 @@ from rushlight.core.functional.complex import real
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.fft import fft, ifft, irfft, rfft
 from rushlight.core.functional.network.padding import pad
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import UNFOLD_BACKWARD
@@ -38,6 +39,7 @@ def _window(name: str, x: Tensor, n: int, length: int | None, window: Tensor | N
 
 @public
 @method()
+@casts(cpu="float32")
 def stft(
     x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",

@@ -13,6 +13,7 @@ from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import bool_, uint8
 from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import (
     TensorLike,
     alike,
@@ -278,6 +279,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
 
 @public
 @method("pow", "__pow__")
+@casts(accelerator="float32")
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
     """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
     if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind in "fc":  # type: ignore[union-attr]
@@ -292,12 +294,14 @@ def reversed_sub(b: TensorLike, a: TensorLike) -> Tensor:
 
 
 @method("__rtruediv__", "__rdiv__")
+@casts(accelerator="float32")
 def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
     """a / b, with the operands exchanged."""
     return div(a, b)
 
 
 @method("__rpow__")
+@casts(accelerator="float32")
 def rpow(b: TensorLike, a: TensorLike) -> Tensor:
     """a ** b, with the operands exchanged."""
     return pow(a, b)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS, complex_of
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -66,6 +67,7 @@ def view_as_real(x: Tensor) -> Tensor:
 
 
 @public
+@casts(cpu="float32")
 def view_as_complex(x: Tensor) -> Tensor:
     """A view of pairs (..., 2) as complex numbers (...); a copy where the memory has no pairs."""
     if x.dtype not in PARTS.values() or x.shape[-1:] != (2,):

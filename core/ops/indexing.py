@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, normalize_dim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.declare import method, public
@@ -168,6 +169,7 @@ def scatter(
 
 @public
 @method()
+@casts(accelerator="widest")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on."""
     if x.ndim == 0 and index.ndim == src.ndim == 0:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import beside, check_tensors
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
@@ -36,6 +37,7 @@ MATMUL = Op(
 
 @public
 @method("matmul", "__matmul__")
+@casts("low")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Matrix product over the last two dims, (..., n, k) @ (..., k, m) = (..., n, m).
 
@@ -68,6 +70,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 @method("__rmatmul__")
+@casts("low")
 def reversed_matmul(b: Tensor, a: Tensor) -> Tensor:
     """a @ b, with the operands exchanged."""
     return matmul(a, b)
@@ -148,6 +151,7 @@ def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
 
 @public
 @network
+@casts("low")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., k), (n, k), (n,) -> (..., n), in the dtype of the input.
 

@@ -20,6 +20,7 @@ from rushlight.core.basis.layout import (
     normalize_dims,
 )
 from rushlight.core.jit import capture
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule, tensor_class
@@ -362,6 +363,7 @@ PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),), complex=True)
 
 
 @public
+@casts("inside")
 def pad(
     x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
 ) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64, uint8
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim, normalize_dims
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -82,6 +83,7 @@ def widened(x: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="float32")
 def sum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
@@ -185,6 +187,7 @@ CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),), batch="d
 
 @public
 @method()
+@casts(accelerator="float32")
 def cumsum(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
     """Running sums along `dim`; same shape; integers and booleans give int64."""
     if dtype is not None:

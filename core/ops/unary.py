@@ -13,6 +13,7 @@ from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import PARTS, DType, bool_, int64, uint8
 from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
@@ -71,20 +72,24 @@ def unary(
     private: bool = False,
     boolean: DType | None = None,
     complex: bool = False,
+    accelerator: str | None = None,
 ) -> Unary:
     """Declare an op of one tensor: rl.NAME and Tensor.NAME, unless it is `private`.
 
     wgsl: see `Elementwise`. cast: integers take the default dtype first. also: more method names.
     networks: declare rl.nn.functional.NAME too. boolean: what a bool becomes; else it is refused,
-    unless `cast`. complex: see `Op`. A row of simd_kernels/elementwise.def of the same name is its
-    C kernel.
+    unless `cast`. complex: see `Op`. accelerator: see `casts`. A row of
+    simd_kernels/elementwise.def of the same name is its C kernel.
     """
     elementwise(name, 1, numpy, wgsl)
     op = Op(
-        name, infer=_infer_size if name == "abs" else _infer_same,
+        name,
+        infer=_infer_size if name == "abs" else _infer_same,
         grads=() if grad is None else (grad,),
-        differentiable=grad is not None, complex=complex, batch="same",
-    )  # fmt: skip
+        differentiable=grad is not None,
+        complex=complex,
+        batch="same",
+    )
 
     def call(x: Tensor) -> Tensor:
         if not cast and x.dtype is bool_:
@@ -100,6 +105,7 @@ def unary(
     call.__doc__ = f"{doc} Elementwise; same shape" + (
         "; integers take the default dtype." if cast else " and dtype."
     )
+    casts(accelerator=accelerator)(call)
     if networks:
         network(call)
     return call if private else public(method(name, *also)(call))
@@ -192,8 +198,15 @@ trunc = unary(
     rule(_zero),
     cast=False,
 )
-_round = unary("round", special.whole(np.rint), {"f": "round(a)", "i": "a", "u": "a"},
-               "The nearest integer.", rule(_zero), cast=False, private=True)  # fmt: skip
+_round = unary(
+    "round",
+    special.whole(np.rint),
+    {"f": "round(a)", "i": "a", "u": "a"},
+    "The nearest integer.",
+    rule(_zero),
+    cast=False,
+    private=True,
+)
 
 
 @public
@@ -209,7 +222,13 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 exp = unary(
-    "exp", np.exp, "exp_f(a)", "e ** x.", rule(lambda c, g, y: g * _turned(y), OUT), complex=True
+    "exp",
+    np.exp,
+    "exp_f(a)",
+    "e ** x.",
+    rule(lambda c, g, y: g * _turned(y), OUT),
+    complex=True,
+    accelerator="float32",
 )
 expm1 = unary(
     "expm1",
@@ -218,6 +237,7 @@ expm1 = unary(
     "e ** x - 1.",
     rule(lambda c, g, y: g * (_turned(y) + 1), OUT),
     complex=True,
+    accelerator="float32",
 )
 log = unary(
     "log",
@@ -226,6 +246,7 @@ log = unary(
     "Natural logarithm; nan below zero.",
     rule(lambda c, g, x: g / _turned(x), X),
     complex=True,
+    accelerator="float32",
 )
 log1p = unary(
     "log1p",
@@ -234,6 +255,7 @@ log1p = unary(
     "log(1 + x).",
     rule(lambda c, g, x: g / (_turned(x) + 1), X),
     complex=True,
+    accelerator="float32",
 )
 log2 = unary(
     "log2",
@@ -242,6 +264,7 @@ log2 = unary(
     "log base 2.",
     rule(lambda c, g, x: g / (_turned(x) * math.log(2)), X),
     complex=True,
+    accelerator="float32",
 )
 log10 = unary(
     "log10",
@@ -250,6 +273,7 @@ log10 = unary(
     "log base 10.",
     rule(lambda c, g, x: g / (_turned(x) * math.log(10)), X),
     complex=True,
+    accelerator="float32",
 )
 sqrt = unary(
     "sqrt",
@@ -259,8 +283,15 @@ sqrt = unary(
     rule(lambda c, g, y: g / (_turned(y) * 2), OUT),
     complex=True,
 )
-rsqrt = unary("rsqrt", special.rsqrt, "rsqrt_f(a)", "1 / sqrt(x).",
-              rule(lambda c, g, y: g * _turned(y * y * y * -0.5), OUT), complex=True)  # fmt: skip
+rsqrt = unary(
+    "rsqrt",
+    special.rsqrt,
+    "rsqrt_f(a)",
+    "1 / sqrt(x).",
+    rule(lambda c, g, y: g * _turned(y * y * y * -0.5), OUT),
+    complex=True,
+    accelerator="float32",
+)
 reciprocal = unary(
     "reciprocal",
     np.reciprocal,
@@ -268,6 +299,7 @@ reciprocal = unary(
     "1 / x.",
     rule(lambda c, g, y: -g * _turned(y * y), OUT),
     complex=True,
+    accelerator="float32",
 )
 sin = unary(
     "sin",
@@ -292,6 +324,7 @@ tan = unary(
     "Tangent of x radians.",
     rule(lambda c, g, y: g * _turned(y * y + 1), OUT),
     complex=True,
+    accelerator="float32",
 )
 asin = unary(
     "asin",
@@ -300,9 +333,17 @@ asin = unary(
     "Inverse sine.",
     rule(lambda c, g, x: g * _turned(rsqrt(1 - x * x)), X),
     complex=True,
+    accelerator="float32",
 )
-acos = unary("acos", np.arccos, "acos_f(a)", "Inverse cosine.",
-             rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X), complex=True)  # fmt: skip
+acos = unary(
+    "acos",
+    np.arccos,
+    "acos_f(a)",
+    "Inverse cosine.",
+    rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X),
+    complex=True,
+    accelerator="float32",
+)
 atan = unary(
     "atan",
     np.arctan,
@@ -311,17 +352,40 @@ atan = unary(
     rule(lambda c, g, x: g / _turned(x * x + 1), X),
     complex=True,
 )
-sinh = unary("sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.",
-             rule(lambda c, g, x: g * _turned(cosh(x)), X), complex=True)  # fmt: skip
-cosh: Unary = unary("cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.",
-                    rule(lambda c, g, x: g * _turned(sinh(x)), X), complex=True)  # fmt: skip
-tanh = unary(
-    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.",
-    rule(lambda c, g, y: g * _turned(1 - y * y), OUT), networks=True,
+sinh = unary(
+    "sinh",
+    np.sinh,
+    "sinh_f(a)",
+    "Hyperbolic sine.",
+    rule(lambda c, g, x: g * _turned(cosh(x)), X),
     complex=True,
-)  # fmt: skip
-erf = unary("erf", special.erf, "erf_f(a)", "The error function.",
-            rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip
+    accelerator="float32",
+)
+cosh: Unary = unary(
+    "cosh",
+    np.cosh,
+    "cosh_f(a)",
+    "Hyperbolic cosine.",
+    rule(lambda c, g, x: g * _turned(sinh(x)), X),
+    complex=True,
+    accelerator="float32",
+)
+tanh = unary(
+    "tanh",
+    np.tanh,
+    "tanh_f(a)",
+    "Hyperbolic tangent.",
+    rule(lambda c, g, y: g * _turned(1 - y * y), OUT),
+    networks=True,
+    complex=True,
+)
+erf = unary(
+    "erf",
+    special.erf,
+    "erf_f(a)",
+    "The error function.",
+    rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X),
+)
 sigmoid = unary(
     "sigmoid",
     special.sigmoid,
@@ -331,8 +395,14 @@ sigmoid = unary(
     networks=True,
     complex=True,
 )
-relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"}, "max(x, 0).",
-             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
+relu = unary(
+    "relu",
+    special.relu,
+    {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"},
+    "max(x, 0).",
+    rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT),
+    cast=False,
+)
 
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
@@ -355,15 +425,22 @@ def _gelu_tanh_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
 
 
 silu = unary(
-    "silu", special.silu, "silu_f(a)", "x * sigmoid(x) (Elfwing et al., 2017).",
+    "silu",
+    special.silu,
+    "silu_f(a)",
+    "x * sigmoid(x) (Elfwing et al., 2017).",
     rule(_silu_grad, X),
     complex=True,
-)  # fmt: skip
+)
 _gelu_erf = unary("gelu", special.gelu, "gelu_f(a)", "x Phi(x).", rule(_gelu_grad, X), private=True)
 _gelu_tanh = unary(
-    "gelu_tanh", special.gelu_tanh, "gelu_tanh_f(a)", "gelu, by tanh.", rule(_gelu_tanh_grad, X),
+    "gelu_tanh",
+    special.gelu_tanh,
+    "gelu_tanh_f(a)",
+    "gelu, by tanh.",
+    rule(_gelu_tanh_grad, X),
     private=True,
-)  # fmt: skip
+)
 
 _NEVER = {"i": "false", "u": "false", "b": "false"}
 isnan = predicate(

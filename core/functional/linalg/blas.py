@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.linalg.checks import product_of
 from rushlight.core.functional.linalg.einsum import tensordot
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import turned
 
@@ -23,6 +24,7 @@ def _check(name: str, dims: int, **tensors: Tensor) -> None:
 
 @public
 @method()
+@casts("low")
 def mm(x: Tensor, mat2: Tensor) -> Tensor:
     """The product of matrices (n, k) and (k, m): (n, m)."""
     _check("mm", 2, x=x, mat2=mat2)
@@ -31,6 +33,7 @@ def mm(x: Tensor, mat2: Tensor) -> Tensor:
 
 @public
 @method()
+@casts("low")
 def bmm(x: Tensor, mat2: Tensor) -> Tensor:
     """Products of (b, n, k) and (b, k, m): (b, n, m)."""
     _check("bmm", 3, x=x, mat2=mat2)
@@ -41,6 +44,7 @@ def bmm(x: Tensor, mat2: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="low")
 def mv(x: Tensor, vec: Tensor) -> Tensor:
     """A matrix (n, k) times a vector (k,): (n,)."""
     _check("mv", 2, x=x)
@@ -50,6 +54,7 @@ def mv(x: Tensor, vec: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="widest")
 def dot(x: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors of one length, 0-d."""
     _check("dot", 1, x=x, tensor=tensor)
@@ -60,6 +65,7 @@ def dot(x: Tensor, tensor: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="widest")
 def vdot(x: Tensor, other: Tensor) -> Tensor:
     """`dot` of the conjugates of x, and `other`."""
     return dot(turned(x), other)
@@ -96,6 +102,7 @@ def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 
 @public
 @method()
+@casts("low")
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * x + alpha * mat1 @ mat2."""
     return _added(x, mm(mat1, mat2), beta, alpha)
@@ -103,6 +110,7 @@ def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: floa
 
 @public
 @method()
+@casts(accelerator="low")
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * x + alpha * mat @ vec."""
     return _added(x, mv(mat, vec), beta, alpha)
@@ -110,6 +118,7 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float 
 
 @public
 @method()
+@casts(accelerator="low")
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * x + alpha * outer(vec1, vec2)."""
     return _added(x, outer(vec1, vec2), beta, alpha)
@@ -117,6 +126,7 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float
 
 @public
 @method()
+@casts("low")
 def baddbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -126,6 +136,7 @@ def baddbmm(
 
 @public
 @method()
+@casts("low")
 def addbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -134,6 +145,7 @@ def addbmm(
 
 
 @public
+@casts(cpu="inside", accelerator="low")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of several matrices, from the left."""
     return list(accumulate(matrices, mm))[-1]

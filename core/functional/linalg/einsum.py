@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.linalg.checks import product_of
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import public
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @public
+@casts(cpu="inside", accelerator="widest")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over `dims`: a number of last dims of a and first of b, or two lists."""
     if isinstance(dims, int):
@@ -103,6 +105,7 @@ def _spelled(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 
 @public
+@casts(cpu="inside", accelerator="low")
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products by letters: "bij,bjk->bik". Without "->" the letters that occur once.
 

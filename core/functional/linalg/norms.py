@@ -13,6 +13,7 @@ from rushlight.core.functional.linalg.checks import matrices, square
 from rushlight.core.functional.linalg.factorizations import svdvals
 from rushlight.core.functional.linalg.solving import inv_ex
 from rushlight.core.functional.shape import movedim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.reduce import Dims, widened
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 @public
 @method()
+@casts(accelerator="float32")
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it."""
     d = normalize_dim("renorm", dim, x.shape)
@@ -40,6 +42,7 @@ def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="float32")
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -57,6 +60,7 @@ def vector_norm(
 
 
 @linalg()
+@casts(accelerator="float32")
 def matrix_norm(
     a: Tensor, ord: float | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -99,6 +103,7 @@ def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="float32")
 def norm(
     a: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -118,6 +123,7 @@ def norm(
 
 
 @linalg()
+@casts(cpu="float32")
 def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number: the norm of a times that of its inverse; infinite where singular.
 

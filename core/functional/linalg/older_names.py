@@ -9,6 +9,7 @@ from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.linalg import factorizations as parts
 from rushlight.core.functional.linalg import solving
 from rushlight.core.functional.linalg.products import crossed
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import also, method, public
 
@@ -28,6 +29,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors of three elements along `dim`."""
     if dim is None:
@@ -58,6 +60,7 @@ class Triangular(NamedTuple):
 
 @public
 @method()
+@casts(cpu="float32")
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """`linalg.cholesky`."""
     return parts.cholesky(x, upper=upper)
@@ -65,6 +68,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
 
 @public
 @method()
+@casts(cpu="float32")
 def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with rtol=rcond."""
     return solving.pinv(x, rtol=rcond)
@@ -72,6 +76,7 @@ def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @public
 @method()
+@casts(cpu="float32")
 def qr(x: Tensor, some: bool = True) -> parts.QRParts:
     """`linalg.qr`: reduced, or complete where not `some`."""
     return parts.qr(x, "reduced" if some else "complete")
@@ -79,6 +84,7 @@ def qr(x: Tensor, some: bool = True) -> parts.QRParts:
 
 @public
 @method()
+@casts(cpu="float32")
 def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
     """`linalg.svd` with V in place of Vh; zeros for both without `compute_uv`."""
     u, s, vh = parts.svd(x, not some)
@@ -90,6 +96,7 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
 
 @public
 @method()
+@casts(cpu="float32")
 def triangular_solve(
     b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Triangular:
@@ -103,6 +110,7 @@ def triangular_solve(
 
 @public
 @method()
+@casts(cpu="float32")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
     """`linalg.lu_solve`, the right side first."""
     return solving.lu_solve(LU_data, LU_pivots, b)

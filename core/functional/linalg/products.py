@@ -17,6 +17,7 @@ from rushlight.core.functional.linalg.blas import mm
 from rushlight.core.functional.linalg.checks import matrices, square
 from rushlight.core.functional.linalg.solving import inv, solve
 from rushlight.core.functional.shape import broadcast_tensors
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.inplace import copy_
@@ -91,6 +92,7 @@ def matrix_exp(x: Tensor) -> Tensor:
 
 
 @linalg()
+@casts(cpu="inside", accelerator="low")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the order that takes the fewest multiplications.
 
@@ -132,6 +134,7 @@ def _ordered(given: list[Tensor]) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements along `dim`; other dims broadcast."""
     a, b = broadcast_tensors(x, other)
@@ -158,6 +161,7 @@ def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 @linalg()
+@casts("low")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of conj(x) * y along `dim`; the others broadcast."""
     return (turned(x) * y).sum(dim)
@@ -178,6 +182,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
 
 
 @linalg()
+@casts(cpu="float32")
 def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
     """The inverse for `tensordot` over `ind` dims: of a as a matrix from the first `ind` dims."""
     if ind < 1:
@@ -190,6 +195,7 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first."""
     if dims is not None:

@@ -8,6 +8,7 @@ from rushlight.core.basis.dtype import float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.pointwise import clamp
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.creation import zeros
@@ -60,6 +61,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 @public
 @network
 @method()
+@casts("low")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x, and weight * x below zero; one weight, or one per channel (dim 1)."""
     channels = input.shape[1] if input.ndim > 1 else 1
@@ -142,6 +144,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @network
+@casts(accelerator="float32")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
     x = input if beta == 1 else input * beta
@@ -202,6 +205,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 @network
+@casts(accelerator="float32")
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | str | None = None
 ) -> Tensor:

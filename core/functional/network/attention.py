@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.network.dropout import dropout
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.creation import full, zeros
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.join import cat
@@ -23,6 +24,7 @@ MOST_SCORES = 1 << 24
 
 
 @network
+@casts("low")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -92,6 +94,7 @@ def opened(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @network
+@casts("inside")
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.network.pooling import Size, each
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.conv import batched, conv2d, conv_transpose2d, same_pads
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network, public
@@ -71,6 +72,7 @@ def fold(
 
 @public
 @network
+@casts("low")
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
@@ -88,6 +90,7 @@ def conv1d(
 
 @public
 @network
+@casts("low")
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
@@ -124,6 +127,7 @@ def conv3d(
 
 @public
 @network
+@casts("low")
 def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
@@ -139,6 +143,7 @@ def conv_transpose1d(
 
 @public
 @network
+@casts("low")
 def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,

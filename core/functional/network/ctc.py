@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.losses import reduced
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.declare import network, public
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 @public
 @network
+@casts(cpu="float32")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
     blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,

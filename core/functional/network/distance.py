@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data, ones_like
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.join import cat
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @public
+@casts("float32")
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -51,6 +53,7 @@ def cdist(
 
 @public
 @network
+@casts(accelerator="float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; norms are at least eps."""
     a, b = operands("cosine_similarity", *(floating("cosine_similarity", x) for x in (x1, x2)))
@@ -69,6 +72,7 @@ def pairwise_distance(
 
 @public
 @network
+@casts(accelerator="float32")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""
     if input.ndim != 2 or p < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import network, public
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 @public
 @network
+@casts(cpu="inside", accelerator="widest")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k)."""
     left = input1 @ weight.permute(1, 0, 2).reshape(weight.shape[1], -1)

@@ -12,6 +12,7 @@ from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.functional.network.activations import logsigmoid
 from rushlight.core.functional.network.distance import pairwise_distance
 from rushlight.core.functional.pointwise import xlogy
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, minimum, where
 from rushlight.core.ops.checking import require
 from rushlight.core.ops.declare import network, public
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 @network
+@casts(cpu="float32", accelerator="refused")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -58,6 +60,7 @@ def _crossed_target(p: Tensor, y: Tensor, out: Tensor) -> Tensor:
 
 
 @network
+@casts("float32")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -81,6 +84,7 @@ def smooth_l1_loss(
 
 
 @network
+@casts("float32")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
@@ -101,6 +105,7 @@ def huber_loss(
 
 @public
 @network
+@casts("float32")
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -118,6 +123,7 @@ def kl_div(
 
 @public
 @network
+@casts("float32")
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
@@ -134,6 +140,7 @@ def poisson_nll_loss(
 
 
 @network
+@casts("inside")
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
@@ -172,6 +179,7 @@ def gaussian_nll_loss(
 
 @public
 @network
+@casts("float32")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -188,6 +196,7 @@ def margin_ranking_loss(
 
 @public
 @network
+@casts("float32")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -200,6 +209,7 @@ def hinge_embedding_loss(
 
 @public
 @network
+@casts("float32")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -221,6 +231,7 @@ def cosine_embedding_loss(
 
 
 @network
+@casts("float32")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -232,6 +243,7 @@ def soft_margin_loss(
 
 
 @network
+@casts("inside")
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -246,6 +258,7 @@ def multilabel_soft_margin_loss(
 
 
 @network
+@casts("float32")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -269,6 +282,7 @@ def multi_margin_loss(
 
 
 @network
+@casts("float32")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -290,6 +304,7 @@ def multilabel_margin_loss(
 
 @public
 @network
+@casts("float32")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
@@ -308,6 +323,7 @@ def triplet_margin_loss(
 
 
 @network
+@casts("inside")
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
@@ -327,6 +343,7 @@ def triplet_margin_with_distance_loss(
 
 
 @network
+@casts("inside")
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
@@ -396,6 +413,7 @@ def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) ->
 
 
 @network
+@casts("float32")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -410,6 +428,7 @@ def mse_loss(
 
 
 @network
+@casts("float32")
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -424,6 +443,7 @@ def l1_loss(
 
 
 @network
+@casts("float32")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -463,6 +483,7 @@ def _check_weight(name: str, weight: Tensor | None, classes: int) -> None:
 
 
 @network
+@casts("float32")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -502,6 +523,7 @@ def _of_class(weight: Tensor, index: Tensor) -> Tensor:
 
 
 @network
+@casts("float32")
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",

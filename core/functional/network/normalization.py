@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.network.pooling import avg_pool2d
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.norm import layer_norm
@@ -55,6 +56,7 @@ def local_response_norm(
 
 
 @network
+@casts(accelerator="float32")
 def group_norm(
     input: Tensor,
     num_groups: int,

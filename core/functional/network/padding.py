@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
-from rushlight.core.ops.autocast import listed
+from rushlight.core.ops.autocast import casts, listed
 from rushlight.core.ops.common import Scalar
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.join import cat
@@ -41,6 +41,7 @@ def _mirrored(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
 
 
 @network
+@casts("inside")
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
 ) -> Tensor:
@@ -64,6 +65,7 @@ def pad(
 
 
 @listed
+@casts(cpu="float32")
 def edge_pad(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
     """`pad` of the modes "reflect" and "replicate"; within autocast on cpu float32, as in torch."""
     return _beyond(input, pad, mode)

@@ -14,6 +14,7 @@ from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.tables import MOST_TERMS, resample
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network, public
@@ -84,7 +85,7 @@ def _adaptive_max(rank: int, indices: bool) -> Any:
         f"The largest of parts of nearly equal size of the last {rank} dims; None keeps a dim. "
         "With `return_indices` (values, flat indices)."
     )
-    return network(call)
+    return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
 
 adaptive_max_pool1d = public(_adaptive_max(1, False))
@@ -149,7 +150,7 @@ def _fractional(rank: int, indices: bool) -> Any:
         f"The largest of windows at random steps over the last {rank} dims (Graham, 2015); give "
         "output_size or output_ratio. _random_samples: (n, c, dims) in [0, 1)."
     )
-    return network(call)
+    return network(casts(cpu=None if indices else "float32")(call))
 
 
 fractional_max_pool2d, fractional_max_pool3d = _fractional(2, False), _fractional(3, False)
@@ -191,7 +192,7 @@ def _unpool(rank: int) -> Any:
         f"Values at the flat indices that max_pool{rank}d returned, zeros elsewhere; output_size "
         "chooses between sizes that were pooled to one."
     )
-    return network(call)
+    return network(casts(cpu=None if rank == 1 else "float32")(call))
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = _unpool(1), _unpool(2), _unpool(3)
@@ -305,7 +306,7 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
         f"The largest of each window of the last {rank} dims; with `return_indices` (values, flat "
         "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond."
     )
-    return network(call)
+    return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
 
 max_pool1d = public(_max_pool(1))
@@ -396,6 +397,7 @@ def avg_pool2d(
 
 
 @network
+@casts(cpu="float32")
 def avg_pool3d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
@@ -483,6 +485,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @network
+@casts(cpu="float32")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of parts of the last three dims; None keeps a dim."""
     return _adaptive("adaptive_avg_pool3d", input, output_size, 3)

@@ -18,6 +18,7 @@ from rushlight.core.functional.network.pooling import (
     each,
 )
 from rushlight.core.functional.network.tables import Table, resample, sparse
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import network, public
 
@@ -172,6 +173,7 @@ def _bounded(at: Tensor, n: int, mode: str, corners: bool) -> Tensor:
 
 
 @network
+@casts(cpu="float32", accelerator="widest")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
@@ -289,6 +291,7 @@ def _scales(name: str, x: Tensor, size: Any, factor: Any) -> tuple[list[int], li
 
 
 @network
+@casts(accelerator="float32")
 def interpolate(
     input: Tensor,
     size: Any = None,
@@ -313,6 +316,7 @@ def interpolate(
 
 
 @network
+@casts(accelerator="float32")
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
