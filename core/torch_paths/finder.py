@@ -22,7 +22,7 @@ from rushlight.core.basis.errors import absent
 
 ROOT = "rushlight."
 _later: dict[str, str] = {}  # see `install`
-ROOMS = frozenset(("core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
+ROOMS = frozenset(("cli", "core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
 
 
 class Row:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.models.layers.speech.tokens import SpeechTokens
 from rushlight.models.speech import words, writers
 from rushlight.models.speech.rules import Rules

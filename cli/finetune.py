@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rushlight.core.cli import show
-from rushlight.core.cli.commands import check_device, fetched
+from rushlight.cli import show
+from rushlight.cli.commands import check_device, fetched
 
 
 def finetune(

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.cli import run
 from rushlight.core.backends.cpu import simd
-from rushlight.core.cli import run
 from rushlight.core.io.hub import names as hub
 from rushlight.core.io.weights.safetensors import save_safetensors
 
 pytestmark = pytest.mark.native  # the commands are not there in the tab
 
 MODEL = "all-minilm-l6-v2"
-PROGRAM = [sys.executable, "-c", "from rushlight.core.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from rushlight.cli import main; main()"]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -417,7 +417,7 @@ def test_info(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_help_names_the_commands_and_does_not_wait(capsys: Capture) -> None:
     script = (
         "import sys; sys.argv = ['rushlight', '--help']\n"
-        "from rushlight.core.cli import main\n"
+        "from rushlight.cli import main\n"
         "try:\n    main()\n"
         "except SystemExit as end:\n    assert not end.code\n"
         "slow = {'tokenizers', 'huggingface_hub', 'jinja2', 'rushlight.site.builder.build'}\n"
@@ -461,7 +461,7 @@ def test_output_that_is_ascii(tmp_path: Path) -> None:
     rl.save({"é": rl.ones(2)}, tmp_path / "m.safetensors")
     for more in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
         for arguments in (["inspect", str(tmp_path / "m.safetensors")], ["models"]):
-            code = "from rushlight.core.cli import main; main()"
+            code = "from rushlight.cli import main; main()"
             done = subprocess.run(
                 [sys.executable, "-c", code, *arguments],
                 env={**os.environ, "LC_ALL": "C", **more}, capture_output=True,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rushlight.core.cli import show
-from rushlight.core.cli.commands import Json, check_device, fetched
+from rushlight.cli import show
+from rushlight.cli.commands import Json, check_device, fetched
 
 if TYPE_CHECKING:
     from rushlight.models import Model

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typer import Typer
 
+if __name__ != "rushlight.cli":  # the folder was found under the repository root
+    raise ImportError("import rushlight.cli, not cli")
+
 # Exceptions for a user's mistake: they print a message without a traceback.
 _EXPECTED = (OSError, ValueError, LookupError)
 INTERRUPTED = 130  # as shells report a process that SIGINT ended
@@ -75,7 +78,7 @@ def _explain(error: Exception) -> int:
 
 
 def _words(error: Exception) -> str:
-    from rushlight.core.cli.show import printable
+    from rushlight.cli.show import printable
 
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -88,7 +91,7 @@ def _app() -> Typer:
     """The commands. They are made here, so that importing Rushlight costs nothing for them."""
     import typer
 
-    from rushlight.core.cli import (
+    from rushlight.cli import (
         commands,
         evaluate,
         finetune,

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
-from rushlight.core.cli.train import _batches
+from rushlight.cli import run
+from rushlight.cli.train import _batches
 
 pytestmark = pytest.mark.native
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PLAIN = """
 seed = 3
 [model]
@@ -91,8 +91,8 @@ def test_a_killed_run_goes_on_with_equal_numbers(
     program = f"""
 import os, signal
 from rushlight.core.training import Trainer
-from rushlight.core.cli import run
-from rushlight.core.cli.train import _batches
+from rushlight.cli import run
+from rushlight.cli.train import _batches
 update = Trainer._update
 def ending(self):
     if self.step == 9:

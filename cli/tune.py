@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rushlight.core.cli.commands import Json, check_device, fetched
+from rushlight.cli.commands import Json, check_device, fetched
 
 if TYPE_CHECKING:
     from rushlight.core.backends.tuning import Row

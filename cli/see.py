@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rushlight.core.cli import show
-from rushlight.core.cli.commands import Json, check_device, fetched
+from rushlight.cli import show
+from rushlight.cli.commands import Json, check_device, fetched
 
 _OPTION = typer.Option(
     "--option", "-o", help="An option of the task: name=value, with the value as JSON or a text."

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rushlight.core.cli.quantize import total_lines, totals
-from rushlight.core.cli.show import bar, printable, short, size
+from rushlight.cli.quantize import total_lines, totals
+from rushlight.cli.show import bar, printable, short, size
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[str, typer.Option(help="A model: a name, folder, file, or hub id owner/name.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rushlight.core.cli.show import show_piece
+from rushlight.cli.show import show_piece
 
 if TYPE_CHECKING:
     from rushlight.models.generation.steps import Token

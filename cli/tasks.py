@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rushlight.core.cli import show
-from rushlight.core.cli.commands import Json, Model, check_device, fetched
-from rushlight.core.cli.listen import listen
-from rushlight.core.cli.talk import talk
+from rushlight.cli import show
+from rushlight.cli.commands import Json, Model, check_device, fetched
+from rushlight.cli.listen import listen
+from rushlight.cli.talk import talk
 
 if TYPE_CHECKING:
     from rushlight.models.tasks import Option, Pipeline, Task

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rushlight.cli import show
 from rushlight.core.basis.files.replacing import write_whole
-from rushlight.core.cli import show
 
 if TYPE_CHECKING:
     from rushlight.models.tasks import Pipeline, Task

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from rushlight.cli.commands import check_device
 from rushlight.core.basis.errors import nearest
-from rushlight.core.cli.commands import check_device
 
 SECTIONS = ("seed", "device", "output", "model", "data", "validation", "loss", "optimizer",
             "schedule", "trainer", "metrics")  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rushlight.core.cli.commands import Json, check_device, fetched
+from rushlight.cli.commands import Json, check_device, fetched
 
 if TYPE_CHECKING:
     from rushlight.models.tasks import Pipeline

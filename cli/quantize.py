@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rushlight.core.cli.show import bar, printable, size
+from rushlight.cli.show import bar, printable, size
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.core.io.weights.imatrix import read_imatrix
 from rushlight.models.perplexity import perplexity
 
