@@ -59,7 +59,11 @@ LAYERS: list[tuple[str, str]] = [
     ("basis", r"rushlight\.core(\.basis(\..+)?)?"),
     ("backends", r"rushlight\.core\.backends(\..+)?"),
     ("storage", r"rushlight\.core\.(tensor|tensor\.storage|jit|jit\.capture)"),
-    ("op", r"rushlight\.core\.tensor\.(op|autograd|grad_mode|hooks|meta|saving|sweep)"),
+    (
+        "op",
+        r"rushlight\.core\.tensor\."
+        r"(op|autograd|grad_mode|hooks|interpreter_stack|meta|saving|sweep)",
+    ),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
     ("functional", r"rushlight\.core\.functional(\..+)?"),
     ("tensor", r"rushlight\.core\.tensor\..+"),

@@ -9,12 +9,12 @@ import numpy as np
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.common import Scalar, is_tensor
 from rushlight.core.ops.creation import arange, empty, full
 from rushlight.core.ops.declare import method, public
+from rushlight.core.tensor import interpreter_stack
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -30,7 +30,9 @@ def full_like(
     kind, there = x.dtype if dtype is None else dtype, x.device if device is None else device
     if not x.level:
         return full(x.shape, fill_value, dtype=kind, device=there, requires_grad=requires_grad)
-    out = levels.like(x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape)
+    out = interpreter_stack.new_like(
+        x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape
+    )
     return out.requires_grad_() if requires_grad else out
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes as _broadcast
@@ -16,6 +15,7 @@ from rushlight.core.ops.creation import empty, full, ones, sizes, zeros
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import expand, flip, permute, transpose
 from rushlight.core.ops.unary import turned
+from rushlight.core.tensor import interpreter_stack
 
 if TYPE_CHECKING:
     from rushlight.core.backends import Device
@@ -145,7 +145,7 @@ def _new(
     device: Device | str | None,
 ) -> Tensor:  # fmt: skip
     options = _options(x, dtype, device)
-    return levels.like(x, lambda shape: make(shape, **options), shape)
+    return interpreter_stack.new_like(x, lambda shape: make(shape, **options), shape)
 
 
 @method()
@@ -185,7 +185,9 @@ def new_full(
 ) -> Tensor:  # fmt: skip
     """A shape full of one value, by default with the dtype and device of x."""
     options = _options(x, dtype, device)
-    out: Tensor = levels.like(x, lambda shape: full(shape, fill_value, **options), tuple(size))
+    out: Tensor = interpreter_stack.new_like(
+        x, lambda shape: full(shape, fill_value, **options), tuple(size)
+    )
     return out.requires_grad_() if requires_grad else out
 
 
