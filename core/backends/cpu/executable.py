@@ -14,11 +14,11 @@ from rushlight.core.backends.cpu import lowering, simd
 from rushlight.core.backends.cpu.chains import chain
 from rushlight.core.backends.cpu.fusing import fuse
 from rushlight.core.backends.cpu.kept import Kept, keep, settled
+from rushlight.core.backends.modes import get_linear_mode, linear_mode
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.last_states import land
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.protocol import Operand
-from rushlight.core.backends.registry import get_linear_mode, linear_mode
 from rushlight.core.basis.graph import Graph, Slot, Step
 
 if TYPE_CHECKING:
