@@ -70,7 +70,7 @@ VISIT = """async ([name, other, prompt, tokens, texts]) => {
 
 
 def _folders() -> dict[str, str]:
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     return {kind: str(resolve(name)) for kind, name in MODELS.items()}
 

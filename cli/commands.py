@@ -25,7 +25,7 @@ def inspect(
 ) -> None:
     """Show the contents of a weight file: tensors, dtypes, shapes, sizes and metadata."""
     from rushlight.core.io import read_tables
-    from rushlight.core.io.hub.names import MODELS
+    from rushlight.models.hub.names import MODELS
 
     path = fetched(file) if file in MODELS else Path(file)
     opened = read_tables(path)
@@ -51,7 +51,7 @@ def inspect(
 
 def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.")]) -> None:
     """Fetch a model into the cache, check it, and print its folder."""
-    from rushlight.core.io.hub.names import MODELS, fetch_model
+    from rushlight.models.hub.names import MODELS, fetch_model
 
     if name in MODELS:
         with bar(name) as progress:
@@ -193,7 +193,7 @@ def _blas() -> str:
 
 def fetched(name: str) -> Path:
     """The folder of a model, with a progress bar during a download."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     with bar(name) as progress:
         return resolve(name, progress=progress)

@@ -54,7 +54,7 @@ def build(
     ] = None,
 ) -> None:
     """Build the self-contained site: pages, browser runtime and models."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
     from rushlight.site.builder.build import build as build_site
 
     console, began = Console(), time.perf_counter()

@@ -71,8 +71,8 @@ def _load(
 ) -> Model:  # fmt: skip
     from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.source import is_address
+    from rushlight.models.hub.names import resolve
     from rushlight.models.layers.vision.yolo.darknet import darknet_at, darknet_in
     from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
 

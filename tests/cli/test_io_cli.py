@@ -17,8 +17,8 @@ import pytest
 import rushlight as rl
 from rushlight.cli import run
 from rushlight.core.backends.cpu import simd
-from rushlight.core.io.hub import names as hub
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.hub import names as hub
 
 pytestmark = pytest.mark.native  # the commands are not there in the tab
 

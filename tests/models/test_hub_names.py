@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub import names as hub
 from rushlight.core.io.hub.fetch import FetchError, HashError, Progress
+from rushlight.models.hub import names as hub
 
 pytestmark = pytest.mark.native  # needs sockets and processes
 
@@ -246,7 +246,7 @@ def fake() -> Iterator[Hub]:
 # huggingface_hub reads its environment when it is imported, so every case is a process of its own.
 SCRIPT = """
 import json, sys
-from rushlight.core.io.hub import names as hub
+from rushlight.models.hub import names as hub
 from rushlight.core.io.hub.fetch import FetchError
 seen = []
 try:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.hub.onnx_graph import constants
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import from_numpy
+from rushlight.models.hub.onnx_graph import constants
 
 _NAMES = {"stft.forward_basis_buffer": "stft_conv.weight"} | {
     f"{theirs}.{kind}": f"{ours}.{kind}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.io.hub import onnx_silero
+from rushlight.models.hub import onnx_silero
 
 
 def convert(files: Mapping[str, Any]) -> None:

@@ -98,7 +98,7 @@ class MadeSource:
                 return ""
             url = self.parts.fetch(work, progress)
             log.info("%s: making %s", self.title, ", ".join(self.files))
-            made = import_module(f"rushlight.core.io.hub.{self.by}")
+            made = import_module(f"rushlight.models.hub.{self.by}")
             made.convert({name: work / name for name in (*self.parts.files, *self.files)})
             for name, (_, sha256) in self.files.items():
                 check(work / name, ("sha256", sha256), str(work / name))

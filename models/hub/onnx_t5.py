@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.hub.onnx_graph import Array, read_graph
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.hub.onnx_graph import Array, read_graph
 
 _QUANTIZED, _SCALE, _ZERO = "_quantized", "_scale", "_zero_point"
 _PREFIXES = {"enc": "encoder", "m": ""}

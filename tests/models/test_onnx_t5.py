@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub import names, onnx_t5
 from rushlight.core.io.hub.fetch import HashError
+from rushlight.models.hub import names, onnx_t5
 
 
 def field(number: int, value: bytes | int) -> bytes:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.hub.onnx_graph import Array, read_graph
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import from_numpy
+from rushlight.models.hub.onnx_graph import Array, read_graph
 
 _STAGES = (("stage1", 7), ("stage2", 6), ("stage3", 5), ("stage4", 4), ("stage5", 4),
            ("stage6", 4), ("stage5d", 4), ("stage4d", 4), ("stage3d", 5), ("stage2d", 6),
