@@ -12,19 +12,19 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.graph import GraphOperand, Slot, Step
 
 _MOST_STEPS, _MOST_OPERANDS = 16, 8  # the kernel's
-Told = tuple[str, int, int]
+TailStep = tuple[str, int, int]
 _REACH = 64  # how far behind a convolution its tail's steps may be
 
 
-def fuse(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
+def fuse_into_conv(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
     """`steps` with convolutions that go on with elementwise ops, in place of the last of them."""
     if simd.library is None or "conv2d_tail" not in simd.library.numbers:
         return list(steps)
-    found = _Fuser(steps, keep)
+    fuser = _Fuser(steps, keep)
     for i, step in enumerate(steps):
-        if step.name == "conv2d" and found.plain(i):
-            found.grow(i)
-    return found.made()
+        if step.name == "conv2d" and fuser.plain(i):
+            fuser.grow(i)
+    return fuser.remaining()
 
 
 class _Fuser:
@@ -52,16 +52,16 @@ class _Fuser:
         first = self.steps[root]
         values = {first.out.storage: -1}  # ~value, by its slot
         members, operands = [root], list[GraphOperand]()
-        chain, best = list[Told](), (0, 0, 0)
+        chain, best = list[TailStep](), (0, 0, 0)
         for i in range(root + 1, min(len(self.steps), root + _REACH)):
             step = self.steps[i]
             if i in self.gone:
                 continue
             mine = any(x is not None and x.storage in values for x in step.inputs)
-            told = self._told(step, values, operands, first) if mine and self.plain(i) else None
-            if told is not None and len(chain) + len(told) <= _MOST_STEPS:
-                for name, one, other in told:
-                    chain.append((name, ~len(chain) if one is None else one, other))
+            tail = self._as_tail(step, values, operands, first) if mine and self.plain(i) else None
+            if tail is not None and len(chain) + len(tail) <= _MOST_STEPS:
+                for name, left, right in tail:
+                    chain.append((name, ~len(chain) if left is None else left, right))
                 members.append(i)
                 values[step.out.storage] = ~len(chain)
                 mine_only = {*members}
@@ -87,7 +87,7 @@ class _Fuser:
         self.gone |= {*members[:many]}
         self.joined[last] = joined
 
-    def _told(
+    def _as_tail(
         self, step: Step, values: dict[Slot, int], operands: list[GraphOperand], first: Step
     ) -> list[tuple[str, int | None, int]] | None:
         """A step as steps of a tail: names, and two operands or ~values; new operands are added.
@@ -98,14 +98,14 @@ class _Fuser:
         layout = first.out.layout
         if "f" not in simd.library.kinds.get(step.name, "") or step.out.layout != layout:
             return None
-        at, more = [], list(operands)
+        places, more = [], list(operands)
         for x in step.inputs:
             if x is None or x.dtype is not float32:
                 return None
             if x.storage in values:
                 if x.layout != layout:
                     return None
-                at.append(values[x.storage])
+                places.append(values[x.storage])
                 continue
             _, _, high, wide = x.layout.shape
             _, _, down, across = x.layout.strides
@@ -116,15 +116,15 @@ class _Fuser:
             )  # fmt: skip
             if (n := next(same, len(more))) == len(more):
                 more.append(x)
-            at.append(n)
+            places.append(n)
         if len(more) > _MOST_OPERANDS:
             return None
         operands[:] = more
         if step.name == "clamp":
-            return [("maximum", at[0], at[1]), ("minimum", None, at[2])]
-        return [(step.name, at[0], at[-1])]
+            return [("maximum", places[0], places[1]), ("minimum", None, places[2])]
+        return [(step.name, places[0], places[-1])]
 
-    def made(self) -> list[Step]:
+    def remaining(self) -> list[Step]:
         """The steps that are left."""
-        found = ((i, self.joined.get(i, s)) for i, s in enumerate(self.steps))
-        return [step for i, step in found if i in self.joined or i not in self.gone]
+        numbered = ((i, self.joined.get(i, s)) for i, s in enumerate(self.steps))
+        return [step for i, step in numbered if i in self.joined or i not in self.gone]

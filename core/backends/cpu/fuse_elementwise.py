@@ -15,15 +15,15 @@ from rushlight.core.basis.graph import GraphOperand, Slot, Step
 _MOST_STEPS, _MOST_OPERANDS = 16, 11  # the kernel's
 
 
-def chain(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
+def fuse_elementwise(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
     """`steps` with chains, each in place of the last of its steps."""
     if simd.library is None or "chain" not in simd.library.numbers:
         return list(steps)
-    found = _Chains(steps, keep)
+    chains = _Chains(steps, keep)
     for i in reversed(range(len(steps))):
-        if i not in found.gone and found.fits(i):
-            found.grow(i)
-    return [found.joined.get(i, s) for i, s in enumerate(steps) if i not in found.gone]
+        if i not in chains.gone and chains.fits(i):
+            chains.grow(i)
+    return [chains.joined.get(i, s) for i, s in enumerate(steps) if i not in chains.gone]
 
 
 class _Chains:
@@ -58,8 +58,8 @@ class _Chains:
             grew = False
             for x in [x for m in sorted(members, reverse=True) for x in self.steps[m].inputs]:
                 assert x is not None
-                made = self.writers.get(x.storage, ())
-                maker = made[0] if len(made) == 1 else sink
+                writers = self.writers.get(x.storage, ())
+                maker = writers[0] if len(writers) == 1 else sink
                 if maker >= sink or maker in members or not self._may_join(maker, sink, members):
                     continue
                 if (joined := self._joined({*members, maker})) is not None:
@@ -74,12 +74,12 @@ class _Chains:
         if maker in self.gone or maker in self.joined or slot in self.keep or not self.fits(maker):
             return False
         count = self.steps[sink].out.layout.numel
-        whole = (
+        covers_all = (
             x.layout.is_contiguous and not x.layout.offset and x.layout.numel == count
             for m in self.readers[slot] for x in self.steps[m].inputs
             if x is not None and x.storage is slot
         )  # fmt: skip
-        if self.readers[slot] - {*members} or not all(whole):
+        if self.readers[slot] - {*members} or not all(covers_all):
             return False
         # What it reads may not change until then. The memory of an argument may be that of another
         # tensor from outside.
@@ -97,7 +97,7 @@ class _Chains:
         """The steps as one, over a shape as which all that they read can be viewed."""
         order = [self.steps[m] for m in sorted(members)]
         shapes = sorted({s.out.layout.shape for s in order}, key=len, reverse=True)
-        return next((made for shape in shapes if (made := _as_one(order, shape))), None)
+        return next((step for shape in shapes if (step := _as_one(order, shape))), None)
 
 
 def _as_one(order: Sequence[Step], shape: Sequence[int]) -> Step | None:
@@ -105,11 +105,11 @@ def _as_one(order: Sequence[Step], shape: Sequence[int]) -> Step | None:
     operands: list[GraphOperand] = []
     values: dict[Slot, int] = {}
     for step in order:
-        at = []
+        places = []
         for x in step.inputs:
             assert x is not None
             if x.storage in values:
-                at.append(~values[x.storage])
+                places.append(~values[x.storage])
                 continue
             layout = x.layout.reshape(shape) if x.layout.numel == step.out.layout.numel else None
             if layout is None:
@@ -118,12 +118,12 @@ def _as_one(order: Sequence[Step], shape: Sequence[int]) -> Step | None:
                     if y.storage is x.storage and y.layout == layout)  # fmt: skip
             if (n := next(same, len(operands))) == len(operands):
                 operands.append(GraphOperand(x.storage, layout, x.dtype))
-            at.append(n + 1)
+            places.append(n + 1)
         if step.name == "clamp":
-            chain.append(("maximum", at[0], at[1]))
-            chain.append(("minimum", ~(len(chain) - 1), at[2]))
+            chain.append(("maximum", places[0], places[1]))
+            chain.append(("minimum", ~(len(chain) - 1), places[2]))
         else:
-            chain.append((step.name, at[0], at[-1]))
+            chain.append((step.name, places[0], places[-1]))
         values[step.out.storage] = len(chain) - 1
     last = order[-1]
     layout = last.out.layout.reshape(shape)

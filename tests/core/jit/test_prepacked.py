@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
-from rushlight.core.backends.cpu.kept import Kept
+from rushlight.core.backends.cpu.prepacked import PackedWeight
 from rushlight.core.tools.testing import draws
 
 
@@ -83,13 +83,13 @@ def test_values_follow_the_weights(change: Callable[[rl.nn.Sequential], None]) -
 @pytest.mark.native  # the tab's modules have no room for it
 def test_forms_are_made_once_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     forms = 0 if simd.library is None else 3  # NumPy's kernels keep none
-    made: list[Kept] = []
+    made: list[PackedWeight] = []
 
-    def make(kept: Kept, inner: Callable[[Kept], None] = Kept.make) -> None:
-        made.append(kept)
-        inner(kept)
+    def pack(weight: PackedWeight, inner: Callable[..., None] = PackedWeight.pack) -> None:
+        made.append(weight)
+        inner(weight)
 
-    monkeypatch.setattr(Kept, "make", make)
+    monkeypatch.setattr(PackedWeight, "pack", pack)
     net = network()
     captured = rl.jit(net.forward)
     with rl.no_grad():
@@ -97,11 +97,11 @@ def test_forms_are_made_once_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
             for _ in range(4):
                 captured(x)
     assert len(made) == len(set(made)) == forms  # two executables share them
-    before = len(Kept.alive)
+    before = len(PackedWeight.alive)
     made.clear()
     del captured, net
     gc.collect()
-    assert len(Kept.alive) <= before - forms
+    assert len(PackedWeight.alive) <= before - forms
 
 
 def test_a_training_step_sees_what_it_writes() -> None:
