@@ -11,24 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.backends.webgpu.codegen.numbers import (
-    Fan,
+    DiffersPerLane,
+    FourBytes,
     Lines,
-    Packed,
-    Real,
-    Uneven,
-    Uniform,
+    SharedFloat,
+    SharedNumber,
+    ShiftedWord,
     Vector,
 )
 
 
-def named(lines: Lines, text: str, low: int, high: int) -> Whole:
+def named(lines: Lines, text: str, low: int, high: int) -> AffineInt:
     """A new integer, the same in all lanes, and the range that it lies in."""
     name = lines.let(text)
     lines.ranges[name] = low, high
-    return Whole(lines, {name: 1}, 0)
+    return AffineInt(lines, {name: 1}, 0)
 
 
-class Whole(Uniform):
+class AffineInt(SharedNumber):
     """An integer: the sum of `terms` (name to factor), `const` and `lane` times the lane."""
 
     __slots__ = ("const", "lane", "terms")
@@ -37,19 +37,19 @@ class Whole(Uniform):
         super().__init__(lines)
         self.terms, self.const, self.lane = {n: c for n, c in terms.items() if c}, const, lane
 
-    def like(self, other: Any) -> Whole:
+    def like(self, other: Any) -> AffineInt:
         """`other`, an integer or a literal."""
-        return other if isinstance(other, Whole) else Whole(self.lines, {}, other)
+        return other if isinstance(other, AffineInt) else AffineInt(self.lines, {}, other)
 
     @property
     def text(self) -> str:
         """WGSL of it as i32; the same in all lanes."""
         if self.lane:
-            raise Uneven("a position is asked for as one number")
-        parts = [_times(n, c) for n, c in self.terms.items()]
-        if self.const or not parts:
-            parts.append(str(self.const))
-        return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+            raise DiffersPerLane("a position is asked for as one number")
+        addends = [_times(n, c) for n, c in self.terms.items()]
+        if self.const or not addends:
+            addends.append(str(self.const))
+        return addends[0] if len(addends) == 1 else f"({' + '.join(addends)})"
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -62,24 +62,26 @@ class Whole(Uniform):
 
     def vector(self) -> Vector:
         if self.lane:
-            raise Uneven("a position as a value")
+            raise DiffersPerLane("a position as a value")
         return Vector(self.lines, f"vec4<f32>(f32({self.text}))", True)
 
-    def real(self) -> Real:
+    def real(self) -> SharedFloat:
         """It as a float."""
-        return Real(self.lines, f"f32({self.text})" if self.terms else f"{float(self.const)!r}")
+        return SharedFloat(
+            self.lines, f"f32({self.text})" if self.terms else f"{float(self.const)!r}"
+        )
 
     def __add__(self, other: Any) -> Any:
-        if not isinstance(other, (int, Whole)):
+        if not isinstance(other, (int, AffineInt)):
             return other + self
         other = self.like(other)
         terms = dict(self.terms)
         for name, factor in other.terms.items():
             terms[name] = terms.get(name, 0) + factor
-        return Whole(self.lines, terms, self.const + other.const, self.lane + other.lane)
+        return AffineInt(self.lines, terms, self.const + other.const, self.lane + other.lane)
 
     def __mul__(self, other: Any) -> Any:
-        if not isinstance(other, (int, Whole)):
+        if not isinstance(other, (int, AffineInt)):
             return other * self
         other = self.like(other)
         if self.terms and other.terms:
@@ -87,14 +89,14 @@ class Whole(Uniform):
             return named(self.lines, f"{self.text} * {other.text}", min(ends), max(ends))
         some, by = (self, other.const) if not other.terms else (other, self.const)
         if self.lane and other.lane:
-            raise Uneven("a product of positions")
+            raise DiffersPerLane("a product of positions")
         terms = {n: c * by for n, c in some.terms.items()}
         lane = self.lane * other.const + other.lane * self.const
         if (self.lane and other.terms) or (other.lane and self.terms):
-            raise Uneven("a product of positions")
-        return Whole(self.lines, terms, some.const * by, lane)
+            raise DiffersPerLane("a product of positions")
+        return AffineInt(self.lines, terms, some.const * by, lane)
 
-    def _split(self, n: int) -> tuple[Whole, int, int, Whole]:
+    def _split(self, n: int) -> tuple[AffineInt, int, int, AffineInt]:
         """self = n * first + unit * number + rest, where 0 <= rest in each lane < unit, unit | n.
 
         Gives first, unit, rest without the lane, and number.
@@ -104,10 +106,10 @@ class Whole(Uniform):
         unit = math.gcd(n, *other.values())
         number, rest = divmod(self.const, unit)
         if self.lane and rest + 3 * self.lane >= unit:
-            raise Uneven("positions with a border between them")
+            raise DiffersPerLane("positions with a border between them")
         terms = {name: c // unit for name, c in other.items()}
         return (
-            Whole(self.lines, first, 0), unit, rest, Whole(self.lines, terms, number)
+            AffineInt(self.lines, first, 0), unit, rest, AffineInt(self.lines, terms, number)
         )  # fmt: skip
 
     # Nothing that is divided or shifted is negative.
@@ -143,13 +145,13 @@ class Whole(Uniform):
             power = by.bit_count() == 1
             text = f"{number.text} & {by - 1}" if power else f"{number.text} % {by}"
             number = named(self.lines, text, 0, by - 1)
-        return number * unit + Whole(self.lines, {}, rest, self.lane)
+        return number * unit + AffineInt(self.lines, {}, rest, self.lane)
 
     def __rshift__(self, n: Any) -> Any:
         n = self.like(n)
         if n.lane:
-            return Fan(
-                self.lines, f"u32({self.text})", n - Whole(self.lines, {}, 0, n.lane), n.lane
+            return ShiftedWord(
+                self.lines, f"u32({self.text})", n - AffineInt(self.lines, {}, 0, n.lane), n.lane
             )
         if not n.terms:
             return self // (1 << n.const)
@@ -171,7 +173,7 @@ class Whole(Uniform):
         return named(self.lines, f"{self.text} & {other.text}", 0, high)
 
     def __or__(self, other: Any) -> Any:
-        if isinstance(other, Packed):
+        if isinstance(other, FourBytes):
             return other | self
         other = self.like(other)
         for low, high in ((self, other), (other, self)):
@@ -183,7 +185,7 @@ class Whole(Uniform):
 
     def __lt__(self, n: Any) -> Any:
         """A condition that is the same in all lanes, as WGSL, or known."""
-        if isinstance(n, Whole):
+        if isinstance(n, AffineInt):
             return self - n < 0
         low, high = self.bounds
         if high < n or low >= n:
@@ -191,9 +193,9 @@ class Whole(Uniform):
         unit = math.gcd(n, *self.terms.values())
         number, rest = divmod(self.const, unit)
         if self.lane and rest + 3 * self.lane >= unit:
-            raise Uneven("a condition that holds in some lanes")
+            raise DiffersPerLane("a condition that holds in some lanes")
         terms = {name: c // unit for name, c in self.terms.items()}
-        return self.lines.let(f"{Whole(self.lines, terms, number).text} < {n // unit}")
+        return self.lines.let(f"{AffineInt(self.lines, terms, number).text} < {n // unit}")
 
 
 def _times(name: str, factor: int) -> str:
