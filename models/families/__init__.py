@@ -5,9 +5,9 @@ that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llam
 `NAME/experts` is for files of NAME with experts, where plain ones are another family's, and other
 words after the slash for families whose files are read as NAME. One with checkpoints that lack
 config.json has `TENSORS = ("...",)`, a tensor that tells it, and `config_of`, or `files_of`, which
-makes all small files of another tool's. One that opens files of another tool has
-`SUFFIXES = ("...",)`, the endings that tell them, and `open_parts`. The lines are read as text, so
-a family is imported only when one of its models is loaded.
+makes all small files of another tool's. One that opens files of another tool by itself has
+`SUFFIXES = ("...",)`, which tell them, and `open_parts`. The lines are read as
+text, so a family is imported only when one of its models is loaded.
 """
 
 from __future__ import annotations
@@ -23,28 +23,21 @@ from typing import Any
 from rushlight.core.basis.errors import LoadError, brief, nearest
 
 
+@cache
 def families(constant: str = "MODEL_TYPES") -> dict[str, str]:
     """A dict from each value of the constant in a family's file to the family's module."""
-    return _constants().get(constant, {})
-
-
-@cache
-def _constants() -> dict[str, dict[str, str]]:
-    """For each constant that is a tuple of texts, what `families` gives; files are read once."""
-    line = re.compile(r"^([A-Z_]+) = \((.*?)\)", re.M | re.S)
-    modules: dict[str, dict[str, str]] = {}
+    line = re.compile(rf"^{constant} = \((.*?)\)", re.M | re.S)
+    found: dict[str, str] = {}
     root = importlib.resources.files(__name__)
     for room in sorted(root.iterdir(), key=lambda entry: entry.name):
         if not room.is_dir() or room.name.startswith("_"):
             continue
         for file in sorted(room.iterdir(), key=lambda entry: entry.name):
             name, _, ending = file.name.partition(".")
-            if ending != "py":
-                continue
-            for constant, values in line.findall(file.read_text(encoding="utf-8")):
-                for value in re.findall(r'"([^"]+)"', values):
-                    modules.setdefault(constant, {})[value] = f"{__name__}.{room.name}.{name}"
-    return modules
+            match = line.search(file.read_text(encoding="utf-8")) if ending == "py" else None
+            for value in re.findall(r'"([^"]+)"', match[1]) if match else ():
+                found[value] = f"{__name__}.{room.name}.{name}"
+    return found
 
 
 @cache
