@@ -1,4 +1,4 @@
-"""Words of looks at speech that goes on: where two agree, where they join, and segments of them."""
+"""Partial transcripts of speech that goes on, merged: words on which two agree, where two join."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 Word = dict[str, Any]
 PAUSE, LONG = 1.0, 8.0  # seconds between segments, and of one that ends at the next comma
 SENTENCE = re.compile(r"[.?!。？！][\"'”’)]*$")  # its end
-_LAST, _NEAR = 6, 2  # words that are compared where looks join, and how far off times may be
+_LAST, _NEAR = 6, 2  # words that are compared where transcripts join, and how far off times may be
 
 
 def bare(word: Word) -> str:
@@ -30,10 +30,10 @@ def agreed(a: Sequence[Word], b: Sequence[Word]) -> int:
 
 def joint(words: Sequence[Word], segments: Sequence[dict[str, Any]], guess: int) -> int:
     """How many of the words are in the segments: about `guess`, where most words before agree."""
-    there = [bare(w) for s in segments[-_LAST:] for w in s["words"]][-_LAST:]
+    segment_words = [bare(w) for s in segments[-_LAST:] for w in s["words"]][-_LAST:]
 
     def alike(count: int) -> int:
-        pairs = zip(reversed(words[:count]), reversed(there), strict=False)
+        pairs = zip(reversed(words[:count]), reversed(segment_words), strict=False)
         return sum(1 for _ in takewhile(lambda pair: bare(pair[0]) == pair[1], pairs))
 
     near = range(max(0, guess - _NEAR), min(len(words), guess + _NEAR) + 1)

@@ -1,4 +1,4 @@
-"""Stamps: whether a model's tensors moved or were written to since the last look."""
+"""Whether a model's tensors moved or were written to since the last call."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rushlight.core.nn.module import Module
 from rushlight.core.tensor.storage import Storage
 
 
-class Stamps:
+class ChangeDetector:
     """The storages of a module's tensors, their versions, and the adapters that compute.
 
-    Modules are walked only if a tensor or module was replaced somewhere since the last look.
+    Modules are walked only if a tensor or module was replaced somewhere since the last call.
     """
 
     def __init__(self, module: Module) -> None:
@@ -32,8 +32,8 @@ class Stamps:
 
     def _walk(self, module: Module) -> None:
         self._seen = _replacements()
-        found: list[Storage] = [t.storage for t in (*module.parameters(), *module.buffers())]
-        self._storages = [weakref.ref(storage) for storage in found]
+        storages: list[Storage] = [t.storage for t in (*module.parameters(), *module.buffers())]
+        self._storages = [weakref.ref(storage) for storage in storages]
         # Other adapters compute as if other weights had been written.
         inside = (m for path, m in module.named_modules() if path.endswith(".attached"))
         self._active: list[object] = [getattr(m, "active", ()) for m in inside]

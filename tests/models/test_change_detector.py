@@ -1,4 +1,4 @@
-"""Stamps: every change of a module's tensors is seen, and modules are walked after changes only."""
+"""Every change of a module's tensors is seen, and modules are walked after changes only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.models.generation.stamps import Stamps
+from rushlight.models.generation.change_detector import ChangeDetector
 
 
 def _network(layers: int = 2) -> Any:
@@ -55,21 +55,21 @@ MOVES = (_replace_weight, _add_bias, _fill_buffer, _drop_weight, _append, _repla
 @pytest.mark.parametrize("change", MOVES, ids=lambda change: change.__name__[1:])
 def test_other_memory_is_seen(change: Callable[[Any], None]) -> None:
     m = _network()
-    stamps = Stamps(m)
-    assert stamps.changes(m) == (False, False)
+    detector = ChangeDetector(m)
+    assert detector.changes(m) == (False, False)
     change(m)
-    assert stamps.changes(m)[0]
-    assert stamps.changes(m) == (False, False)
+    assert detector.changes(m)[0]
+    assert detector.changes(m) == (False, False)
 
 
 def test_a_write_is_seen(device: str) -> None:
     m = _network().to(device)
-    stamps = Stamps(m)
+    detector = ChangeDetector(m)
     for tensor in (m[1].weight, m[0].scale):
         with rl.no_grad():
             tensor.mul_(2)
-        assert stamps.changes(m) == (False, True)
-        assert stamps.changes(m) == (False, False)
+        assert detector.changes(m) == (False, True)
+        assert detector.changes(m) == (False, False)
 
 
 def test_a_write_by_a_captured_function_is_seen() -> None:
@@ -81,17 +81,17 @@ def test_a_write_by_a_captured_function_is_seen() -> None:
         scale.mul_(x)
         return scale * 1
 
-    stamps = Stamps(m)
+    detector = ChangeDetector(m)
     for _ in range(3):
         step(rl.ones(4))
-        assert stamps.changes(m) == (False, True)
+        assert detector.changes(m) == (False, True)
 
 
 def test_unchanged_modules_are_not_walked(
     monkeypatch: pytest.MonkeyPatch, count_steps: Callable[[Callable[[], object]], int]
 ) -> None:
     models = [_network(10), _network(40)]
-    looks = [partial(Stamps(m).changes, m) for m in models]
+    looks = [partial(ChangeDetector(m).changes, m) for m in models]
     monkeypatch.setattr(nn.Module, "named_modules", None)
     # What other tensors do makes no difference: caches and samplers are written to at every step.
     rl.zeros(3).add_(1)
