@@ -35,8 +35,8 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 # Each part has workers of its own, as compiled shaders stay in the memory of a process. The last
 # part is everything that no other one names. What takes long comes first, or one worker would have
 # it alone at the end.
-PARTS = "tests/simd tests/core" "tests/models" "tests/parity tests/memory" "tests/webgpu" \
-    "tests/packaging tests/prices tests --ignore=tests/core --ignore=tests/simd --ignore=tests/models --ignore=tests/parity \
+PARTS = "tests/simd tests/core tests/cli" "tests/models" "tests/parity tests/memory" "tests/webgpu" \
+    "tests/packaging tests/prices tests --ignore=tests/core --ignore=tests/cli --ignore=tests/simd --ignore=tests/models --ignore=tests/parity \
      --ignore=tests/memory --ignore=tests/webgpu"
 
 # BLAS and lavapipe get one thread each. Two workers with a thread per core would slow each other.
@@ -58,7 +58,7 @@ pytest-numpy: env-test node_modules assets
 	@$(NODE) RUSHLIGHT_KERNELS=numpy RUSHLIGHT_TEST_DEVICES=cpu RUSHLIGHT_REQUIRE=cpu,node \
 	    OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 \
 	    --durations=10 -m native -k "not webgpu" --ignore-glob="*_js.py" \
-	    tests/core tests/parity tests/memory
+	    tests/core tests/cli tests/parity tests/memory
 
 format: env-test ## format the Python with ruff, write the stubs, docs/torch.md and docs/array_api.md
 	$(BIN)/ruff check --fix .

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import sys
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int | None], None]
 
+# The small files by name, the tensors, and the metadata of a file of GGUF, else None.
+Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | None]
+
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 TELLING = (".pth", ".pt", ".bin", ".npz")
 
@@ -57,7 +61,7 @@ def load(
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
     """
-    model = _load(path_or_name, device, dtype, progress)
+    model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
 
@@ -65,36 +69,43 @@ def load(
     return model
 
 
-def _load(
-    path_or_name: str | Path, device: str | Device, dtype: str | DType | None,
-    progress: Progress | None,
-) -> Model:  # fmt: skip
+def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
+    """What `from_parts` takes, of an address, or of the file or folder that a name stands for."""
     from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.source import is_address
-    from rushlight.models.layers.vision.yolo.darknet import darknet_at, darknet_in
-    from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
+    from rushlight.models.hub.names import resolve
 
-    if there := darknet_at(str(path_or_name)):
-        return from_parts(*darknet_parts(*there), None, device=device, dtype=dtype)
-    if is_address(path_or_name) and states_metadata(path_or_name):
-        tensors, metadata = load_weights(path_or_name)
-        return from_parts({}, tensors, metadata, device=device, dtype=dtype)
-    folder = resolve(str(path_or_name), progress=progress)
-    telling = folder.suffix in (*TELLING, ".safetensors")
-    files = SmallFiles(folder.parent if telling else folder)
-    pair = None if telling or "config.json" in files else darknet_in(folder)
-    if pair is not None:
-        return from_parts(*darknet_parts(*pair), None, device=device, dtype=dtype)
+    if is_address(path_or_name):
+        address = str(path_or_name)
+        if parts := _opened_by_family(address, [address.partition("?")[0]]):
+            return parts
+        if states_metadata(address):
+            return {}, *load_weights(address)
+    place = resolve(str(path_or_name), progress=progress)
+    weights_file = place.suffix in (*TELLING, ".safetensors")
+    files = SmallFiles(place.parent if weights_file else place)
+    if not weights_file and "config.json" not in files:
+        if parts := _opened_by_family(place, place.iterdir() if place.is_dir() else [place]):
+            return parts
     if inner := inner_folder(files):
-        folder, files = folder / inner, files.below(inner)
-    if not states_metadata(folder) and not telling and not tells_itself(folder):
-        found = folder.iterdir() if folder.is_dir() else ()
-        if not any(one.suffix in TELLING for one in found):
-            require_config(files, f"{folder}: ")
-    tensors, metadata = load_weights(folder)
-    return from_parts(files, tensors, metadata, device=device, dtype=dtype)
+        place, files = place / inner, files.below(inner)
+    if not states_metadata(place) and not weights_file and not tells_itself(place):
+        inside = place.iterdir() if place.is_dir() else ()
+        if not any(path.suffix in TELLING for path in inside):
+            require_config(files, f"{place}: ")
+    return files, *load_weights(place)
+
+
+def _opened_by_family(place: Path | str, paths: Iterable[Path | str]) -> Parts | None:
+    """The parts of another tool's files among `paths`, which the family of their suffix opens."""
+    suffixes = {Path(path).suffix for path in paths}
+    for suffix, module in families("SUFFIXES").items():
+        if suffix in suffixes:
+            opened = importlib.import_module(module).open_parts(place)
+            if opened is not None:
+                return *opened, None
+    return None
 
 
 def inner_folder(files: Mapping[str, bytes]) -> str:

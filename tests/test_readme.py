@@ -28,7 +28,7 @@ Blocks = Callable[[str], list[str]]
 
 # Commands that other tests run: the file that does, and what to look for in it.
 RUN_ELSEWHERE = {
-    "rushlight chat": ("tests/core/cli/test_io_cli.py", '"chat"'),
+    "rushlight chat": ("tests/cli/test_io_cli.py", '"chat"'),
     "rushlight quantize smollm2-135m-instruct small.gguf --type q4_k_m": (
         "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
     ),
@@ -45,7 +45,7 @@ RUN_ELSEWHERE = {
     "cp -r dist/site/rushlight my-page/": ("tests/browser/test_readme_page.py", "my-page"),
 }  # fmt: skip
 
-PROGRAM = f"'{sys.executable}' -c 'from rushlight.core.cli import main; main()'"
+PROGRAM = f"'{sys.executable}' -c 'from rushlight.cli import main; main()'"
 
 
 def run_python(block: str, folder: Path) -> None:

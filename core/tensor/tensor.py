@@ -12,7 +12,6 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import (
     DType,
     as_dtype,
@@ -30,7 +29,7 @@ from rushlight.core.basis.errors import (
 )
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, op, sweep
+from rushlight.core.tensor import autograd, interpreter_stack, op, sweep
 from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
@@ -356,7 +355,7 @@ TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),), 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
     if x.level:
-        return levels.handlers.move(x, device)
+        return interpreter_stack.handlers.move(x, device)
     layout = Layout.contiguous(x.shape)
     if capture.active:
         capture.transfer_begins(x, device)

@@ -63,7 +63,7 @@ def load_adapter(
     for a name in use.
     """
     from rushlight.core.io import load, load_gguf
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     place = resolve(path_or_name, progress=progress)
     if place.is_file() and place.name in (FILE, *WEIGHTS):

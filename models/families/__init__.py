@@ -5,7 +5,8 @@ that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llam
 `NAME/experts` is for files of NAME with experts, where plain ones are another family's, and other
 words after the slash for families whose files are read as NAME. One with checkpoints that lack
 config.json has `TENSORS = ("...",)`, a tensor that tells it, and `config_of`, or `files_of`, which
-makes all small files of another tool's. The lines are read as
+makes all small files of another tool's. One that opens files of another tool by itself has
+`SUFFIXES = ("...",)`, which tell them, and `open_parts`. The lines are read as
 text, so a family is imported only when one of its models is loaded.
 """
 

@@ -24,8 +24,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.hub.fetch import cache_dir, npm_members
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 from rushlight.site.builder.serve import Handler, Server
 

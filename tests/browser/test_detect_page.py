@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 Array = npt.NDArray[np.uint8]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 CLASSES, CUT = "mobilenet-v2", "u2netp"

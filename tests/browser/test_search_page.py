@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 DATA = Path(__file__).parent / "data"

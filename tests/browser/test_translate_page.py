@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 MODELS = ("bergamot-en-pt", "bergamot-pt-en")

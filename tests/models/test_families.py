@@ -83,7 +83,7 @@ def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
 
 @pytest.mark.native
 def test_command_and_readme_list_families(capsys: pytest.CaptureFixture[str]) -> None:
-    from rushlight.core.cli import commands  # its library is not in the tab
+    from rushlight.cli import commands  # its library is not in the tab
 
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     table = readme.partition("## Model families")[2].partition("## ")[0]

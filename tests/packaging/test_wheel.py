@@ -23,7 +23,7 @@ import rushlight
 
 pytestmark = [pytest.mark.native, pytest.mark.xdist_group("packaging")]
 
-ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
+ROOMS = ("cli", "core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
 
 
 def _members(wheel: Path) -> dict[str, bytes]:

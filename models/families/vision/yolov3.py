@@ -27,13 +27,14 @@ from rushlight.models.layers.vision.yolo.darknet import checked_layers, outputs,
 MODEL_TYPES = ("yolov3",)
 TASKS = ("object-detection",)
 TENSORS = ("0.conv_0.weight",)
+SUFFIXES = (".cfg", ".weights")
 _EPS = 1e-5  # of norms; darknet's own is 1e-6 outside of the root on a CPU, 1e-5 inside on a GPU
 _ACTIVATIONS: dict[str, Any] = {
     "linear": lambda x: x, "leaky": lambda x: leaky_relu(x, 0.1), "relu": relu,
     "logistic": sigmoid,
 }  # fmt: skip
 
-files_of = darknet_files.files_of
+files_of, open_parts = darknet_files.files_of, darknet_files.open_parts
 
 
 @dataclass
