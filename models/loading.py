@@ -18,12 +18,12 @@ from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.text.chat.sources import FOLDER
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints.fitting import adopted, fitted, one_width
+from rushlight.models.checkpoints.fitting import fitted, one_width, renamed_tensors
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
-from rushlight.models.config import LAYERS, parse_object
-from rushlight.models.configuration import completed, configuration, named_dtype, require_config
+from rushlight.models.config_schema import LAYERS, parse_object
 from rushlight.models.families import families, family_of
-from rushlight.models.parts import parted
+from rushlight.models.find_config import completed, find_config, named_dtype, require_config
+from rushlight.models.parts import split
 from rushlight.models.reference import ANY, reference_keys
 from rushlight.models.saving import SMALL
 from rushlight.models.sentence_modules import read_list
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int | None], None]
 
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
-TELLING = (".pth", ".pt", ".bin", ".npz")
+WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 
 
 def load(
@@ -82,16 +82,16 @@ def _load(
         tensors, metadata = load_weights(path_or_name)
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
-    telling = folder.suffix in (*TELLING, ".safetensors")
+    telling = folder.suffix in (*WEIGHTS_WITHOUT_CONFIG, ".safetensors")
     files = SmallFiles(folder.parent if telling else folder)
     pair = None if telling or "config.json" in files else darknet_in(folder)
     if pair is not None:
         return from_parts(*darknet_parts(*pair), None, device=device, dtype=dtype)
     if inner := inner_folder(files):
         folder, files = folder / inner, files.below(inner)
-    if not states_metadata(folder) and not telling and not tells_itself(folder):
+    if not states_metadata(folder) and not telling and not identified_by_tensors(folder):
         found = folder.iterdir() if folder.is_dir() else ()
-        if not any(one.suffix in TELLING for one in found):
+        if not any(one.suffix in WEIGHTS_WITHOUT_CONFIG for one in found):
             require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)
     return from_parts(files, tensors, metadata, device=device, dtype=dtype)
@@ -107,7 +107,7 @@ def inner_folder(files: Mapping[str, bytes]) -> str:
     return path if plain and isinstance(path, str) else ""
 
 
-def tells_itself(folder: Path) -> bool:
+def identified_by_tensors(folder: Path) -> bool:
     """Whether a tensor of a folder tells the family, so that it needs no config.json."""
     from rushlight.core.io.weights.safetensors import open_tables
 
@@ -201,7 +201,9 @@ def _shortened(
         kind = small_json(files, "config.json").get("model_type")
         known = families().get(kind) if isinstance(kind, str) else None
         first = first_segment(tensors)
-        if not first or (kind and not (known and hasattr(sys.modules.get(known), "adopt"))):
+        if not first or (
+            kind and not (known and hasattr(sys.modules.get(known), "rename_tensors"))
+        ):
             raise
         shorter = {n.removeprefix(first): t for n, t in tensors.items()}
         try:
@@ -216,20 +218,20 @@ def _matched(
     """The model on the meta device, the tensors by its names, the small files, and all files."""
     files = completed(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
-    config = configuration(small, tensors)
+    config = find_config(small, tensors)
     told = small.get("config.json")
     if told is None or "model_type" not in parse_object("config.json", told):
         # What is saved is in our names, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
     family = family_of(config.get("model_type"), "config.json: model_type")
-    tensors = adopted(family, tensors)
+    tensors = renamed_tensors(family, tensors)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
         from rushlight.models.prequantized import dequantized
 
         turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
         config, tensors = dequantized(config, tensors, dtype, turned)
-    tensors = parted(family, tensors)
+    tensors = split(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
     reference = reference_keys(str(config["model_type"])) or ANY

@@ -31,30 +31,30 @@ BLOCKS, SCALES = "_blocks", "_scales"
 def parts_of(family: ModuleType, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
     """The names of a tensor's parts in the model, and what makes them; {} if it has none."""
     given: Parts = getattr(family, "PARTS", {})
-    for end, split in given.items():
+    for end, kind in given.items():
         if name.endswith(end):
-            return {name.removesuffix(end) + own: made for own, made in split.parts.items()}
+            return {name.removesuffix(end) + own: take for own, take in kind.parts.items()}
     return {}
 
 
-def wholes(family: ModuleType, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def join(family: ModuleType, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a model as a checkpoint has them: parts are joined, one whole at a time."""
     given: Parts = getattr(family, "PARTS", {})
-    ends = {own: (end, split) for end, split in given.items() for own in split.parts}
+    ends = {own: (end, kind) for end, kind in given.items() for own in kind.parts}
     for name, t in tensors.items():
         own = next((one for one in ends if name.endswith(one)), None)
         if own is None:
             yield name, t
             continue
-        (end, split), before = ends[own], name.removesuffix(own)
-        if own == next(iter(split.parts)):
-            yield before + end, split.join(*(tensors[before + one] for one in split.parts))
+        (end, kind), before = ends[own], name.removesuffix(own)
+        if own == next(iter(kind.parts)):
+            yield before + end, kind.join(*(tensors[before + one] for one in kind.parts))
 
 
-def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def split(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint, with those that the family has in parts replaced by them."""
     found: dict[str, Tensor] = {}
-    for name, t in joined(tensors).items() if hasattr(family, "PARTS") else tensors.items():
+    for name, t in join_blocks(tensors).items() if hasattr(family, "PARTS") else tensors.items():
         parts = parts_of(family, name)
         try:
             found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}
@@ -65,7 +65,7 @@ def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
     return found
 
 
-def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def join_blocks(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors, with each X_blocks and X_scales as one tensor X of MXFP4."""
     found = dict(tensors)
     for name in tensors:
@@ -95,7 +95,7 @@ def _blocks(name: str, blocks: Tensor, scales: Tensor) -> Tensor:
     return Tensor.from_buffer(made.reshape(-1), mxfp4, shape)
 
 
-def turned(t: Tensor) -> Tensor:
+def swap(t: Tensor) -> Tensor:
     """A stack (experts, in, out) as (experts, out, in); blocks are stored so."""
     return t if t.dtype.kind == "q" else t.transpose(1, 2).contiguous()
 
@@ -115,12 +115,12 @@ def _experts(gate: Callable[[int], slice], up: Callable[[int], slice], dim: int)
 
     def join(first: Tensor, second: Tensor) -> Tensor:
         rows = stack([first, second], dim).reshape(first.shape[0], -1, *first.shape[2:])
-        return rows if rows.ndim == 2 else turned(rows)
+        return rows if rows.ndim == 2 else swap(rows)
 
     return {
         "experts.gate_up_proj": Split({f"experts.{n}.weight": f for n, f in both.items()}, join),
         "experts.gate_up_proj_bias": Split({f"experts.{n}.bias": f for n, f in both.items()}, join),
-        "experts.down_proj": Split({"experts.down_proj.weight": turned}, turned),
+        "experts.down_proj": Split({"experts.down_proj.weight": swap}, swap),
         "experts.down_proj_bias": Split({"experts.down_proj.bias": lambda t: t}, lambda t: t),
     }
 

@@ -170,11 +170,11 @@ def _compare(model: Model, match: Matched) -> bool:
     return changed
 
 
-def adopted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def renamed_tensors(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Another tool's tensors under the family's names; LoadError for one of a wrong shape."""
-    adopt = getattr(family, "adopt", dict)
+    rename_tensors = getattr(family, "rename_tensors", dict)
     try:
-        found: dict[str, Tensor] = adopt(tensors)
+        found: dict[str, Tensor] = rename_tensors(tensors)
     except (FormatError, LoadError):
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -31,14 +31,14 @@ from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints import matching, prefixes
-from rushlight.models.config import parse_object
-from rushlight.models.configuration import require_config
+from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
+from rushlight.models.find_config import require_config
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
-from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
+from rushlight.models.gguf.weights import Weight, file_weights, renamed_weights, split_weights
 from rushlight.models.model import Model
 
 
@@ -87,9 +87,9 @@ def as_gguf(
     model = family.build(config, [weight.name for weight in weights])
     unused = getattr(family, "unused", lambda name, config: name.startswith("mtp."))
     weights = [weight for weight in weights if not unused(weight.name, config)]
-    if hasattr(family, "adopt"):
-        weights = [own for weight in weights for own in adopted(family, weight)]
-    weights = parted_weights(family, weights)
+    if hasattr(family, "rename_tensors"):
+        weights = [own for weight in weights for own in renamed_weights(family, weight)]
+    weights = split_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
     heads = attention_of(model)

@@ -16,7 +16,7 @@ from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
 from rushlight.core.io.text.gguf_world import is_world, world_files
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import LARGEST, checked
+from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
 

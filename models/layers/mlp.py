@@ -14,7 +14,7 @@ from rushlight.core.functional.network import activations
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.routing import Router, RoutingSpec
 

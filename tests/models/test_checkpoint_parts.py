@@ -15,7 +15,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.models.families import families, family_of
-from rushlight.models.parts import joined
+from rushlight.models.parts import join_blocks
 
 # The sixteen floats of four bits (OCP Microscaling Formats 1.0).
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -34,11 +34,11 @@ def test_blocks_and_scales_are_one_tensor() -> None:
     blocks = draws.integers(0, 256, (2, 3, 2, 16)).astype(np.uint8)
     scales = draws.integers(100, 140, (2, 3, 2)).astype(np.uint8)
     given = {"a_blocks": rl.from_numpy(blocks), "a_scales": rl.from_numpy(scales)}
-    whole = joined(given)["a"]
+    whole = join_blocks(given)["a"]
     assert (whole.dtype.name, whole.shape) == ("mxfp4", (2, 3, 64))
     np.testing.assert_array_equal(whole.dequantize().numpy(), widened(blocks, scales))
     with pytest.raises(rl.LoadError, match="a_blocks is uint8 .2, 3, 2, 16., a_scales"):
-        joined({**given, "a_scales": rl.from_numpy(scales[:1])})
+        join_blocks({**given, "a_scales": rl.from_numpy(scales[:1])})
 
 
 def test_a_model_with_such_experts(table: ModuleType) -> None:

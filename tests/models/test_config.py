@@ -14,7 +14,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.models.checkpoints.matching import matched, stacks
-from rushlight.models.config import HARMLESS, read_config
+from rushlight.models.config_schema import HARMLESS, read_config
 from rushlight.models.families import families, family_of
 from rushlight.models.families.text.llama import Config
 from rushlight.models.gguf.architecture import Architecture

@@ -24,7 +24,7 @@ from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.speech.skeleton import SpeechModel
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
-from rushlight.models.parts import parted
+from rushlight.models.parts import split
 
 Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
@@ -167,7 +167,7 @@ def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
     stacks: dict[str, list[int]] = {}
     family = importlib.import_module(families()[config["model_type"]])
     given = {n: rl.zeros(*shape, device="meta") for n, shape in stored.items()}
-    names = {n: list(t.shape) for n, t in parted(family, given).items()}
+    names = {n: list(t.shape) for n, t in split(family, given).items()}
     for name, shape in names.items():  # one entry for each stack of experts
         stack = re.sub(r"(experts|norms)\.\d+\.", r"\1.", name)
         count = stacks[stack][0] + 1 if stack in stacks else 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
@@ -60,7 +60,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A checkpoint's tensors with the first prefix of the base model."""
     return {(f"new.{n[4:]}" if n.startswith("gte.") else n): t for n, t in tensors.items()}
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.blocks.adapters import put_adapters
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder

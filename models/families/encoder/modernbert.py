@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.building import kinds_of
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA

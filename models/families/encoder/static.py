@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.static import StaticEncoder
 
 MODEL_TYPES = ("model2vec", "static_embedding")
@@ -30,7 +30,7 @@ def config_of(tensors: Mapping[str, Any]) -> dict[str, object]:
     return {"model_type": "static_embedding"}
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A checkpoint's tensors with rows as int64."""
     return {n: t.to(dtype="int64") if n == "mapping" else t for n, t in tensors.items()}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
@@ -20,7 +20,7 @@ MODEL_TYPES = ("bergamot",)
 TENSORS = ("special:model.yml",)
 TASKS = ("translation", "text2text-generation")
 
-adopt, config_of = marian_files.adopt, marian_files.config_of
+rename_tensors, config_of = marian_files.rename_tensors, marian_files.config_of
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec

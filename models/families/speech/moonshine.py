@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.speech.moonshine import MoonshineModel, moonshine_spec
 
 MODEL_TYPES = ("moonshine",)

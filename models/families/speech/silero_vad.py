@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.speech.activity import ActivityModel
 
 MODEL_TYPES = ("silero_vad",)

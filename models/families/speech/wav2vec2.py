@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.building import numbers_of
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -17,7 +17,7 @@ from rushlight.models.layers.speech import wav2vec2
 MODEL_TYPES = ("wav2vec2",)
 TASKS = ("automatic-speech-recognition",)
 ARCHITECTURES, BASE_PREFIX = ("Wav2Vec2ForCTC", "Wav2Vec2Model"), "wav2vec2."
-adopt = wav2vec2.adopt
+rename_tensors = wav2vec2.rename_tensors
 _NAMES = EncoderNames(
     layers="encoder.layers", q="attention.q_proj", k="attention.k_proj", v="attention.v_proj",
     out="attention.out_proj", attention_norm="layer_norm", up="feed_forward.intermediate_dense",

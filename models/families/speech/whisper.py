@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.speech import files
 from rushlight.models.layers.speech.skeleton import SpeechModel, speech_spec
@@ -17,7 +17,7 @@ TASKS = ("automatic-speech-recognition",)
 ARCHITECTURES = ("WhisperForConditionalGeneration", "WhisperModel")
 BASE_PREFIX = "model."
 
-adopt, files_of = files.adopt, files.files_of
+rename_tensors, files_of = files.rename_tensors, files.files_of
 
 
 @dataclass

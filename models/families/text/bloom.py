@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.gguf.architecture import STACKED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder

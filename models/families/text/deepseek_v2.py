@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.blocks.latent import LatentSpec

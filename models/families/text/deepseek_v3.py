@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.families.text import deepseek_v2
 from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.building import decoder_builder

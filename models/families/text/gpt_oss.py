@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec

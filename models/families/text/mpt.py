@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import check_keys, choose
+from rushlight.models.config_schema import check_keys, choose
 from rushlight.models.families.text import replit
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config import checked
+from rushlight.models.config_schema import checked
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec

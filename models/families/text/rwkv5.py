@@ -39,10 +39,10 @@ def describe(c: Config) -> DecoderSpec:
 build = decoder_builder(Config, describe, ARCHITECTURES)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Decays without sizes of 1, and time_first, the logarithm of time_faaaa, as that."""
     found: dict[str, Tensor] = {}
-    for name, tensor in rwkv_files.adopt(tensors).items():
+    for name, tensor in rwkv_files.rename_tensors(tensors).items():
         if name.endswith(".att.time_first"):
             name, tensor = name.replace("time_first", "time_faaaa"), tensor.float().exp()
         if name.endswith((".att.time_decay", ".att.time_faaaa")):

@@ -63,7 +63,7 @@ def describe(c: Config) -> DecoderSpec:
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = rwkv(6, "Rwkv6ForCausalLM")
-adopt = rwkv_files.adopt
+rename_tensors = rwkv_files.rename_tensors
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
@@ -65,9 +65,11 @@ build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = rwkv(7, "RWKV7ForCausalLM")
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that the model has; the first layer's v0, v1 and v2 take no part."""
-    return {n: t for n, t in rwkv_files.adopt(tensors).items() if n[:-1] != "blocks.0.att.v"}
+    return {
+        n: t for n, t in rwkv_files.rename_tensors(tensors).items() if n[:-1] != "blocks.0.att.v"
+    }
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:

@@ -9,9 +9,9 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.families.vision import clip
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.encoding import BertConfig, bert_spec
 from rushlight.models.layers.vision import towers

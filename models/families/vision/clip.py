@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.classes import ArchitectureError
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.attention import open_clip
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
@@ -55,12 +55,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     raise ArchitectureError(named, ("CLIPModel", "CLIPTextModelWithProjection", *seeing))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of OpenCLIP under transformers' names, and those of a tower of texts alone with the
     prefix that they have beside images.
     """
     if TENSORS[0] in tensors:
-        return open_clip.adopt(tensors)
+        return open_clip.rename_tensors(tensors)
     if "embeddings.token_embedding.weight" not in tensors:
         return dict(tensors)
     own = "text_projection.weight"

@@ -10,7 +10,7 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import pad
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import activation
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes

@@ -10,7 +10,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of
 from rushlight.models.layers.vision.convnext import NORMS, ConvNeXt
@@ -85,7 +85,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ConvNeXt:
     return ConvNeXt(c, classes_of(config, BASES[c.model_type]), scaled, named)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     base = "convnextv2." if any(".grn." in n for n in tensors) else "convnext."
     if "embeddings.layernorm.weight" in tensors:  # of a model without a head
@@ -138,7 +138,7 @@ def _renamed(name: str, base: str, stem: Mapping[str, str]) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     kind = "convnextv2" if any(".grn." in n for n in found) else "convnext"
     base = f"{kind}.encoder.stages."
     depths = depths_of(found, base, "layers")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.vision import vit
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -51,7 +51,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     return ViT(c, spec, labels_of(config) if both else classes_of(config, "DeiT"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names; without the teacher's token they are a ViT's."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)

@@ -13,7 +13,7 @@ from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
@@ -93,14 +93,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> DenseNet:
     return DenseNet(c)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with the numbers of parts that older files spell with a dot."""
     return {_OLD.sub(r"\1\2.\3", name): t for name, t in tensors.items()}
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    held = adopt(tensors)
+    held = rename_tensors(tensors)
     layers = {(int(m[1]), int(m[2])) for n in held if (m := _LAYER.match(n))}
     blocks = [sum(i == block for i, _ in layers)
               for block in range(1, 1 + max((i for i, _ in layers), default=0))]  # fmt: skip

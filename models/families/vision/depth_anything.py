@@ -11,9 +11,9 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.ops.unary import relu, sigmoid
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.vision import dinov2
-from rushlight.models.image.described import IMAGENET
+from rushlight.models.image.preprocessor_config import IMAGENET
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.outputs.dense import Neck, NeckSpec

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
@@ -87,7 +87,7 @@ def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)

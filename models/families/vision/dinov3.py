@@ -12,8 +12,8 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.places import Rotary
 from rushlight.models.layers.vision.convnext import ConvNeXt
@@ -155,7 +155,7 @@ def _convnext(config: dict[str, Any]) -> DINOv3ConvNeXt:
     return model
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm, of newer files and of a ConvNeXt under the names that the models have."""
     if any(_STAGE.fullmatch(n) for n in tensors):
         return {_convolutional(n): t for n, t in tensors.items()}

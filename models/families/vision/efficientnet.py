@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision import timm_mobile as timm
 from rushlight.models.layers.vision.conv import divisible
@@ -136,7 +136,7 @@ def _of_timm(c: Config) -> MobileSpec:
                       c.batch_norm_eps, blocks, timm.TOP)  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision's and of other EfficientNets under timm's names."""
     return timm.as_timm(tensors)
 

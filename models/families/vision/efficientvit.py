@@ -12,7 +12,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.attention.windows import (
     distance_biases,

@@ -11,7 +11,7 @@ from rushlight.models.layers.vision.convolutional import fastvit
 MODEL_TYPES = ("fastvit",)
 TASKS = ("image-classification", "image-feature-extraction")
 TIMM = ("fastvit_",)
-Config, adopt = fastvit.Config, fastvit.adopt
+Config, rename_tensors = fastvit.Config, fastvit.rename_tensors
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> fastvit.FastViT:

@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.hiera import Hiera, Place
 from rushlight.models.layers.vision.model import classes_of
@@ -142,7 +142,7 @@ def _layer(stage: int, number: int) -> str:
     return f"encoder.stages.{stage}.layers.{number}"
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and of the authors under transformers' names."""
     if "patch_embed.proj.weight" not in tensors:
         return dict(tensors)

@@ -14,9 +14,9 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.vision import maskformer
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -265,7 +265,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Mask2Former:
     return Mask2Former(c, seen, wanted, fine, labels_of(config))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
     return {n.replace(f"{_ENCODER}.swin.", f"{_ENCODER}."): t for n, t in tensors.items()}
 

@@ -12,9 +12,9 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families import family_of
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -210,7 +210,7 @@ def _several(wanted: list[int], least: int) -> list[int]:
     return wanted
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
     found = {}
     for name, t in tensors.items():

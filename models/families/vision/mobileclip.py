@@ -10,7 +10,7 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers
@@ -75,11 +75,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileClip:
     return MobileClip(c, fastvit.network(c.vision_config), text)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with one convolution for branches, and those of texts in CLIP's names."""
     seen = {n[len(_TRUNK) :]: t for n, t in tensors.items() if n.startswith(_TRUNK)}
     said = {n: t for n, t in tensors.items() if not n.startswith(_TRUNK)}
-    return open_clip.adopt(said) | {_TRUNK + n: t for n, t in fastvit.adopt(seen).items()}
+    return open_clip.rename_tensors(said) | {
+        _TRUNK + n: t for n, t in fastvit.rename_tensors(seen).items()
+    }
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     seen = {n[len(_TRUNK) :]: t for n, t in found.items() if n.startswith(_TRUNK)}
     vision = told.get("vision_cfg") or {}
     name = str(vision.get("timm_model_name") or "fastvit_mci")

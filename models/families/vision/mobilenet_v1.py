@@ -10,8 +10,8 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import ConvNorm
@@ -88,7 +88,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNetV1:
     return MobileNetV1(c, classes_of(config, "MobileNetV1"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "blocks.0.0.conv_dw.weight" not in tensors:
         return dict(tensors)
@@ -109,7 +109,7 @@ def _renamed(name: str) -> str:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's: its widths tell the multiplier."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     try:
         stem = found["mobilenet_v1.conv_stem.convolution.weight"].shape
         wide = [found[f"mobilenet_v1.layer.{i}.convolution.weight"].shape[0]

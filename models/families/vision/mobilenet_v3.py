@@ -10,7 +10,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision import timm_mobile as timm
 from rushlight.models.layers.vision.convolutional.universal import MobileAttention, Universal
@@ -87,7 +87,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNet:
     return MobileNet(c, spec, numbered_classes(c.num_labels, "num_labels"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision under timm's names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
@@ -135,7 +135,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, or for torchvision's tensors."""
-    name, found = str(config.get("architecture")), adopt(tensors)
+    name, found = str(config.get("architecture")), rename_tensors(tensors)
     if "_aa_" in name or "_blur_" in name:
         raise FormatError(f"timm's {name} is not supported: it smooths before its strides")
     parts: dict[tuple[int, int], dict[str, Tensor]] = {}

@@ -13,8 +13,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import ConvNorm
@@ -158,7 +158,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileViT:
     return MobileViT(c, classes_of(config, "MobileViT"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "stem.conv.weight" not in tensors:
         return dict(tensors)
@@ -202,7 +202,7 @@ def _renamed(name: str) -> str:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     base = "mobilevit.encoder.layer."
     try:
         stem = found["mobilevit.conv_stem.convolution.weight"].shape

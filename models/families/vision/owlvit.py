@@ -10,9 +10,9 @@ from rushlight.core import nn
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.families.vision import clip
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers

@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import ConvNorm, EvoNorm, activation
@@ -178,7 +178,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> RegNet:
     return RegNet(c, classes_of(config, "RegNet"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
     tensors = {_OTHER.sub(_plainer, n): t for n, t in tensors.items()}
     other = TENSORS[0] in tensors or "s1.b1.conv1.conv.weight" in tensors
@@ -218,7 +218,7 @@ def _renamed(name: str, squeezed: bool) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     base = "regnet.encoder.stages."
     depths = depths_of(found, base, "layers")
     own = "regnet.embedder.embedder.{}convolution.weight"
@@ -247,7 +247,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         raise FormatError(f"timm's {name:.60} is not supported: it normalizes groups of channels")
     if not name.startswith("regnetz_"):
         return made
-    found, path = adopt(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
+    found, path = rename_tensors(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
     sizes = {part: [[found[path.format(i, j, part)].shape[0] for j in range(depth)]
                     for i, depth in enumerate(made["depths"])]
              for part in ("1.convolution", "2.attention.0", "3.convolution")}  # fmt: skip

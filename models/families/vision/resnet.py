@@ -15,7 +15,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.resnet import ResNet
@@ -82,7 +82,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNet:
     return ResNet(c, classes_of(config, "ResNet"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)

@@ -12,7 +12,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import pad
 from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import EvoNorm, activation
 from rushlight.models.layers.vision.convolutional.bit import StdConv
@@ -143,7 +143,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
     return ResNetV2(c, classes_of(config, "ResNetV2"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """timm's tensors, whose classifier is a convolution of single pixels."""
     head = "head.fc.weight"
     return {n: t.flatten(1) if n == head and t.ndim > 2 else t for n, t in tensors.items()}

@@ -12,9 +12,9 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.vision import resnet
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -247,7 +247,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     return RTDetr(c, seen, taken, labels_of(config))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of older and newer files under one set of names."""
     found = {}
     for name, t in tensors.items():

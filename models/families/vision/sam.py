@@ -12,8 +12,8 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.masks.decoder import (
     MaskDecoder,
@@ -220,7 +220,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
     return Sam(c, seen, asked, made)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
     tiny = TENSORS[1] in tensors
     if TENSORS[0] not in tensors and not tiny:

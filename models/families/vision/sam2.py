@@ -12,9 +12,9 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.vision import sam
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.hiera import Place
 from rushlight.models.layers.vision.masks.decoder import (
@@ -224,7 +224,7 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return _MEMORY.fullmatch(name) is not None
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)

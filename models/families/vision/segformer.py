@@ -13,8 +13,8 @@ from rushlight.core.functional.network.activations import scaled_dot_product_att
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -187,7 +187,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
     return model
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
     found = {}
     for name, t in tensors.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.checkpoints.classes import ArchitectureError
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
 from rushlight.models.layers.vision.vit import pair

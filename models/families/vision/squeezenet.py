@@ -13,7 +13,7 @@ from rushlight.core.functional.network.pooling import max_pool2d
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 

@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of
 from rushlight.models.layers.vision.attention.swin import Stage, Swin, SwinSpec
@@ -119,7 +119,7 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm, and of newer transformers, under transformers' names."""
     tensors = {n: t for n, t in tensors.items() if n.rpartition(".")[2] not in _COMPUTED}
     kind = "swinv2" if any(n.endswith(".logit_scale") for n in tensors) else "swin"
@@ -173,7 +173,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, or of torchvision's tensors."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     kind = "swinv2" if any(n.startswith("swinv2.") for n in found) else "swin"
     depths = depths_of(found, f"{kind}.encoder.layers.", "blocks")
     first = [f"{kind}.encoder.layers.{i}.blocks.0" for i in range(len(depths))]

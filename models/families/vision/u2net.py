@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.vision.u2net import DEPTHS, FULL, SMALL, U2Net, Widths
 
 MODEL_TYPES = ("u2net",)

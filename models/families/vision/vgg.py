@@ -12,7 +12,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.pooling import adaptive_avg_pool2d, max_pool2d
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
@@ -83,7 +83,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> VGG:
     return VGG(c)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """timm's tensors under torchvision's names; its classifier is made of convolutions."""
     found = {}
     for name, t in tensors.items():
@@ -95,7 +95,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    held = adopt(tensors)
+    held = rename_tensors(tensors)
     found = sorted((int(m[1]), t) for n, t in held.items()
                    if (m := _CONV.fullmatch(n)) and t.ndim == 4)  # fmt: skip
     last, inner = held.get("classifier.6.weight"), held.get("classifier.0.weight")

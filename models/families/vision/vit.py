@@ -10,7 +10,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import TOLD_TORCHVISION, renamed, timm_sizes
@@ -105,7 +105,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     return ViT(c, spec, classes_of(config, "ViT"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     other = TOLD_TORCHVISION in tensors or "blocks.0.norm1.weight" in tensors
     heads = {"head": "classifier", "heads.head": "classifier"}

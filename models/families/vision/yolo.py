@@ -16,9 +16,9 @@ from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.io.weights.pickles.modules import CLASSES
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.image.coco import OBJECTS
-from rushlight.models.image.described import KINDS, TORCHVISION
+from rushlight.models.image.preprocessor_config import KINDS, TORCHVISION
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes

@@ -11,8 +11,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put

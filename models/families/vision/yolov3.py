@@ -15,8 +15,8 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu, sigmoid
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import read_config
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.outputs.detection import Detector

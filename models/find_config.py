@@ -10,7 +10,7 @@ from typing import Any
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
+from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
 
 _FLOATS = ("float16", "bfloat16", "float32")
@@ -25,7 +25,7 @@ def require_config(files: Mapping[str, bytes], where: str = "") -> None:
         )
 
 
-def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def find_config(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """config.json, or what a family reads from the tensors if one of them tells the family."""
     told = {told: module for told, module in families("TENSORS").items() if told in tensors}
     if told and "config.json" not in files:
