@@ -111,7 +111,7 @@ def identified_by_tensors(folder: Path) -> bool:
     """Whether a tensor of a folder tells the family, so that it needs no config.json."""
     from rushlight.core.io.weights.safetensors import open_tables
 
-    file, known = folder / "model.safetensors", families("TENSORS")
+    file, known = folder / "model.safetensors", families("tensors")
     return file.is_file() and any(n in known for _, t in open_tables(file) for n in t.entries)
 
 
@@ -199,11 +199,11 @@ def _shortened(
         return _matched(files, tensors, dtype)
     except (FormatError, LoadError) as error:
         kind = small_json(files, "config.json").get("model_type")
-        known = families().get(kind) if isinstance(kind, str) else None
+        known = kind in families() if isinstance(kind, str) else False
         first = first_segment(tensors)
-        if not first or (
-            kind and not (known and hasattr(sys.modules.get(known), "rename_tensors"))
-        ):
+        if not first:
+            raise
+        if kind and not (known and family_of(kind, "model_type").rename_tensors):
             raise
         shorter = {n.removeprefix(first): t for n, t in tensors.items()}
         try:
@@ -225,15 +225,14 @@ def _matched(
         small["config.json"] = json.dumps(config).encode()
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = renamed_tensors(family, tensors)
-    kinds = getattr(family, "Config", None)
-    if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
+    if config.get("quantization_config") and not hasattr(family.config, "quantization_config"):
         from rushlight.models.prequantized import dequantized
 
-        turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
+        turned = bool(config.get("transposed", getattr(family.config, "transposed", False)))
         config, tensors = dequantized(config, tensors, dtype, turned)
     tensors = split(family, tensors)
-    if hasattr(family, "unused"):
-        tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
+    if (unused := family.unused) is not None:
+        tensors = {n: t for n, t in tensors.items() if not unused(n, config)}
     reference = reference_keys(str(config["model_type"])) or ANY
     for key in LAYERS:
         layers = config.get(key) if reference.own or reference.reads(key) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from rushlight.core.basis.quantized import mxfp4
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
 
 
 @dataclass(frozen=True)
@@ -28,19 +31,17 @@ Parts = Mapping[str, Split]  # by the end of a tensor's name
 BLOCKS, SCALES = "_blocks", "_scales"
 
 
-def parts_of(family: ModuleType, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
+def parts_of(family: Family, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
     """The names of a tensor's parts in the model, and what makes them; {} if it has none."""
-    given: Parts = getattr(family, "PARTS", {})
-    for end, kind in given.items():
+    for end, kind in family.parts.items():
         if name.endswith(end):
             return {name.removesuffix(end) + own: take for own, take in kind.parts.items()}
     return {}
 
 
-def join(family: ModuleType, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def join(family: Family, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a model as a checkpoint has them: parts are joined, one whole at a time."""
-    given: Parts = getattr(family, "PARTS", {})
-    ends = {own: (end, kind) for end, kind in given.items() for own in kind.parts}
+    ends = {own: (end, kind) for end, kind in family.parts.items() for own in kind.parts}
     for name, t in tensors.items():
         own = next((one for one in ends if name.endswith(one)), None)
         if own is None:
@@ -51,10 +52,10 @@ def join(family: ModuleType, tensors: Mapping[str, Tensor]) -> Iterator[tuple[st
             yield before + end, kind.join(*(tensors[before + one] for one in kind.parts))
 
 
-def split(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def split(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint, with those that the family has in parts replaced by them."""
     found: dict[str, Tensor] = {}
-    for name, t in join_blocks(tensors).items() if hasattr(family, "PARTS") else tensors.items():
+    for name, t in join_blocks(tensors).items() if family.parts else tensors.items():
         parts = parts_of(family, name)
         try:
             found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +22,9 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.mlp import MLPNames
+
+if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
 
 Change = Callable[[Tensor, Mapping[str, Any]], Tensor]
 
@@ -222,7 +224,6 @@ class Architecture:
         return f"{target.format(number)}.{kind}"
 
 
-def kind_of(family: ModuleType) -> str:
+def kind_of(family: Family) -> str:
     """llama.cpp's name of a family's architecture, without `/experts`."""
-    kind: str = family.GGUF_TYPES[0].partition("/")[0]
-    return kind
+    return family.gguf_types[0].partition("/")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
-from rushlight.models.families import families, family_of
+from rushlight.models.families import family_of
 from rushlight.models.parts import join_blocks
 
 # The sixteen floats of four bits (OCP Microscaling Formats 1.0).
@@ -135,6 +134,6 @@ def test_attending_to_latents_equals_expanding_them(
 def test_a_config_that_lies_is_named(known: str, lie: dict[str, Any], named: str) -> None:
     found = open_tables(Path(__file__).parent / "data" / "families" / f"{known}.safetensors")
     config = json.loads(found[0][1].metadata["config"]) | lie
-    family = importlib.import_module(families()[config["model_type"]])
+    family = family_of(config["model_type"], "model_type")
     with pytest.raises(rl.FormatError, match=named):
         family.build(config, [])

@@ -52,7 +52,7 @@ def folder(row: str, table: ModuleType, place: Path) -> Path:
 
 def test_every_family_with_names_of_gguf_is_here(table: ModuleType) -> None:
     known = {families()[table.ROWS[row][1]["model_type"]] for row in (*ROWS, "phimoe-gguf")}
-    assert known == set(families("GGUF_TYPES").values())
+    assert known == set(families("gguf_types").values())
 
 
 @pytest.mark.parametrize("known", ROWS)

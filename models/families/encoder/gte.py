@@ -8,14 +8,13 @@ from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("gte", "new")
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("GteModel", "NewModel")
 BASE_PREFIX = "new."
 HEADS = HeadNames("lm_head.dense", "lm_head.norm", "lm_head.decoder", "lm_head.decoder.bias",
@@ -71,4 +70,14 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return base and name.startswith(("classifier.", "lm_head."))
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
+FAMILY = Family(
+    model_types=("gte", "new"),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
+    heads=HEADS,
+    rename_tensors=rename_tensors,
+    unused=unused,
+)

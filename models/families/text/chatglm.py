@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.layouts import chatglm
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
@@ -13,11 +14,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import RotarySpec
 
-MODEL_TYPES = ("chatglm",)
-GGUF_TYPES = ("chatglm",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
-BASE_PREFIX = "transformer."
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(gate_up="dense_h_to_4h", down="dense_4h_to_h")
 NAMES = DecoderNames(
@@ -70,5 +67,20 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = chatglm(NAMES, ATTENTION, MLP)
+FAMILY = Family(
+    model_types=("chatglm",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    refused=(
+        "apply_residual_connection_post_layernorm",
+        "original_rope",
+        "pre_seq_len",
+        "prefix_projection",
+        "quantization_bit",
+    ),
+    gguf_types=("chatglm",),
+    gguf=chatglm(NAMES, ATTENTION, MLP),
+)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.blocks.latent import LatentSpec
@@ -15,11 +16,7 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.positions.rotary import magnified, rotary_of
 from rushlight.models.layers.routing import RoutingSpec
 
-MODEL_TYPES = ("deepseek_v2",)
-GGUF_TYPES = ("deepseek2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("DeepseekV2ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = MLPNames(shared="shared_experts")
 
 
@@ -81,5 +78,13 @@ def describe(c: Config) -> DecoderSpec:
                                         best=best))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
-GGUF = latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax")
+FAMILY = Family(
+    model_types=("deepseek_v2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
+    gguf_types=("deepseek2",),
+    gguf=latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax"),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import bloom
 from rushlight.models.gguf.layouts import falcon
 from rushlight.models.layers.attention import AttentionSpec
@@ -14,11 +15,7 @@ from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("falcon",)
-GGUF_TYPES = ("falcon",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("FalconForCausalLM",)
-BASE_PREFIX = "transformer."
 NAMES = replace(bloom.NAMES, embedding_norm=None, before_mlp=None)
 
 
@@ -74,5 +71,13 @@ def describe(c: Config) -> DecoderSpec:
         names=replace(NAMES, before_attention=before[0], before_mlp=before[1]))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = falcon(NAMES, bloom.ATTENTION, bloom.MLP)
+FAMILY = Family(
+    model_types=("falcon",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("falcon",),
+    gguf=falcon(NAMES, bloom.ATTENTION, bloom.MLP),
+)

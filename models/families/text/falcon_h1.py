@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf import layouts
 from rushlight.models.layers.blocks.state_space import Mamba2Spec, limits_of
@@ -13,11 +14,7 @@ from rushlight.models.layers.building import FLOATS, decoder_builder, each_atten
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 
-MODEL_TYPES = ("falcon_h1",)
-GGUF_TYPES = ("falcon-h1",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("FalconH1ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(before_mlp="pre_ff_layernorm", mlp="feed_forward", norm="final_layernorm")
 
 
@@ -75,5 +72,13 @@ def describe(c: Config) -> DecoderSpec:
                    logits_scale=c.lm_head_multiplier)  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = layouts.falcon_h1(NAMES)
+FAMILY = Family(
+    model_types=("falcon_h1",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("falcon-h1",),
+    gguf=layouts.falcon_h1(NAMES),
+)

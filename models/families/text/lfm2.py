@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf import layouts
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.blocks.short_conv import ShortConvSpec
@@ -14,11 +15,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("lfm2",)
-GGUF_TYPES = ("lfm2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Lfm2ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(norm="embedding_norm", before_attention="operator_norm", before_mlp="ffn_norm",
                      mlp="feed_forward")  # fmt: skip
 FED = MLPNames(gate="w1", up="w3", down="w2")
@@ -75,5 +72,13 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = layouts.lfm2(NAMES, OWN, FED)
+FAMILY = Family(
+    model_types=("lfm2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("lfm2",),
+    gguf=layouts.lfm2(NAMES, OWN, FED),
+)

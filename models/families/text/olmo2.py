@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.layouts import olmo2
 from rushlight.models.layers.attention import AttentionSpec
@@ -18,11 +19,7 @@ from rushlight.models.layers.building import (
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
 
-MODEL_TYPES = ("olmo2", "olmo3")
-GGUF_TYPES = ("olmo2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
-BASE_PREFIX = "model."
 NAMES = DecoderNames(
     before_attention=None, after_attention="post_attention_layernorm", before_mlp=None,
     after_mlp="post_feedforward_layernorm",
@@ -56,5 +53,13 @@ def describe(c: Config) -> DecoderSpec:
     return replace(each_attention(plain, changed), names=NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = olmo2(NAMES)
+FAMILY = Family(
+    model_types=("olmo2", "olmo3"),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("olmo2",),
+    gguf=olmo2(NAMES),
+)

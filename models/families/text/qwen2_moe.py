@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention, sparse_layers
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
 
-MODEL_TYPES = ("qwen2_moe",)
-GGUF_TYPES = ("qwen2moe",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen2MoeForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -44,7 +41,6 @@ def describe(c: Config) -> DecoderSpec:
     return sparse_layers(plain, experts, c.decoder_sparse_step, c.mlp_only_layers)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "qwen2_moe", "Qwen2MoeForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
@@ -53,3 +49,14 @@ GGUF = Architecture(
         "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
     },
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("qwen2_moe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen2moe",),
+    gguf=GGUF,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2_moe
 from rushlight.models.gguf.scans import qwen3_next
 from rushlight.models.layers.attention import AttentionSpec
@@ -12,11 +13,7 @@ from rushlight.models.layers.building import LINEAR, decoder_builder, each_atten
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("qwen3_next",)
-GGUF_TYPES = ("qwen3next",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen3NextForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -65,5 +62,13 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=layers, norm=norm)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = qwen3_next(qwen2_moe.GGUF.keys)
+FAMILY = Family(
+    model_types=("qwen3_next",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen3next",),
+    gguf=qwen3_next(qwen2_moe.GGUF.keys),
+)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import rwkv6
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("rwkv5",)
-TENSORS = ("blocks.0.att.time_mix_k",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Rwkv5ForCausalLM", "RwkvForCausalLM")
 
 
@@ -34,9 +32,6 @@ class Config(rwkv6.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     return rwkv6.described(c, 5, gate=c.gate, shared=c.shared_decay)
-
-
-build = decoder_builder(Config, describe, ARCHITECTURES)
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -65,3 +60,15 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     return shapes.config(
         "rwkv5", attention_hidden_size=width, head_size=size, gate=gate, shared_decay=shared
     )
+
+
+FAMILY = Family(
+    model_types=("rwkv5",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    rename_tensors=rename_tensors,
+    tensors=("blocks.0.att.time_mix_k",),
+    config_of=config_of,
+)

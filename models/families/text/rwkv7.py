@@ -8,16 +8,13 @@ from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("rwkv7",)
-GGUF_TYPES = ("rwkv7",)
-TENSORS = ("blocks.0.att.r_k",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("RWKV7ForCausalLM",)
 
 
@@ -61,10 +58,6 @@ def describe(c: Config) -> DecoderSpec:
     ))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = rwkv(7, "RWKV7ForCausalLM")
-
-
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that the model has; the first layer's v0, v1 and v2 take no part."""
     return {
@@ -80,3 +73,18 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     v = shapes("blocks.1.att.v1")[1] if shapes.layers > 1 else 1  # no first layer reads it
     size = shapes("blocks.0.att.r_k")[1]
     return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, v_low_rank_dim=v, **low)
+
+
+FAMILY = Family(
+    model_types=("rwkv7",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    refused=("attn", "norm_bias", "norm_first"),
+    rename_tensors=rename_tensors,
+    tensors=("blocks.0.att.r_k",),
+    config_of=config_of,
+    gguf_types=("rwkv7",),
+    gguf=rwkv(7, "RWKV7ForCausalLM"),
+)

@@ -13,6 +13,7 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import resnet
 from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
@@ -24,7 +25,6 @@ from rushlight.models.layers.vision.outputs.detection import Detector, Head
 from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.layers.vision.resnet import ResNet, stages
 
-MODEL_TYPES = ("detr",)
 TASKS = ("object-detection",)
 ARCHITECTURES = ("DetrForObjectDetection", "DetrForSegmentation")
 _BACKBONE = "model.backbone.conv_encoder.model."
@@ -201,3 +201,13 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, t in resnet.rename_tensors(seen).items():
         found[_BACKBONE + name.removeprefix("resnet.")] = t
     return found
+
+
+FAMILY = Family(
+    model_types=("detr",),
+    tasks=TASKS,
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+)

@@ -15,6 +15,7 @@ from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import maskformer
 from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
@@ -28,8 +29,6 @@ from rushlight.models.layers.vision.outputs.stages import put_norms
 from rushlight.models.layers.vision.resnet import stages
 from rushlight.models.layers.vision.transformer import put_parameter
 
-MODEL_TYPES = ("mask2former",)
-TASKS = ("image-segmentation",)
 ARCHITECTURES = ("Mask2FormerForUniversalSegmentation",)
 _ENCODER = "model.pixel_level_module.encoder"
 _LEVELS, _POINTS, _GROUPS = 3, 4, 32
@@ -274,3 +273,14 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is computed, of training, or of a norm that nothing reads."""
     norm = name.startswith(f"{_ENCODER}.layernorm.")
     return norm or maskformer.unused(name, config)
+
+
+FAMILY = Family(
+    model_types=("mask2former",),
+    tasks=("image-segmentation",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    unused=unused,
+)

@@ -11,6 +11,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers
@@ -18,9 +19,6 @@ from rushlight.models.layers.vision.attention import open_clip
 from rushlight.models.layers.vision.clip import ClipModel, TextTower, layer_of
 from rushlight.models.layers.vision.convolutional import fastvit
 
-MODEL_TYPES = ("mobileclip",)
-TASKS = ("zero-shot-image-classification", "image-feature-extraction")
-TENSORS = ("visual.trunk.final_conv.se.fc1.weight",)
 _TRUNK = "visual.trunk."
 
 
@@ -107,3 +105,15 @@ def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str,
 def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files that open_clip_config.json and the tensors of OpenCLIP make."""
     return open_clip.files_of(tensors, files, _config)
+
+
+FAMILY = Family(
+    model_types=("mobileclip",),
+    tasks=("zero-shot-image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("visual.trunk.final_conv.se.fc1.weight",),
+    config_of=config_of,
+    files_of=files_of,
+)

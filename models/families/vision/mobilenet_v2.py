@@ -12,15 +12,12 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.mobilenet_v2 import MobileNetV2, widths_of
 from rushlight.models.layers.vision.model import classes_of
 
-MODEL_TYPES = ("mobilenet_v2",)
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("features.1.conv.0.0.weight",)
-TIMM = ("mobilenetv2_",)
-BASE_PREFIX = "mobilenet_v2."
 # torchvision's and timm's paths of convolutions and norms. {} is the layer.
 _BLOCK = {
     "0.0": "expand_1x1.convolution", "0.1": "expand_1x1.normalization",
@@ -135,3 +132,17 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("mobilenet_v2",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="mobilenet_v2.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("mobilenetv2_",),
+    timm_config=timm_config,
+)

@@ -11,15 +11,13 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision import timm_mobile as timm
 from rushlight.models.layers.vision.convolutional.universal import MobileAttention, Universal
 from rushlight.models.layers.vision.mobile import Block, MobileNet, MobileSpec
 from rushlight.models.layers.vision.model import numbered_classes
 
-MODEL_TYPES = ("mobilenet_v3", "mobilenet_v4")
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("mobilenetv3_", "tf_mobilenetv3_", "mobilenetv4_")
 TENSORS = ("features.1.block.0.0.weight",)
 # Strides of the stages' first blocks, and the first stage with a hard swish.
 _LARGE, _SMALL = ((1, 2, 2, 2, 1, 2, 1), 3), ((2, 2, 2, 1, 2, 1), 2)
@@ -191,3 +189,16 @@ def _block(held: Mapping[str, Tensor], inputs: int, stride: int) -> list[Any]:
     squeeze = held.get("se.conv_reduce")
     return [kind, inputs, last.shape[0], deep.shape[0], deep.shape[-1], stride,
             0 if squeeze is None else squeeze.shape[0]]  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("mobilenet_v3", "mobilenet_v4"),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("mobilenetv3_", "tf_mobilenetv3_", "mobilenetv4_"),
+    timm_config=timm_config,
+)

@@ -12,16 +12,13 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import ConvNorm, EvoNorm, activation
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
-MODEL_TYPES = ("regnet",)
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("trunk_output.block1.block1-0.f.a.0.weight",)
-TIMM = ("regnetx_", "regnety_", "regnetz_")
-BASE_PREFIX = "regnet."
 _TIMM = re.compile(r"s([1-9])\.b(\d{1,3})\.(conv[123]|downsample|se)\.(conv|bn|fc1|fc2)\.(\w+)")
 _TV = re.compile(
     r"trunk_output\.block([1-9])\.block\d-(\d{1,3})\.(?:f\.)?(proj|a|b|c|se)\.(\d|fc1|fc2)\.(\w+)"
@@ -260,3 +257,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "last_size": 0 if last is None else last.shape[0],
         "norm": "evo" if any(n.endswith(".normalization.v") for n in found) else "batch",
     }  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("regnet",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="regnet.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("regnetx_", "regnety_", "regnetz_"),
+    timm_config=timm_config,
+)

@@ -11,13 +11,11 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.convolutional.fused import FusedConv, fused
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("repvgg", "mobileone")
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("repvgg_", "mobileone_")
 # Of the authors' files: RepVGG's and MobileOne's, in branches and fused.
 TENSORS = ("stage0.rbr_dense.conv.weight", "stage0.rbr_reparam.weight",
            "stage0.rbr_conv.0.conv.weight", "stage0.reparam_conv.weight")  # fmt: skip
@@ -123,3 +121,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("repvgg", "mobileone"),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("repvgg_", "mobileone_"),
+    timm_config=timm_config,
+)

@@ -13,6 +13,7 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import sam
 from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -25,8 +26,6 @@ from rushlight.models.layers.vision.masks.decoder import (
 )
 from rushlight.models.layers.vision.masks.pyramid import MAPS, PyramidVision, stages_of
 
-MODEL_TYPES = ("sam2", "sam2_video")
-TASKS = ("mask-generation",)
 TENSORS = ("image_encoder.trunk.patch_embed.proj.weight",)  # of the authors' files
 # Of videos: what is remembered of earlier pictures.
 _MEMORY = re.compile(
@@ -280,3 +279,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"model_type": "sam2", "architectures": ["Sam2Model"], "vision_config": vision,
             "prompt_encoder_config": {"hidden_size": width},
             "mask_decoder_config": {"hidden_size": width}}  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("sam2", "sam2_video"),
+    tasks=("mask-generation",),
+    config=Config,
+    build=build,
+    refused=("backbone", "backbone_kwargs", "use_pretrained_backbone", "use_timm_backbone"),
+    rename_tensors=rename_tensors,
+    unused=unused,
+    tensors=TENSORS,
+    config_of=config_of,
+)

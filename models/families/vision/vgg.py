@@ -13,13 +13,10 @@ from rushlight.core.functional.network.pooling import adaptive_avg_pool2d, max_p
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("vgg",)
-TASKS = ("image-classification", "image-feature-extraction")
-TENSORS = ("classifier.6.weight",)
-TIMM = ("vgg",)
 _CONV = re.compile(r"features\.(\d{1,3})\.weight")
 _TIMM = {"pre_logits.fc1": "classifier.0", "pre_logits.fc2": "classifier.3",
          "head.fc": "classifier.6"}  # fmt: skip
@@ -113,3 +110,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("vgg",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("classifier.6.weight",),
+    config_of=config_of,
+    timm=("vgg",),
+    timm_config=timm_config,
+)

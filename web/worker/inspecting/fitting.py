@@ -77,14 +77,14 @@ def told(names: Container[str], files: Mapping[str, bytes], kind: str) -> dict[s
     """
     if kind in ("ggml", "llama2c"):  # both are of a llama
         return _runs(("text-generation",))
-    found = next((name for name in families("TENSORS") if name in names), None)
+    found = next((name for name in families("tensors") if name in names), None)
     if kind == "whisper" or found is not None:
-        family = family_of(found or "ggml:hparams", "TENSORS", "TENSORS")
+        family = family_of(found or "ggml:hparams", "tensors", "tensors")
         needs = [name for name in files if name.endswith((".spm", "tokenizer.json"))]
         if needs or kind == "whisper":
-            return _runs(family.TASKS)
+            return _runs(family.tasks)
         hint = "Choose the folder, with its vocabulary, or give the folder's address."
-        return _refused(f"a vocabulary is needed beside the file, for {family.TASKS[0]}", hint)
+        return _refused(f"a vocabulary is needed beside the file, for {family.tasks[0]}", hint)
     return _refused("no family that is supported has tensors of these names", "")
 
 
