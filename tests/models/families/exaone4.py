@@ -1,0 +1,23 @@
+"""Rows of exaone4."""
+
+from typing import Any
+
+
+def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The class of transformers and config.json of each row; `t` is families.py."""
+    return {
+        "exaone4": (
+            "Exaone4ForCausalLM",
+            t.sized("exaone4", sliding_window=4, sliding_window_pattern=2),
+        ),
+        "exaone4-full": (
+            "Exaone4ForCausalLM",
+            t.sized(
+                "exaone4",
+                sliding_window=None,
+                tie_word_embeddings=True,
+                rope_parameters=t.LLAMA3,
+                layer_types=["full_attention"] * 3,
+            ),
+        ),
+    }
