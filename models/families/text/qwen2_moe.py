@@ -10,7 +10,7 @@ from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention, sparse_layers
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.mlp import ExpertsSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
 ARCHITECTURES = ("Qwen2MoeForCausalLM",)
 
@@ -32,10 +32,11 @@ class Config(qwen2.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    always = c.shared_expert_intermediate_size
     experts = ExpertsSpec(
         c.num_experts, c.num_experts_per_tok,
         c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
-        shared=c.shared_expert_intermediate_size, shared_gate=True,
+        shared=MLPSpec(always, c.hidden_act) if always else None, shared_gate=True,
     )  # fmt: skip
     plain = each_attention(qwen2.describe(c), lambda _, a: replace(a, bias=c.qkv_bias))
     return sparse_layers(plain, experts, c.decoder_sparse_step, c.mlp_only_layers)
