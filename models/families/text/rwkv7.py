@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
@@ -75,29 +76,31 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, v_low_rank_dim=v, **low)
 
 
-def unread(model: Any) -> dict[str, tuple[int, ...]]:
-    """The first layer's v0, v1 and v2 in GGUF, which take no part."""
-    one = model.spec.layers[0].attention
-    channels, rank = one.heads * one.size, one.ranks[1]
-    shapes = (channels,), (rank, one.width), (channels, rank)
-    return {f"blk.0.time_mix_v{i}.weight": shape for i, shape in enumerate(shapes)}
+def gguf() -> Architecture:
+    """The first layer's v0, v1 and v2 are in a file, though they take no part."""
 
+    def unread(model: Any) -> dict[str, tuple[int, ...]]:
+        one = model.spec.layers[0].attention
+        channels, rank = one.heads * one.size, one.ranks[1]
+        shapes = (channels,), (rank, one.width), (channels, rank)
+        return {f"blk.0.time_mix_v{i}.weight": shape for i, shape in enumerate(shapes)}
 
-GGUF = rwkv(
-    "rwkv7", "RWKV7ForCausalLM", keys={
-        "norm_eps": "attention.layer_norm_epsilon", "head_dim": "wkv.head_size",
-        "decay_low_rank_dim": "attention.decay_lora_rank",
-        "a_low_rank_dim": "attention.iclr_lora_rank",
-        "v_low_rank_dim": "attention.value_residual_mix_lora_rank",
-        "gate_low_rank_dim": "attention.gate_lora_rank",
-    }, names={
-        "channel_mix_lerp_k.weight": "ffn.x_k",
-        **{f"time_mix_{n}.weight": f"att.{n}" for n in ("k_k", "k_a", "r_k")},
-        **{f"time_mix_{n}{i}.weight": f"att.{n}{i}" for n in "wavg" for i in range(3)},
-    }, turned=[f"{n}{i}" for n in "wavg" for i in (1, 2)],
-    vectors=("att.w0", "att.a0", "att.v0", "att.k_k", "att.k_a", "ffn.x_k"),
-    mixed=[f"att.x_{n}" for n in "rwkvag"], fixed={"group_norm_eps": 64e-5}, filled=unread,
-)  # fmt: skip
+    return rwkv(
+        "rwkv7", "RWKV7ForCausalLM", keys={
+            "norm_eps": "attention.layer_norm_epsilon", "head_dim": "wkv.head_size",
+            "decay_low_rank_dim": "attention.decay_lora_rank",
+            "a_low_rank_dim": "attention.iclr_lora_rank",
+            "v_low_rank_dim": "attention.value_residual_mix_lora_rank",
+            "gate_low_rank_dim": "attention.gate_lora_rank",
+        }, names={
+            "channel_mix_lerp_k.weight": "ffn.x_k",
+            **{f"time_mix_{n}.weight": f"att.{n}" for n in ("k_k", "k_a", "r_k")},
+            **{f"time_mix_{n}{i}.weight": f"att.{n}{i}" for n in "wavg" for i in range(3)},
+        }, turned=[f"{n}{i}" for n in "wavg" for i in (1, 2)],
+        vectors=("att.w0", "att.a0", "att.v0", "att.k_k", "att.k_a", "ffn.x_k"),
+        mixed=[f"att.x_{n}" for n in "rwkvag"], fixed={"group_norm_eps": 64e-5}, filled=unread,
+    )  # fmt: skip
+
 
 FAMILY = Family(
     model_types=("rwkv7",),
@@ -110,5 +113,5 @@ FAMILY = Family(
     tensors=("blocks.0.att.r_k",),
     config_of=config_of,
     gguf_types=("rwkv7",),
-    gguf=GGUF,
+    gguf=gguf(),
 )
