@@ -4,8 +4,8 @@
 
 It runs where the PyPI package transformers is installed, with this package, and reads its
 configuration classes and, as syntax trees, the files that build models of them. The model types are
-those of the families, and any others that are named: of a family to be. A line of the table is a model_type, a tab,
-and a JSON object:
+those of the families, and others that are named: of a family to be. A line of the table is a
+model_type, a tab, and a JSON object:
 
 - "keys": the fields of the class with their defaults, without those that every class has;
 - "asked": what else the class takes out of config.json, or a model's file reads by name, with the
