@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -127,16 +128,18 @@ def fields_of(name: str, like: str) -> str:
     if reference is None:
         return ""
     known = {f.name: f for f in dataclasses.fields(parent.config)}
-    sized = {n for n, f in known.items() if f.default is dataclasses.MISSING} | {"eos_token_id"}
+    named = {n for n, f in known.items() if f.default is dataclasses.MISSING}
+    named |= {"eos_token_id", "tie_word_embeddings"}
     undecided = unread_keys(parent.config, name)
     lines = []
     for key in {**reference.keys, **reference.asked}:
         value = reference.default(key)
-        if key in known.keys() - sized and value not in (None, known[key].default):
-            lines.append(f"    {key}: {known[key].type} = {value!r}\n")
+        shown = json.dumps(value) if isinstance(value, str) else repr(value)
+        if key in known.keys() - named and value not in (None, known[key].default):
+            lines.append(f"    {key}: {known[key].type} = {shown}\n")
         elif key in undecided:
             lines.append(
-                f"    # {key}: {kind_of(value)} = {value!r}  # a field, neutral or refused?\n"
+                f"    # {key}: {kind_of(value)} = {shown}  # a field, neutral or refused?\n"
             )
     return "".join(lines)
 
@@ -177,7 +180,9 @@ def main() -> None:
     chosen = " or ".join(f"[{one}]" for one in rows)
     steps.run("tests/parity/make_family_goldens.py", *rows, reference=True)
     steps.run("tests/parity/compare_configs.py", "--goldens", name, reference=True)
-    for file in ("test_families.py", "test_changed_keys.py"):
+    names = ["test_families.py", "test_changed_keys.py"]
+    names += ["test_families_gguf.py"] if "\nGGUF = " in row.read_text(encoding="utf-8") else []
+    for file in names:
         steps.run("-m", "pytest", "-q", "-n", "0", f"tests/models/{file}", "-k", chosen)
     steps.run("-m", "pytest", "-q", "-n", "0", "tests/models/test_config.py", "-k", "key or index")
     steps.run("tools/measure_families.py", "cpu,webgpu", name)

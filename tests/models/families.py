@@ -163,6 +163,8 @@ HEADS["modernbert-biases-sequenceclassification"][1].update(
     classifier_pooling="mean", classifier_bias=True, classifier_activation="silu"
 )
 HEADS["bert-untied"] = ("BertForMaskedLM", ROWS["bert"][1] | {"tie_word_embeddings": False})
+# Rows that a GGUF file can say, one or more of each family with names of GGUF.
+GGUF: tuple[str, ...] = tuple(row for file in _FILES for row in file.get("GGUF", ()))
 LENGTH = 13
 
 

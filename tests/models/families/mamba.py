@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("mamba",)
+
 KIND = "recurrent"
 
 
