@@ -60,6 +60,14 @@ HARMLESS = frozenset(
     attn_mode fuse_norm fuse_cross_entropy fuse_linear_cross_entropy use_l2warp
 """.split()
 )
+# Keys of many of the reference's classes: with another value than the default they are errors in
+# every family that does not read them.
+REFUSED = frozenset(
+    """
+    _out_features _out_indices add_cross_attention head_dim is_causal is_decoder is_encoder_decoder
+    per_layer_config quantization_config
+""".split()
+)
 
 
 def parse_object(name: str, data: bytes) -> dict[str, Any]:
@@ -111,6 +119,22 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
             f"what the model computes; {values.get('model_type')} reads {', '.join(fields)}"
         )
     return cls(**known)
+
+
+def unread_keys(cls: type, model_type: str, refused: Sequence[str] = ()) -> list[str]:
+    """The keys of the reference's class of a model_type that are not decided, in order.
+
+    Decided are the fields of `cls`, the keys of its `neutral`, those of `HARMLESS` and `REFUSED`,
+    and the `refused` ones. LookupError for a model_type without a line of keys.txt.
+    """
+    reference = reference_keys(model_type)
+    if reference is None:
+        raise LookupError(
+            f"models/families/keys.txt has no line for {model_type}; python tools/config_keys.py "
+            "writes it"
+        )
+    decided = {field.name for field in dataclasses.fields(cls)} | {*getattr(cls, "neutral", {})}
+    return sorted({*reference.keys, *reference.asked} - decided - HARMLESS - REFUSED - {*refused})
 
 
 def keys_for(cls: type, values: Mapping[str, Any]) -> Reference:

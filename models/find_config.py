@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import ChainMap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
+from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
+
+if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
 
 _FLOATS = ("float16", "bfloat16", "float32")
 
@@ -25,21 +27,19 @@ def require_config(files: Mapping[str, bytes], where: str = "") -> None:
         )
 
 
-def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def find_config(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """config.json, or what a family reads from the tensors if one of them tells the family."""
-    told = {told: module for told, module in families("TENSORS").items() if told in tensors}
-    if told and "config.json" not in files:
-        family = importlib.import_module(next(iter(told.values())))
+    family, told = family_of_tensors(tensors)
+    if family is not None and family.config_of is not None and "config.json" not in files:
         try:
-            config: dict[str, Any] = family.config_of(tensors)
+            return family.config_of(tensors)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, FormatError | LoadError):
                 raise
             raise LoadError(
-                f"the checkpoint holds {next(iter(told))!r}, but no configuration follows from the "
+                f"the checkpoint holds {told!r}, but no configuration follows from the "
                 f"shapes of its tensors: {error}"
             ) from error
-        return config
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     if "model_type" in config or not isinstance(config.get("architecture"), str):
@@ -63,26 +63,32 @@ def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[s
 
     LoadError for an architecture that no family reads.
     """
-    name, known = config["architecture"], families("TIMM")
+    name, known = config["architecture"], families("timm")
     begins = [start for start in known if name.startswith(start)]
     found = max(begins, key=len) if begins else name
-    family = family_of(found, "config.json: timm's architecture", "TIMM")
+    family = family_of(found, "config.json: timm's architecture", "timm")
     try:
-        made: dict[str, Any] = family.timm_config(config, tensors)
+        return family.timm_config(config, tensors)  # type: ignore[misc]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(
             f"config.json: timm's {brief(name)} has no such values: {error}"
         ) from error
-    return made
 
 
 def completed(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> Mapping[str, bytes]:
     """The files, and those that a family makes of the tensors of another tool's format."""
-    told = next((m for name, m in families("TENSORS").items() if name in tensors), None)
-    made = None if told is None else getattr(importlib.import_module(told), "files_of", None)
-    return files if made is None else ChainMap(made(tensors, files), files)  # type: ignore[arg-type]
+    family, _ = family_of_tensors(tensors)
+    if family is None or family.files_of is None:
+        return files
+    return ChainMap(family.files_of(tensors, files), files)  # type: ignore[arg-type]
+
+
+def family_of_tensors(tensors: Mapping[str, Tensor]) -> tuple[Family | None, str]:
+    """The family that one of the tensors tells, and that tensor's name; None and "" if none."""
+    told = next((name for name in families("tensors") if name in tensors), "")
+    return (family_of(told, "tensor", "tensors") if told else None), told
 
 
 def named_dtype(config: Mapping[str, Any]) -> DType:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import parse_object
+from rushlight.models.config_schema import parse_object
 from rushlight.models.image.processor import Processor
 from rushlight.models.image.resize import FILTERS
 from rushlight.models.image.settings import Settings
