@@ -323,8 +323,8 @@ class InstanceNorm1d(_InstanceNorm):
     `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
     batch in the running statistics; None takes the mean of all. `affine`: weights, and with
     `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
-    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an input
-    of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an
+    input of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
     """
 
     ranks = (2, 3)
@@ -336,8 +336,8 @@ class InstanceNorm2d(_InstanceNorm):
     `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
     batch in the running statistics; None takes the mean of all. `affine`: weights, and with
     `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
-    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an input
-    of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an
+    input of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
     """
 
     ranks = (3, 4)
@@ -349,8 +349,8 @@ class InstanceNorm3d(_InstanceNorm):
     `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
     batch in the running statistics; None takes the mean of all. `affine`: weights, and with
     `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
-    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an input
-    of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an
+    input of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
     """
 
     ranks = (4, 5)
