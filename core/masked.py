@@ -259,7 +259,10 @@ def _normal(name: str, value: float) -> Callable[..., Tensor]:
         return found
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`{name}` of the selected elements along `dim`; nan where there is none."
+    call.__doc__ = (
+        f"`{name}` of the elements of `input` that `mask` selects, along `dim`; nan where there is "
+        "none; in the dtype `dtype`. Raises IndexError for a dim that there is not."
+    )
     return call
 
 

@@ -280,7 +280,7 @@ class LnStructured(_Channels):
         cls, module: Module, name: str, amount: float, n: Any, dim: int,
         importance_scores: Tensor | None = None,
     ) -> BasePruningMethod:  # fmt: skip
-        """See BasePruningMethod. `amount`: a share or a count of channels of `dim`, `n`: the order."""
+        """See BasePruningMethod. `amount`: a share or a count of channels of `dim`; `n`: order."""
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
         )
