@@ -25,11 +25,14 @@ class _Means(Rule):
         return (1 - beta1, beta2, 1 - beta2, *self.corrections(state["step"], state, group))
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
-        """The numbers that use the means."""
+        """The numbers that use the means, at `step`, from a parameter's `state` and `group`.
+
+        A subclass defines it; the base raises NotImplementedError.
+        """
         raise NotImplementedError
 
     def means(self, grad: Tensor, state: Any, rates: Any) -> tuple[Tensor, Tensor]:
-        """The means after this gradient."""
+        """The means after `grad`, kept in `state`; `rates` are those of `move`. Raises nothing."""
         new, kept_sq, new_sq = rates[:3]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.add_((grad - mean) * new)
@@ -61,11 +64,7 @@ class Adam(_Means):
         super().__init__(params, locals())
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
-        """The scale of sqrt(v), eps, minus the rate.
-
-        `step` counts from 1; `state` and `group` are a parameter's state and options. Raises
-        nothing.
-        """
+        """The scale of sqrt(v), eps, minus the rate."""
         beta1, beta2 = group["betas"]
         return (1 - beta2**step) ** 0.5, group["eps"], -group["lr"] / (1 - beta1**step)
 

@@ -33,7 +33,7 @@ class Processor:
     `filter` of resizing is one of Pillow's names, "bilinear" or "bicubic" mostly; `keep_ratio`
     keeps the shape of the picture, `twice`: the deviation is divided out once
     more; `squared`: filled up to a square with black first. `mean` and
-    `std` of each channel normalize. A call raises ValueError for what is no image.
+    `std` of each channel normalize. Making one checks and raises nothing.
     """
 
     size: tuple[int, int] | None = None
