@@ -59,6 +59,8 @@ def load(
     `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
+
+    `path_or_name` is one of these; `device` is where the weights are.
     """
     model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
     if adapter is not None:
@@ -150,7 +152,10 @@ async def load_async(
     *,
     progress: Progress | None = None,
 ) -> Model:
-    """`load` without blocking; in the tab `name` is an address or a hub id."""
+    """`load` without blocking; in the tab `name` is an address or a hub id.
+
+    `path_or_url`, `device`, `dtype`, `progress` and what it raises are load's.
+    """
     if sys.platform != "emscripten":
         return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
     from rushlight.web.loading.download import fetch_checkpoint
@@ -183,6 +188,8 @@ def assemble(
     """A model from a checkpoint's small files (config.json, tokenizer.json, ...) and tensors.
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
+
+    `device` is where the weights are; `dtype`: floating weights are converted to it.
     """
     tensors = one_width(unwrapped(tensors))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)

@@ -217,11 +217,11 @@ def every_kernel() -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def readme_blocks() -> Callable[[str], list[str]]:
-    """A function from a language to the README's blocks of it, in order."""
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+def readme_blocks() -> Callable[..., list[str]]:
+    """A function from a language to a page's blocks of it, in order; README.md unless named."""
 
-    def blocks(language: str) -> list[str]:
+    def blocks(language: str, page: str = "README.md") -> list[str]:
+        text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8")
         return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
     return blocks

@@ -165,6 +165,8 @@ class Sam2(sam.Sam):
 
         seen: a picture's maps; the others are `Sam.masks`'. Where the first mask is not stable the
         best of the others takes its place.
+
+        `points`, `labels`, `boxes` and what it raises are as there.
         """
         found, *finer = seen
         own = self.prompt_encoder.shared_embedding
