@@ -237,9 +237,11 @@ def _matched(
     small = {name: files[name] for name in SMALL if name in files}
     config = find_config(small, tensors)
     told = small.get("config.json")
-    if told is None or "model_type" not in parse_object("config.json", told):
-        # What is saved is in our names, whatever tool's the tensors were in.
+    kind = None if told is None else parse_object("config.json", told).get("model_type")
+    if kind != config.get("model_type"):
+        # What is saved is in our names and of our class, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
+        told = told if kind is None else small["config.json"]
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = renamed_tensors(family, tensors)
     if config.get("quantization_config") and not hasattr(family.config, "quantization_config"):

@@ -74,8 +74,8 @@ class Config:
     pooler_output_size: int | None = None
     pooler_act: str = "tanh"
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "dpt"
 

@@ -67,8 +67,8 @@ class Config:
     use_auxiliary_loss: bool = True
     output_auxiliary_logits: bool | None = None
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "mask2former"
 

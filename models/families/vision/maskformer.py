@@ -50,8 +50,8 @@ class Config:
     cross_entropy_weight: float = 1.0
     mask_weight: float = 20.0
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "maskformer"
 

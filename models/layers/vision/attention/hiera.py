@@ -27,7 +27,7 @@ class PooledAttention(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, heads: int) -> None:
         if heads < 1 or outputs % heads:
-            raise FormatError(f"config.json: {outputs} channels do not fit {heads} heads")
+            raise FormatError(f"config.json: {outputs} channels do not fit {heads} num_heads")
         self.heads = heads
         self.qkv, self.proj = nn.Linear(inputs, 3 * outputs), nn.Linear(outputs, outputs)
 
