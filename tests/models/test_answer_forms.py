@@ -229,10 +229,13 @@ FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
     "granite 20b": (f'Sure.<function_call> {{"name": "get_weather", "arguments": {ARGS}}}'
                     f'<function_call> {{"name": "get_time", "arguments": {ARGS}}}', "Sure.", "",
                     [WEATHER, TIME]),
-    "command r without a blank": (f"Plan: look.\nAction:```json\n{COHERE}\n```", "Plan: look.", "",
-                                  [WEATHER, TIME]),
-    "minicpm 3": (f"<|thought_start|>\nhm\n<|thought_end|>\n<|tool_call_start|>\n```python\n{PYTHON}"
-                  "\n```\n<|tool_call_end|>", "", "hm", [WEATHER, TIME]),
+    "command r without a blank": (
+        f"Plan: look.\nAction:```json\n{COHERE}\n```", "Plan: look.", "", [WEATHER, TIME],
+    ),
+    "minicpm 3": (
+        "<|thought_start|>\nhm\n<|thought_end|>\n<|tool_call_start|>\n```python\n"
+        f"{PYTHON}\n```\n<|tool_call_end|>", "", "hm", [WEATHER, TIME],
+    ),
     "glm 4": (f"get_weather\n{ARGS}\nget_time\n{ARGS}", "", "", [WEATHER, TIME]),
     "functionary": (f">>>get_weather\n{ARGS}", "", "", [WEATHER]),
     "calls by key": (f'{{"tool_calls": {LIST}}}', "", "", [WEATHER, TIME]),
@@ -255,8 +258,8 @@ FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
         "</tool_call>.", ".", "", [ToolCall("get_weather", {"city": "it's </tool_call>"})],
     ),
     "a closing in a program": (
-        "<|tool_call_start|>[get_time(a='\"<|tool_call_end|>', b=1_000)]<|tool_call_end|>.", ".", "",
-        [ToolCall("get_time", {"a": '"<|tool_call_end|>', "b": 1000})],
+        "<|tool_call_start|>[get_time(a='\"<|tool_call_end|>', b=1_000)]<|tool_call_end|>.",
+        ".", "", [ToolCall("get_time", {"a": '"<|tool_call_end|>', "b": 1000})],
     ),
     "a closing between tokens": (
         '<|tool_call>call:get_time{a:<|"|><tool_call|> "<|"|>}<tool_call|>.', ".", "",
@@ -271,14 +274,15 @@ FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
         [ToolCall("get_time", {"a": "<|end|>"})],
     ),
     "an end in a string of deepseek's": (
-        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{"a": "<｜tool▁calls▁end｜>"}'
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>"
+        '{"a": "<｜tool▁calls▁end｜>"}'
         "<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "", "",
         [ToolCall("get_time", {"a": "<｜tool▁calls▁end｜>"})],
     ),
     "no arguments of deepseek's": (
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜><｜tool▁call▁end｜>"
-        f"<｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{ARGS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "", "",
-        [ToolCall("get_time", {}), TIME],
+        f"<｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{ARGS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "", "", [ToolCall("get_time", {}), TIME],
     ),
     "half a character": (
         '<tool_call>{"name": "get_time", "arguments": {"a": "\\ud83d\\ude00 \\ud83d"}}</tool_call>',
@@ -289,8 +293,9 @@ FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
     "an end after words": ("Sure.</s>", "Sure.", "", []),
     "an end in a thought": ("<think>hm<|eot_id|>", "", "hm", []),
     "a call after code": (
-        f'```\n<tool_call>\n```\n`<tool_call>`\n<tool_call>{{"name": "get_time", "arguments": {ARGS}}}'
-        "</tool_call>", "```\n<tool_call>\n```\n`<tool_call>`", "", [TIME],
+        "```\n<tool_call>\n```\n`<tool_call>`\n"
+        f'<tool_call>{{"name": "get_time", "arguments": {ARGS}}}</tool_call>',
+        "```\n<tool_call>\n```\n`<tool_call>`", "", [TIME],
     ),
     "a call that is thought of": (
         f'<think>{HERMES}</think>no<tool_call>{{"name": "get_time", "arguments": {ARGS}}}'

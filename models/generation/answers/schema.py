@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.chat.functions import schema_of_function
 from rushlight.models.generation.answers.literals import literal_of
 
 DEEPEST = 64
@@ -47,6 +49,8 @@ class Tools:
         self.given = not isinstance(tools, bool) and bool(tools)
         self.types: dict[str, dict[str, Any]] = {}
         for tool in tools if self.given and not isinstance(tools, bool) and tools else ():
+            if inspect.isroutine(tool):
+                tool = schema_of_function(tool)
             inner = tool.get("function") if isinstance(tool, Mapping) else None
             row = inner if isinstance(inner, Mapping) else tool
             if isinstance(row, Mapping) and isinstance(row.get("name"), str):
