@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
-<<<<<<< HEAD:models/find_config.py
-from rushlight.models.config_schema import parse_object
-=======
 from rushlight.models.checkpoints.text_part import text_part
-from rushlight.models.config import parse_object
->>>>>>> configs:models/configuration.py
+from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
 
 if TYPE_CHECKING:
