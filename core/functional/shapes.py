@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes, infer_shape, normalize_dim
@@ -51,7 +51,7 @@ def t(x: Tensor) -> Tensor:
 
 @public
 @method()
-def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: Tensor, *shape: Any) -> Tensor:
     """`expand` under NumPy's name."""
     return expand(x, *shape)
 
