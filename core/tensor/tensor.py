@@ -219,7 +219,7 @@ class Tensor(History):
         if self.device is not HOST:
             notes.append(f"device='{self.device}'")
         if self.node is not None:
-            notes.append(f"grad_fn={self.node!r}")
+            notes.append(f"grad_fn=<{self.node.name()}>")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         hidden = self.device.type == "meta" or self.dtype.kind == "q"
