@@ -27,7 +27,7 @@ def _run(folder: Path, name: str, require: str | None) -> int:
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     (folder / name).write_text(SKIPS[name], encoding="utf-8")
     env = {
-        k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "RUSHLIGHT_REQUIRE"))
+        k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "RUSHLIGHT_"))
     }
     if require is not None:
         env["RUSHLIGHT_REQUIRE"] = require
