@@ -56,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "native: needs a native process, sockets or Node; deselected inside the tab"
     )
+    config.addinivalue_line(
+        "markers", "warm_start: pages of a fresh profile take a kept start (tests/browser)"
+    )
     writes = os.environ.get("RUSHLIGHT_DURATIONS") == "write"
     everything = os.environ.get("RUSHLIGHT_SUBJECTS") == "all" and not config.option.keyword
     if writes and everything and not hasattr(config, "workerinput"):
