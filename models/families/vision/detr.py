@@ -12,9 +12,10 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import resnet
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -24,7 +25,6 @@ from rushlight.models.layers.vision.outputs.detection import Detector, Head
 from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.layers.vision.resnet import ResNet, stages
 
-MODEL_TYPES = ("detr",)
 TASKS = ("object-detection",)
 ARCHITECTURES = ("DetrForObjectDetection", "DetrForSegmentation")
 _BACKBONE = "model.backbone.conv_encoder.model."
@@ -183,7 +183,7 @@ def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of a backbone of timm, and of newer files, under transformers' names."""
     found: dict[str, Tensor] = {}
     seen: dict[str, Tensor] = {}
@@ -198,6 +198,16 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             seen[name[len(_BACKBONE) :]] = t
         else:
             found[name] = t
-    for name, t in resnet.adopt(seen).items():
+    for name, t in resnet.rename_tensors(seen).items():
         found[_BACKBONE + name.removeprefix("resnet.")] = t
     return found
+
+
+FAMILY = Family(
+    model_types=("detr",),
+    tasks=TASKS,
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+)

@@ -12,9 +12,10 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import sam
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.hiera import Place
 from rushlight.models.layers.vision.masks.decoder import (
@@ -25,8 +26,6 @@ from rushlight.models.layers.vision.masks.decoder import (
 )
 from rushlight.models.layers.vision.masks.pyramid import MAPS, PyramidVision, stages_of
 
-MODEL_TYPES = ("sam2", "sam2_video")
-TASKS = ("mask-generation",)
 TENSORS = ("image_encoder.trunk.patch_embed.proj.weight",)  # of the authors' files
 # Of videos: what is remembered of earlier pictures.
 _MEMORY = re.compile(
@@ -176,6 +175,8 @@ class Sam2(sam.Sam):
 
         seen: a picture's maps; the others are `Sam.masks`'. Where the first mask is not stable the
         best of the others takes its place.
+
+        `points`, `labels`, `boxes` and what it raises are as there.
         """
         found, *finer = seen
         own = self.prompt_encoder.shared_embedding
@@ -234,7 +235,7 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return _MEMORY.fullmatch(name) is not None
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
@@ -290,3 +291,15 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"model_type": "sam2", "architectures": ["Sam2Model"], "vision_config": vision,
             "prompt_encoder_config": {"hidden_size": width},
             "mask_decoder_config": {"hidden_size": width}}  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("sam2", "sam2_video"),
+    tasks=("mask-generation",),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    unused=unused,
+    tensors=TENSORS,
+    config_of=config_of,
+)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import C, choose, read_config
+from rushlight.models.config_schema import C, choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 
 
