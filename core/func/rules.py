@@ -28,12 +28,12 @@ Attrs = dict[str, Any]
 Prepared = tuple[list[Any], Attrs]
 
 
-def _wide(size: int, values: Values, whole: Flags) -> list[Any]:
-    return [None if v is None else wide(v, w, size) for v, w in zip(values, whole, strict=True)]
+def _wide(size: int, values: Values, sampled: Flags) -> list[Any]:
+    return [None if v is None else wide(v, w, size) for v, w in zip(values, sampled, strict=True)]
 
 
-def _same(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-    return _wide(size, values, whole), attrs
+def _same(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+    return _wide(size, values, sampled), attrs
 
 
 def _after(dims: Any) -> Any:
@@ -46,8 +46,8 @@ def _after(dims: Any) -> Any:
 def _along(name: str) -> Callable[..., Prepared]:
     """The rule of an op whose attribute `name` says dims."""
 
-    def rule(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-        return _wide(size, values, whole), attrs | {name: _after(attrs[name])}
+    def rule(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+        return _wide(size, values, sampled), attrs | {name: _after(attrs[name])}
 
     return rule
 
@@ -55,17 +55,17 @@ def _along(name: str) -> Callable[..., Prepared]:
 def _first(name: str, lead: Callable[[int], Any]) -> Callable[..., Prepared]:
     """The rule of an op whose attribute `name` has an entry for every dim."""
 
-    def rule(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-        return _wide(size, values, whole), attrs | {name: (lead(size), *attrs[name])}
+    def rule(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+        return _wide(size, values, sampled), attrs | {name: (lead(size), *attrs[name])}
 
     return rule
 
 
-def _permute(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
+def _permute(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
     return list(values), {"dims": (0, *_after(attrs["dims"]))}
 
 
-def _expand(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
+def _expand(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
     (x,), shape = values, attrs["shape"]
     lead = len(shape) - (x.ndim - 1)
     if lead:
@@ -73,20 +73,20 @@ def _expand(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
     return [x], {"shape": (size, *shape)}
 
 
-def _regions(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-    found = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
-    return _wide(size, values, whole), found
+def _regions(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+    changed = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
+    return _wide(size, values, sampled), changed
 
 
-def _put(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-    x, index, value = _wide(size, values, whole)
+def _put(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+    x, index, value = _wide(size, values, sampled)
     lead = (arange(size, device=x.device) * (x.numel() // max(size, 1))).reshape(
         size, *[1] * (index.ndim - 1)
     )
     return [x, index + lead, value], attrs
 
 
-def _as_strided(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
+def _as_strided(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
     (x,) = values
     at = x.layout
     low, high = Layout(at.shape[1:], at.strides[1:], at.offset).extent
@@ -121,13 +121,13 @@ def prepared(op: Op) -> Callable[..., Prepared] | None:
 def _norm(op: Any) -> Callable[..., Tensor]:
     """Layer norms: parameters that differ by sample are applied after the op."""
 
-    def rule(size: int, values: Values, whole: Flags, *, eps: float) -> Tensor:
+    def rule(size: int, values: Values, sampled: Flags, *, eps: float) -> Tensor:
         x, *parts = values
-        x = wide(x, whole[0], size)
-        if not any(whole[1:]):
+        x = wide(x, sampled[0], size)
+        if not any(sampled[1:]):
             return op(x, *parts, eps=eps)  # type: ignore[no-any-return]
         out = op(x, *[None] * len(parts), eps=eps)
-        for part, w, join in zip(parts, whole[1:], ("__mul__", "__add__"), strict=False):
+        for part, w, join in zip(parts, sampled[1:], ("__mul__", "__add__"), strict=False):
             if part is not None:
                 out = getattr(out, join)(shape_like(part, w, out.ndim))
         return out  # type: ignore[no-any-return]
@@ -135,11 +135,11 @@ def _norm(op: Any) -> Callable[..., Tensor]:
     return rule
 
 
-def _index_select(size: int, values: Values, whole: Flags, *, dim: int) -> Tensor:
+def _index_select(size: int, values: Values, sampled: Flags, *, dim: int) -> Tensor:
     x, index = values
-    if not whole[1]:
+    if not sampled[1]:
         return INDEX_SELECT(x, index, dim=dim + 1)
-    x = wide(x, whole[0], size)
+    x = wide(x, sampled[0], size)
     return GATHER(x, _spread(index, x.shape, dim + 1), dim=dim + 1)
 
 
@@ -153,19 +153,19 @@ def _spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
     return index.reshape(*ones).expand(*full)
 
 
-def _index_add(size: int, values: Values, whole: Flags, *, dim: int) -> Tensor:
+def _index_add(size: int, values: Values, sampled: Flags, *, dim: int) -> Tensor:
     x, index, source = values
-    x, source = wide(x, whole[0], size), wide(source, whole[2], size)
-    if not whole[1]:
+    x, source = wide(x, sampled[0], size), wide(source, sampled[2], size)
+    if not sampled[1]:
         return INDEX_ADD(x, index, source, dim=dim + 1)
     return SCATTER_ADD(x, _spread(index, x.shape, dim + 1), source, dim=dim + 1)
 
 
-def _embedding(size: int, values: Values, whole: Flags) -> Tensor:
+def _embedding(size: int, values: Values, sampled: Flags) -> Tensor:
     weight, index = values
-    if not whole[0]:
+    if not sampled[0]:
         return EMBEDDING(weight, index)
-    index = wide(index, whole[1], size)
+    index = wide(index, sampled[1], size)
     rows, width = weight.shape[1:]
     # Every sample has rows of its own.
     lead = (arange(size, device=index.device) * rows).reshape(size, *[1] * (index.ndim - 1))
