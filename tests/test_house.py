@@ -23,7 +23,7 @@ import rushlight
 from rushlight.models.families import families
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
+ROOMS = ("cli", "core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
 OTHERS = ("src/rushlight/__init__.py", "examples", "benchmarks", "tools", "tests", "hatch_build.py")
 MADE = {"build", "node_modules", "__pycache__", "dist", ".venv"}
 
@@ -62,7 +62,11 @@ LAYERS: list[tuple[str, str]] = [
     ("basis", r"rushlight\.core(\.basis(\..+)?)?"),
     ("backends", r"rushlight\.core\.backends(\..+)?"),
     ("storage", r"rushlight\.core\.(tensor|tensor\.storage|jit|jit\.capture)"),
-    ("op", r"rushlight\.core\.tensor\.(op|autograd|grad_mode|hooks|meta|saving|sweep)"),
+    (
+        "op",
+        r"rushlight\.core\.tensor\."
+        r"(op|autograd|grad_mode|hooks|interpreter_stack|meta|saving|sweep)",
+    ),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
     ("functional", r"rushlight\.core\.functional(\..+)?"),
     ("tensor", r"rushlight\.core\.tensor\..+"),
@@ -75,7 +79,7 @@ LAYERS: list[tuple[str, str]] = [
     ("jit", r"rushlight\.core\.jit\..+"),
     ("tools", r"rushlight\.core\.(tools|training|torch_paths)(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),
-    ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
+    ("top", r"rushlight(\.cli|\.web|\.site)?(\..+)?"),
 ]
 _RANK = {name: rank for rank, (name, _) in enumerate(LAYERS)}
 
@@ -183,7 +187,7 @@ def _backend(module: str) -> str:
 
 # Files that compare a device's name, since no device is open yet, and why.
 BEFORE_OPENING = {
-    "core/cli/commands.py": "asking for adapters takes a second",
+    "cli/commands.py": "asking for adapters takes a second",
     "web/worker/session.py": "the visitor chose the processor: no adapter is asked for",
 }
 
@@ -338,7 +342,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
             "from .encoder import bert\nfrom rushlight.models.families.text.llama import Config",
         ),
         ("models/families/whisper.py", "import torch"),
-        ("models/families/encoder/bert.py", "from rushlight.core.cli import main"),
+        ("models/families/encoder/bert.py", "from rushlight.cli import main"),
+        ("core/tools/tuning.py", "def f():\n    from rushlight.cli import main"),
         ("web/__init__.py", "from rushlight.core.basis.errors import RushlightError"),
         ("wgsl_kernels/__init__.py", "from rushlight.core.basis.dtype import DType"),
         ("simd_kernels/build.py", "import rushlight.core.basis.dtype"),
@@ -439,7 +444,7 @@ ARGUMENTS, IMPORTS = 13, 33
 # Signatures that are others', and whose.
 THEIRS = {
     ("core/training/trainer.py", "Trainer"): "Lightning's",
-    ("core/cli/finetune.py", ""): "the command's options",
+    ("cli/finetune.py", ""): "the command's options",
 }
 
 

@@ -177,7 +177,11 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save what backward needs, where forward takes no ctx."""
+        """Save what backward needs, where forward takes no ctx.
+
+        `ctx` keeps it, `inputs` are forward's arguments, `output` its result. The base raises
+        NotImplementedError.
+        """
         raise NotImplementedError("setup_context is not defined")
 
     @staticmethod

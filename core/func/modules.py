@@ -35,6 +35,8 @@ def functional_call(
     One dict by name, or several; `args` is a tuple, or one argument. tie_weights: a tensor that the
     module has under several names is replaced under all. strict: RuntimeError for a name that the
     module has not, and for one that is not given.
+
+    `parameter_and_buffer_dicts` are these dicts. ValueError for a name that comes twice.
     """
     dicts = parameter_and_buffer_dicts
     given: dict[str, Tensor] = {}

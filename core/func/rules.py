@@ -28,12 +28,14 @@ Attrs = dict[str, Any]
 Prepared = tuple[list[Any], Attrs]
 
 
-def _wide(size: int, values: Values, sampled: Flags) -> list[Any]:
-    return [None if v is None else wide(v, w, size) for v, w in zip(values, sampled, strict=True)]
+def _wide(size: int, values: Values, per_sample: Flags) -> list[Any]:
+    return [
+        None if v is None else wide(v, w, size) for v, w in zip(values, per_sample, strict=True)
+    ]
 
 
-def _same(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
-    return _wide(size, values, sampled), attrs
+def _same(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+    return _wide(size, values, per_sample), attrs
 
 
 def _after(dims: Any) -> Any:
@@ -46,8 +48,8 @@ def _after(dims: Any) -> Any:
 def _along(name: str) -> Callable[..., Prepared]:
     """The rule of an op whose attribute `name` says dims."""
 
-    def rule(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
-        return _wide(size, values, sampled), attrs | {name: _after(attrs[name])}
+    def rule(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+        return _wide(size, values, per_sample), attrs | {name: _after(attrs[name])}
 
     return rule
 
@@ -55,17 +57,17 @@ def _along(name: str) -> Callable[..., Prepared]:
 def _first(name: str, lead: Callable[[int], Any]) -> Callable[..., Prepared]:
     """The rule of an op whose attribute `name` has an entry for every dim."""
 
-    def rule(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
-        return _wide(size, values, sampled), attrs | {name: (lead(size), *attrs[name])}
+    def rule(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+        return _wide(size, values, per_sample), attrs | {name: (lead(size), *attrs[name])}
 
     return rule
 
 
-def _permute(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+def _permute(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     return list(values), {"dims": (0, *_after(attrs["dims"]))}
 
 
-def _expand(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+def _expand(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     (x,), shape = values, attrs["shape"]
     lead = len(shape) - (x.ndim - 1)
     if lead:
@@ -73,20 +75,20 @@ def _expand(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared
     return [x], {"shape": (size, *shape)}
 
 
-def _regions(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+def _regions(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     changed = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
-    return _wide(size, values, sampled), changed
+    return _wide(size, values, per_sample), changed
 
 
-def _put(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
-    x, index, value = _wide(size, values, sampled)
+def _put(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+    x, index, value = _wide(size, values, per_sample)
     lead = (arange(size, device=x.device) * (x.numel() // max(size, 1))).reshape(
         size, *[1] * (index.ndim - 1)
     )
     return [x, index + lead, value], attrs
 
 
-def _as_strided(size: int, values: Values, sampled: Flags, attrs: Attrs) -> Prepared:
+def _as_strided(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     (x,) = values
     at = x.layout
     low, high = Layout(at.shape[1:], at.strides[1:], at.offset).extent
@@ -121,13 +123,13 @@ def prepared(op: Op) -> Callable[..., Prepared] | None:
 def _norm(op: Any) -> Callable[..., Tensor]:
     """Layer norms: parameters that differ by sample are applied after the op."""
 
-    def rule(size: int, values: Values, sampled: Flags, *, eps: float) -> Tensor:
+    def rule(size: int, values: Values, per_sample: Flags, *, eps: float) -> Tensor:
         x, *parts = values
-        x = wide(x, sampled[0], size)
-        if not any(sampled[1:]):
+        x = wide(x, per_sample[0], size)
+        if not any(per_sample[1:]):
             return op(x, *parts, eps=eps)  # type: ignore[no-any-return]
         out = op(x, *[None] * len(parts), eps=eps)
-        for part, w, join in zip(parts, sampled[1:], ("__mul__", "__add__"), strict=False):
+        for part, w, join in zip(parts, per_sample[1:], ("__mul__", "__add__"), strict=False):
             if part is not None:
                 out = getattr(out, join)(shape_like(part, w, out.ndim))
         return out  # type: ignore[no-any-return]
@@ -135,11 +137,11 @@ def _norm(op: Any) -> Callable[..., Tensor]:
     return rule
 
 
-def _index_select(size: int, values: Values, sampled: Flags, *, dim: int) -> Tensor:
+def _index_select(size: int, values: Values, per_sample: Flags, *, dim: int) -> Tensor:
     x, index = values
-    if not sampled[1]:
+    if not per_sample[1]:
         return INDEX_SELECT(x, index, dim=dim + 1)
-    x = wide(x, sampled[0], size)
+    x = wide(x, per_sample[0], size)
     return GATHER(x, _spread(index, x.shape, dim + 1), dim=dim + 1)
 
 
@@ -153,19 +155,19 @@ def _spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
     return index.reshape(*ones).expand(*full)
 
 
-def _index_add(size: int, values: Values, sampled: Flags, *, dim: int) -> Tensor:
+def _index_add(size: int, values: Values, per_sample: Flags, *, dim: int) -> Tensor:
     x, index, source = values
-    x, source = wide(x, sampled[0], size), wide(source, sampled[2], size)
-    if not sampled[1]:
+    x, source = wide(x, per_sample[0], size), wide(source, per_sample[2], size)
+    if not per_sample[1]:
         return INDEX_ADD(x, index, source, dim=dim + 1)
     return SCATTER_ADD(x, _spread(index, x.shape, dim + 1), source, dim=dim + 1)
 
 
-def _embedding(size: int, values: Values, sampled: Flags) -> Tensor:
+def _embedding(size: int, values: Values, per_sample: Flags) -> Tensor:
     weight, index = values
-    if not sampled[0]:
+    if not per_sample[0]:
         return EMBEDDING(weight, index)
-    index = wide(index, sampled[1], size)
+    index = wide(index, per_sample[1], size)
     rows, width = weight.shape[1:]
     # Every sample has rows of its own.
     lead = (arange(size, device=index.device) * rows).reshape(size, *[1] * (index.ndim - 1))

@@ -128,7 +128,25 @@ def check_arguments(
 foreign: list[Callable[[str, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
+# torch's old forms put the factor before the tensors that it multiplies: x.add_(-lr, grad).
+_FACTORS = {f"{name}{end}": label for end in ("", "_") for name, label in (
+    ("add", "alpha"), ("sub", "alpha"), ("addcmul", "value"), ("addcdiv", "value"))}  # fmt: skip
+
+_PRODUCTS = frozenset("addmm addmv addr addbmm baddbmm".split())
+
+
 def _foreign(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    label = _FACTORS.get(name)
+    if label and not options and len(args) == (3 if label == "alpha" else 4):
+        x, factor, *rest = args
+        if is_tensor(x) and isinstance(factor, int | float) and all(map(is_tensor, rest)):
+            return getattr(x, name)(*rest, **{label: factor})
+    if name.rstrip("_") in _PRODUCTS and not options:  # beta and alpha stand between them
+        x, *rest = sorted(args, key=is_tensor, reverse=True)
+        if is_tensor(x) and len(rest) in (3, 4) and all(map(is_tensor, rest[:2])):
+            return getattr(x, name)(
+                *rest[:2], **dict(zip(("beta", "alpha"), rest[2:], strict=False))
+            )
     return foreign[0](name, args, options) if foreign else NotImplemented
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
 from rushlight.core.basis.layout import Layout
 from rushlight.core.ops.common import Scalar, is_tensor
@@ -18,6 +17,7 @@ from rushlight.core.ops.creation import arange, empty, full, ones, sizes, zeros
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import permute
 from rushlight.core.ops.strided import as_strided
+from rushlight.core.tensor import interpreter_stack
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -32,7 +32,7 @@ def _new(
     device: Device | str | None,
 ) -> Tensor:  # fmt: skip
     options = _options(x, dtype, device)
-    return levels.like(x, lambda shape: make(shape, **options), shape)
+    return interpreter_stack.new_like(x, lambda shape: make(shape, **options), shape)
 
 
 @method()
@@ -72,7 +72,9 @@ def new_full(
 ) -> Tensor:  # fmt: skip
     """A shape full of one value, by default with the dtype and device of x."""
     options = _options(x, dtype, device)
-    out: Tensor = levels.like(x, lambda shape: full(shape, fill_value, **options), tuple(size))
+    out: Tensor = interpreter_stack.new_like(
+        x, lambda shape: full(shape, fill_value, **options), tuple(size)
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -164,7 +166,9 @@ def full_like(
     kind, there = x.dtype if dtype is None else dtype, x.device if device is None else device
     if not x.level:
         return full(x.shape, fill_value, dtype=kind, device=there, requires_grad=requires_grad)
-    out = levels.like(x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape)
+    out = interpreter_stack.new_like(
+        x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape
+    )
     return out.requires_grad_() if requires_grad else out
 
 

@@ -400,13 +400,16 @@ from rushlight.core.ops.movement import (
     expand, flip, narrow, pad, permute, reshape, squeeze, transpose, unfold, unsqueeze, view
 )
 from rushlight.core.ops.norm import (
-    layer_norm, log_softmax, rms_norm, rope, softmax
+    layer_norm, log_softmax, rms_norm, softmax
 )
 from rushlight.core.ops.random import (
     rand, randint, randn
 )
 from rushlight.core.ops.reduce import (
     all, amax, amin, any, argmax, argmin, cumsum, sum
+)
+from rushlight.core.ops.rotary import (
+    rope
 )
 from rushlight.core.ops.shifts import (
     bitwise_left_shift, bitwise_right_shift

@@ -212,7 +212,7 @@ def t(x: Tensor) -> Tensor:
 
 @public
 @method()
-def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: Tensor, *shape: Any) -> Tensor:
     """`expand` under NumPy's name."""
     return expand(x, *shape)
 

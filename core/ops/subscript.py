@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.dtype import bool_, int64, uint8
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import IndexTypeError, ShapeError
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import fitted, is_tensor, repeated
@@ -54,7 +54,7 @@ def _part(x: Tensor, item: Any) -> Any:
         return item.to(bool_) if item.dtype is uint8 else item
     if hasattr(item, "__index__"):
         return item.__index__()
-    raise TypeError(
+    raise IndexTypeError(
         f"index: {item!r} is not an index; use ints, slices, None, ..., or tensors of integers or "
         "booleans"
     )

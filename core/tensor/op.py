@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends.memo import Memo, keep, recall
-from rushlight.core.basis import levels
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, saving
+from rushlight.core.tensor import autograd, interpreter_stack, saving
 from rushlight.core.tensor.meta import Context, Meta, Rule, Uses, rule
 from rushlight.core.tensor.storage import Storage, inference
 
@@ -97,8 +96,8 @@ class Op:
         self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
     ) -> Tensor:
         """Run on `inputs` (None for an omitted one) and return the result."""
-        if levels.active and levels.among(inputs):
-            return levels.handlers.run(self, inputs, attrs)
+        if interpreter_stack.active and interpreter_stack.any_batched(inputs):
+            return interpreter_stack.handlers.run(self, inputs, attrs)
         if self.view:
             first = inputs[0]
             assert first is not None
@@ -155,7 +154,7 @@ class Op:
         """
         inputs = (target, *others)
         storage = target.storage
-        if not levels.active and _unrecorded(target, others):
+        if not interpreter_stack.active and _unrecorded(target, others):
             memo = recall(self.inplace_memos, inputs, None, attrs)
             if memo is None:
                 memo = self._inplace_memo(inputs, attrs)
@@ -183,8 +182,8 @@ class Op:
                 f"{self.name}_: this view of a tensor that needs a gradient was taken under "
                 "no_grad; write to it under no_grad too"
             )
-        if levels.active and levels.among(inputs):
-            levels.handlers.write(self, inputs, attrs)
+        if interpreter_stack.active and interpreter_stack.any_batched(inputs):
+            interpreter_stack.handlers.write(self, inputs, attrs)
         else:
             if capture.active:
                 capture.op_runs(self.name, inputs, target, attrs, True, record)

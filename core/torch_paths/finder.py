@@ -23,7 +23,7 @@ from rushlight.core.basis.errors import absent
 ROOT = "rushlight."
 _entered: dict[str, ModuleType] = {}  # see `install`
 _later: dict[str, str] = {}
-ROOMS = frozenset(("core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
+ROOMS = frozenset(("cli", "core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
 
 
 class Row:

@@ -124,6 +124,8 @@ class ColorJitter(_Each):
     """Brightness, contrast and saturation times factors in [1 - x, 1 + x], in this order.
 
     Images are red, green and blue in [0, 1], and stay there.
+
+    `brightness`, `contrast` and `saturation` are these x. Raises ValueError for a negative one.
     """
 
     def __init__(

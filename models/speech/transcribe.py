@@ -19,8 +19,8 @@ from rushlight.models.generation.steps import Token
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech import words as timing
 from rushlight.models.speech.clips import parts_of
+from rushlight.models.speech.decode_window import Decoded, Decoder
 from rushlight.models.speech.rules import Rules
-from rushlight.models.speech.window import Decoded, Decoder
 from rushlight.models.tasks.record import Progress, Run
 
 HOP, WINDOW = 160, 3000  # samples of a frame; frames of a window

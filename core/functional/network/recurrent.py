@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.basis import levels
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.dropout import dropout
@@ -23,6 +22,7 @@ from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.recurrence import CELL_SCAN
 from rushlight.core.ops.unary import relu, sigmoid, tanh
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.grad_mode import mode
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _scans(x: Tensor, state: State, weights: Weights) -> bool:
         dtype.name in ("float32", "float64") and weights.project is None
         and all(y is None or y.dtype is dtype for y in (*state, *weights))
         and x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL
-        and not (capture.active or levels.active or mode.dtypes)
+        and not (capture.active or interpreter_stack.active or mode.dtypes)
         and x.storage.device.backend.supports("cell_scan")
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ _RENAMED = {
 }
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with older names of the weight-normed convolution made new."""
     ends = {name: next((e for e in _RENAMED if name.endswith(e)), "") for name in tensors}
     return {

@@ -14,7 +14,7 @@ from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import (

@@ -16,7 +16,7 @@ from rushlight.core.functional.reductions import normalize
 from rushlight.core.functional.shape import roll
 from rushlight.core.ops.creation import arange
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.attention.places import between, pairs
