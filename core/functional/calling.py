@@ -160,14 +160,20 @@ class _Calling:
         self.fn, self.name, self.count = fn, fn.__name__, code.co_argcount
         self.names: tuple[str, ...] = code.co_varnames[: self.count + code.co_kwonlyargcount]
         self.more, self.rest = bool(code.co_flags & 4), bool(code.co_flags & 8)
-        self.known: dict[str, str] = {}
-        for others, place in ((_FIRST, 0), (_SECOND, 1)):
-            if self.count > place:
-                self.known.update(dict.fromkeys(others, self.names[place]))
-        for other, real in _NAMES.items():
-            for name in set(real) & set(self.names):
-                self.known[other] = name
-        self.known = {n: name for n, name in self.known.items() if n not in self.names}
+        self.known: dict[str, str] | None = None
+
+    def others(self) -> dict[str, str]:
+        """Other names of arguments; few programs ask for them, so they are made when one does."""
+        if self.known is None:
+            known: dict[str, str] = {}
+            for others, place in ((_FIRST, 0), (_SECOND, 1)):
+                if self.count > place:
+                    known.update(dict.fromkeys(others, self.names[place]))
+            for other, real in _NAMES.items():
+                for name in set(real) & set(self.names):
+                    known[other] = name
+            self.known = {n: name for n, name in known.items() if n not in self.names}
+        return self.known
 
     def final(self) -> bool:
         """Whether it says by itself what it takes."""
@@ -184,7 +190,7 @@ class _Calling:
 
     def spelled(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """A call with other names of arguments, or with `out=`."""
-        names, known, out = self.names, self.known, options.pop("out", None)
+        names, known, out = self.names, self.others(), options.pop("out", None)
         if out is not None:
             for target in out if isinstance(out, list | tuple) else (out,):
                 _check_memory(self.name, target, (*args, *options.values()))
