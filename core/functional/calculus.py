@@ -86,11 +86,11 @@ def gradient(
     """
     dims = normalize_dims("gradient", dim, x.shape)
     spacing = 1 if spacing is None else spacing
-    given = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
-    if len(given) != len(dims) or edge_order not in (1, 2):
+    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    if len(spacings) != len(dims) or edge_order not in (1, 2):
         raise ValueError(f"gradient: spacing {spacing!r}, dim {dim!r}, edge_order {edge_order}; "
                          "a spacing for each dim, and edge_order 1 or 2")  # fmt: skip
-    return tuple(_gradient(x, step, d, edge_order) for d, step in zip(dims, given, strict=True))
+    return tuple(_gradient(x, step, d, edge_order) for d, step in zip(dims, spacings, strict=True))
 
 
 def _gradient(x: Tensor, step: Any, d: int, order: int) -> Tensor:

@@ -66,10 +66,10 @@ def isin(
     invert: bool = False,
 ) -> Tensor:  # fmt: skip
     """Whether each element is among `test_elements`; bool."""
-    given: Any = elements if is_tensor(elements) else test_elements
-    x, among = (tensor_beside(v, given) for v in (elements, test_elements))
-    found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
-    return ~found if invert else found
+    tensor: Any = elements if is_tensor(elements) else test_elements
+    x, among = (tensor_beside(v, tensor) for v in (elements, test_elements))
+    result = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return ~result if invert else result
 
 
 @public

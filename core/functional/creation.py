@@ -105,16 +105,14 @@ def logspace(
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """base ** linspace(start, end, steps), as torch rounds it for integers."""
-    found = as_dtype(dtype)
+    kind = as_dtype(dtype)
     start, end = (v.item() if hasattr(v, "item") else v for v in (start, end))
-    if found.kind in "bui":
+    if kind.kind in "bui":
         start, end = int(start), int(end)
-    wide = found if found.is_floating_point else float64
-    there = device if found.is_floating_point else "cpu"
+    wide = kind if kind.is_floating_point else float64
+    there = device if kind.is_floating_point else "cpu"
     out = (
-        (base ** linspace(start, end, steps, dtype=wide, device=there))
-        .to(found)
-        .to(_device(device))
+        (base ** linspace(start, end, steps, dtype=wide, device=there)).to(kind).to(_device(device))
     )
     return out.requires_grad_() if requires_grad else out
 
@@ -221,18 +219,18 @@ def linspace(
     if steps < 0:
         raise ValueError(f"linspace: steps is {steps}; it must not be negative")
     gap = (end - start) / (steps - 1) if steps > 1 else 0.0
-    found = as_dtype(dtype)
+    kind = as_dtype(dtype)
     # As in torch, integers are truncated from float64, which not every device has, the ends first;
     # narrow floats are rounded once.
-    if not found.is_floating_point:
-        if not found.is_complex:
+    if not kind.is_floating_point:
+        if not kind.is_complex:
             start, end = int(start), int(end)
-        return linspace(start, end, steps, dtype=float64).to(found).to(_device(device))
-    wide = float64 if found is float64 else float32
+        return linspace(start, end, steps, dtype=float64).to(kind).to(_device(device))
+    wide = float64 if kind is float64 else float32
     ramp = arange(steps, dtype=wide, device=device)
     # The upper half counts down from the end, so that both ends are exact.
     low, high = ramp * gap + start, (ramp - (steps - 1)) * gap + end
-    return (low.where(ramp < (steps + 1) // 2, high) if steps > 1 else low).to(found)
+    return (low.where(ramp < (steps + 1) // 2, high) if steps > 1 else low).to(kind)
 
 
 @public
@@ -247,8 +245,8 @@ def eye(
     """Ones on the diagonal of an (n, m) matrix of zeros; m defaults to n."""
     rows = arange(n, device=device).unsqueeze(1)
     cols = arange(n if m is None else m, device=device)
-    found = (rows == cols).to(as_dtype(dtype))
-    return found.requires_grad_() if requires_grad else found
+    result = (rows == cols).to(as_dtype(dtype))
+    return result.requires_grad_() if requires_grad else result
 
 
 def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str | None) -> Tensor:
@@ -259,5 +257,5 @@ def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str
     if values.dtype.kind == "f" or (wanted is not None and wanted.is_floating_point):
         kind = float64 if wanted is float64 else float32
     raw = np.array(values, kind.numpy, order="C")
-    made: Tensor = type(empty(0)).from_buffer(raw.reshape(-1).view(np.uint8), kind, raw.shape)
-    return made.to(dtype=kind if wanted is None else wanted, device=_device(device))
+    result: Tensor = type(empty(0)).from_buffer(raw.reshape(-1).view(np.uint8), kind, raw.shape)
+    return result.to(dtype=kind if wanted is None else wanted, device=_device(device))

@@ -87,7 +87,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     if x.ndim == 0 or x.shape[d] == 0:
         return x.clone()
     if x.dtype.is_complex:  # one by one: the branch of a logarithm depends on the order
-        sums = accumulate(x.split(1, d), lambda total, one: logaddexp(one, total))
+        sums = accumulate(x.split(1, d), lambda total, element: logaddexp(element, total))
         return cat(list(sums), d)
     step, n = 1, x.shape[d]
     while step < n:

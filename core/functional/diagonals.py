@@ -111,10 +111,10 @@ def diagonal_scatter(
     shape = [x.shape[d] for d in rest]
     flat = x.permute(*rest, a, b).reshape(*shape, n * m)
     first = max(offset, 0) + max(-offset, 0) * m
-    at = (arange(count, device=x.device) * (m + 1) + first).expand(*shape, count)
-    found = flat.scatter(-1, at, src).reshape(*shape, n, m)
+    places = (arange(count, device=x.device) * (m + 1) + first).expand(*shape, count)
+    result = flat.scatter(-1, places, src).reshape(*shape, n, m)
     order = [*rest, a, b]
-    return found.permute(*(order.index(d) for d in range(x.ndim)))
+    return result.permute(*(order.index(d) for d in range(x.ndim)))
 
 
 def _triangle(
@@ -125,10 +125,10 @@ def _triangle(
     dtype: DType | str | None,
     device: Device | str | None,
 ) -> Tensor:
-    found = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
-    if not found[0].size:
+    indices = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
+    if not indices[0].size:
         return zeros(2, 0, dtype=as_dtype(dtype), device=device)
-    return of_data(np.stack(found), dtype=as_dtype(dtype), device=device)
+    return of_data(np.stack(indices), dtype=as_dtype(dtype), device=device)
 
 
 @public
@@ -160,8 +160,8 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     if x.ndim == 2:
         (rows, columns), square = x.shape, min(x.shape)
         for start in range(0, rows if wrap and columns else min(rows, 1), columns + 1):
-            part = x[start : start + square]
-            part.diagonal().fill_(fill_value)
+            block = x[start : start + square]
+            block.diagonal().fill_(fill_value)
         return x
     size = x.shape[0]
     x.as_strided((size,), (sum(x.stride()),), x.storage_offset()).fill_(fill_value)

@@ -254,8 +254,8 @@ def fftfreq(
     n: int, d: float = 1.0, *, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """The frequencies of `fft` of n elements with distance d: 0, 1, ..., -1 over n * d."""
-    found = arange(n, device=device)
-    return (found - n * (found >= (n + 1) // 2).long()).to(dtype) * _per(n, d)
+    steps = arange(n, device=device)
+    return (steps - n * (steps >= (n + 1) // 2).long()).to(dtype) * _per(n, d)
 
 
 @declared()
@@ -272,8 +272,8 @@ def _per(n: int, d: float) -> float:
 
 
 def _rolled(name: str, x: Tensor, dim: Any, back: bool) -> Tensor:
-    given = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    dims = [normalize_dim(name, d, x.shape) for d in given]
+    turned_dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [normalize_dim(name, d, x.shape) for d in turned_dims]
     by = [(x.shape[d] + back) // 2 for d in dims]
     return roll(x, by, dims) if dims else x
 

@@ -38,8 +38,8 @@ _OPS: dict[str, Binary] = {"prod": mul, "amax": maximum, "amin": minimum}
 
 def _combined(op: Binary, x: Tensor, d: int, index: Tensor, src: Tensor) -> Tensor:
     """In the shape of x, what `op` makes of all of src that goes to one place; 0 without any."""
-    found = sort(index, d)
-    keys, src = found.values, src.gather(d, found.indices)
+    ordered = sort(index, d)
+    keys, src = ordered.values, src.gather(d, ordered.indices)
     n, step = keys.shape[d], 1
     while step < n:  # each step doubles how many neighbours of one key a place covers
         same = keys.narrow(d, step, n - step) == keys.narrow(d, 0, n - step)
@@ -91,10 +91,10 @@ def scatter_reduce(
         return div(total, count, rounding_mode=None if kind.is_floating_point else "floor")
     op = _OPS[reduce]
     if reduce == "prod":
-        found = _combined(op, x, d, index, src)
+        combined = _combined(op, x, d, index, src)
     else:
-        found = _combined(op, x.detach(), d, index, src.detach())
-    both = op(x, found) if include_self else found
+        combined = _combined(op, x.detach(), d, index, src.detach())
+    both = op(x, combined) if include_self else combined
     out = where(count > 0, both if reduce == "prod" else both.detach(), x)
     if reduce == "prod" or not (x.requires_grad or src.requires_grad):
         return out
@@ -125,8 +125,8 @@ def index_reduce(
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if source.shape != want:
         raise ShapeError(f"index_reduce: source is {source.shape}; it must be {want}")
-    at = index.reshape(*[-1 if k == d else 1 for k in range(x.ndim)]).expand(*want)
-    return scatter_reduce(x, d, at, source, reduce, include_self=include_self)
+    broadcast = index.reshape(*[-1 if k == d else 1 for k in range(x.ndim)]).expand(*want)
+    return scatter_reduce(x, d, broadcast, source, reduce, include_self=include_self)
 
 
 @public
@@ -247,8 +247,8 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 @method()
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of x with `source` at positions `index` of flat x, or added there."""
-    at = where(index < 0, index + x.numel(), index).reshape(-1)
-    return index_put(x.reshape(-1), (at,), source.reshape(-1), accumulate).reshape(*x.shape)
+    flat_index = where(index < 0, index + x.numel(), index).reshape(-1)
+    return index_put(x.reshape(-1), (flat_index,), source.reshape(-1), accumulate).reshape(*x.shape)
 
 
 @public
@@ -261,9 +261,9 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     a, b = [*x.shape], [*indices.shape]
     a[d] = b[d] = 1
     shape = list(broadcast_shapes("take_along_dim", tuple(a), tuple(b)))
-    wide, at = [*shape], [*shape]
-    wide[d], at[d] = x.shape[d], indices.shape[d]
-    at_ = indices.expand(*at)
+    wide, index_shape = [*shape], [*shape]
+    wide[d], index_shape[d] = x.shape[d], indices.shape[d]
+    at_ = indices.expand(*index_shape)
     return x.expand(*wide).gather(d, where(at_ < 0, at_ + x.shape[d], at_))
 
 
@@ -271,8 +271,8 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 @method()
 def argwhere(x: Tensor) -> Tensor:
     """`nonzero` under NumPy's name."""
-    found: Tensor = nonzero(x)
-    return found
+    result: Tensor = nonzero(x)
+    return result
 
 
 @public
@@ -292,11 +292,11 @@ def as_strided_scatter(
 ) -> Tensor:  # fmt: skip
     """A copy of x, made contiguous, with `src` at the elements of `as_strided`."""
     offset = x.layout.offset if storage_offset is None else storage_offset
-    own = as_strided(x.clone(), size, stride, offset)
-    if src.shape != own.shape:
-        raise ShapeError(f"as_strided_scatter: src is {src.shape}; it must be {own.shape}")
-    flat, at = x.reshape(-1), places(x, own.layout)
-    return flat.index_copy(0, at, src.to(x.dtype).reshape(-1)).reshape(*x.shape)
+    target = as_strided(x.clone(), size, stride, offset)
+    if src.shape != target.shape:
+        raise ShapeError(f"as_strided_scatter: src is {src.shape}; it must be {target.shape}")
+    flat, positions = x.reshape(-1), places(x, target.layout)
+    return flat.index_copy(0, positions, src.to(x.dtype).reshape(-1)).reshape(*x.shape)
 
 
 @public
@@ -304,11 +304,11 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """The index (int64) along each dim of `shape` of flat indices."""
     if indices.dtype.kind not in "ui":
         raise TypeMismatch(f"unravel_index: {indices.dtype.name} is not an integer dtype")
-    found, indices = [], indices.to(int64)
+    coordinates, indices = [], indices.to(int64)
     for n in reversed([shape] if isinstance(shape, int) else list(shape)):
-        found.append(remainder(indices, n))
+        coordinates.append(remainder(indices, n))
         indices = floor_divide(indices, n)
-    return tuple(reversed(found))
+    return tuple(reversed(coordinates))
 
 
 @public

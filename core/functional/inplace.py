@@ -40,10 +40,10 @@ def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tens
     if x.requires_grad:
         raise RuntimeError("map_: a Python function is not differentiated; use it under no_grad")
     left, right = (t.detach().numpy() for t in (x, tensor.expand(x.shape)))
-    found = [callable(a.item(), b.item()) for a, b in zip(left.flat, right.flat, strict=True)]
-    made = np.array(found, left.dtype).reshape(x.shape)
+    values = [callable(a.item(), b.item()) for a, b in zip(left.flat, right.flat, strict=True)]
+    array = np.array(values, left.dtype).reshape(x.shape)
     with autograd.no_grad():
-        return copy_(x, x.from_host(made, x.dtype))
+        return copy_(x, x.from_host(array, x.dtype))
 
 
 NAMES = """

@@ -28,9 +28,9 @@ also("concat", "concatenate", methods=False)(cat)
 
 
 def _each(tensors: Any, least: Any) -> Any:
-    one = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-    made = tuple(least(t) for t in one)
-    return made[0] if len(made) == 1 and one is tensors else made
+    inputs = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    result = tuple(least(t) for t in inputs)
+    return result[0] if len(result) == 1 and inputs is tensors else result
 
 
 @public
@@ -88,27 +88,27 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the tensors, as matrices, along its diagonal."""
     parts = [x if x.ndim > 1 else x.reshape(1, x.numel()) for x in tensors]
     width = sum(x.shape[1] for x in parts)
-    rows, at = [], 0
+    rows, start = [], 0
     for x in parts:
         n, m = x.shape
         rest: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
-        rows.append(cat([zeros(n, at, **rest), x, zeros(n, width - at - m, **rest)], 1))
-        at += m
+        rows.append(cat([zeros(n, start, **rest), x, zeros(n, width - start - m, **rest)], 1))
+        start += m
     return cat(rows, 0)
 
 
 @public
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinates of all points of a grid: a tensor per vector; "xy" exchanges the first two."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    inputs = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if indexing not in ("ij", "xy"):
         raise ValueError(f'meshgrid: indexing is {indexing!r}; it must be "ij" or "xy"')
-    swap = indexing == "xy" and len(given) > 1
-    order = [1, 0, *range(2, len(given))] if swap else list(range(len(given)))
+    swap = indexing == "xy" and len(inputs) > 1
+    order = [1, 0, *range(2, len(inputs))] if swap else list(range(len(inputs)))
     shaped = []
-    for i, x in enumerate(given):
-        at = order[i]
-        shaped.append(x.reshape(*[-1 if d == at else 1 for d in range(len(given))]))
+    for i, x in enumerate(inputs):
+        axis = order[i]
+        shaped.append(x.reshape(*[-1 if d == axis else 1 for d in range(len(inputs))]))
     return broadcast_tensors(*shaped)
 
 
@@ -206,9 +206,9 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     if isinstance(split_size, int):
         if split_size <= 0:
             raise ShapeError(f"split: split_size is {split_size}; it must be positive")
-        whole, rest = divmod(x.shape[d], split_size)
-        check_count("split", whole)
-        lengths = [split_size] * whole + [rest] * bool(rest or not whole)
+        full, rest = divmod(x.shape[d], split_size)
+        check_count("split", full)
+        lengths = [split_size] * full + [rest] * bool(rest or not full)
     else:
         lengths = list(split_size)
         if sum(lengths) != x.shape[d]:
@@ -228,10 +228,10 @@ def check_count(name: str, count: int) -> None:
 
 def _several(views: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Views that were made together; as in torch, no recorded write goes through one."""
-    found = tuple(views)
-    for view in found:
+    result = tuple(views)
+    for view in result:
         view.chain = None
-    return found
+    return result
 
 
 @public
@@ -315,8 +315,8 @@ def repeat_interleave(
                 raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "
                                  "negative")  # fmt: skip
             _check_size(output_size, sum(times))
-            at = [i for i, n in enumerate(times) for _ in range(n)]
-            return x.index_select(d, x.from_host(at))
+            sources = [i for i, n in enumerate(times) for _ in range(n)]
+            return x.index_select(d, x.from_host(sources))
         repeats = times[0] if isinstance(times, list) else times
     if not isinstance(repeats, int):
         raise TypeError(f"repeat_interleave: repeats is {repeats!r}; it must be a whole number, or "

@@ -131,8 +131,8 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     if not x.dtype.is_floating_point and p is None:
         raise TypeMismatch(f"bernoulli: {x.dtype.name} is not a floating dtype")
     if p is None:
-        given = x.detach()
-        require("bernoulli", (given >= 0) & (given <= 1), "x has a probability out of [0, 1]")
+        chances = x.detach()
+        require("bernoulli", (chances >= 0) & (chances <= 1), "x has a probability out of [0, 1]")
     else:
         _check("bernoulli", 0 <= p <= 1, f"p is {p}; it must be from 0 to 1")
     drawn = rand(x.shape, device=x.device, generator=generator)
@@ -147,12 +147,12 @@ def successes(count: Tensor, prob: Tensor, most: int, generator: Generator | Non
     with no_grad():
         shape = broadcast_shapes("binomial", count.shape, prob.shape)
         p = prob.expand(*shape)
-        found, step = p.zeros_like(), max(1, _AT_ONCE // max(1, p.numel()))
+        result, step = p.zeros_like(), max(1, _AT_ONCE // max(1, p.numel()))
         for first in range(0, most, step):
             trials = arange(first, min(most, first + step), device=p.device)
             drawn = bernoulli(p.expand(trials.numel(), *shape), generator=generator)
-            found = found + (drawn * (count > trials.reshape(-1, *[1] * p.ndim))).sum(0)
-        return found
+            result = result + (drawn * (count > trials.reshape(-1, *[1] * p.ndim))).sum(0)
+        return result
 
 
 @public
@@ -260,8 +260,8 @@ def normal(
     else:
         shape = (like + (mean if std is like else std)).shape
         drawn = randn(shape, dtype=like.dtype, device=like.device, generator=generator)
-    found: Tensor = drawn * std + mean
-    return found.requires_grad_() if requires_grad else found
+    result: Tensor = drawn * std + mean
+    return result.requires_grad_() if requires_grad else result
 
 
 @public
@@ -271,8 +271,8 @@ def randint_like(
 ) -> Tensor:  # fmt: skip
     """Integers low <= n < high (or 0 <= n < low) with the shape, dtype and device of x."""
     low, high = (0, low) if high is None else (low, high)
-    found = as_dtype(x.dtype if dtype is None else dtype)
-    out = randint(low, high, x.shape, device=device or x.device, generator=generator).to(found)
+    kind = as_dtype(x.dtype if dtype is None else dtype)
+    out = randint(low, high, x.shape, device=device or x.device, generator=generator).to(kind)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -309,11 +309,11 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     a, inverse = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4)
     us = 0.5 - u.abs()
     n = ((2 * a / us + b) * u + large + 0.43).floor()
-    found = n.clamp(min=0)
+    count = n.clamp(min=0)
     accept = (v * inverse / (a / us.square() + b)).log()
-    good = (n >= 0) & (accept <= found * large.log() - large - (found + 1).lgamma())
+    good = (n >= 0) & (accept <= count * large.log() - large - (count + 1).lgamma())
     first = good.to("int32").argmax(0, keepdim=True)
-    counts: Tensor = where(low, few, found.gather(0, first).squeeze(0))
+    counts: Tensor = where(low, few, count.gather(0, first).squeeze(0))
     return counts
 
 

@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 
-def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
+def _grouped(rows: Tensor, dim: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
     """Rows (n, k), or elements (n,), that differ from the one before; `at`: where each was."""
     n = rows.shape[0]
-    one = full((builtins.min(1, n),), True, dtype="bool", device=rows.device)
+    start = full((builtins.min(1, n),), True, dtype="bool", device=rows.device)
     differs = rows[1:] != rows[:-1]
-    starts = cat([one, differs.any(1) if rows.ndim == 2 else differs])
+    starts = cat([start, differs.any(1) if rows.ndim == 2 else differs])
     first = starts.nonzero().reshape(-1)
-    found: list[Tensor] = [rows[first]]
+    result: list[Tensor] = [rows[first]]
     if inverse:
         group = starts.to(int64).cumsum(0) - 1
-        own = group if at is None else zeros(
-            n, dtype=int64, device=rows.device).scatter(0, at, group)  # fmt: skip
-        found.append(own.reshape(*shape))
+        count_of_each = group if dim is None else zeros(
+            n, dtype=int64, device=rows.device).scatter(0, dim, group)  # fmt: skip
+        result.append(count_of_each.reshape(*shape))
     if counts:
         ends = cat([first, full((1,), n, dtype=int64, device=rows.device)])
-        found.append(ends[1:] - ends[:-1])
-    return found
+        result.append(ends[1:] - ends[:-1])
+    return result
 
 
 def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
@@ -65,19 +65,19 @@ def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | No
         moved = x.transpose(0, d)
         shape = x.shape[d : d + 1]
         rows = moved.reshape(x.shape[d], x.numel() // builtins.max(x.shape[d], 1))
-    at = None
+    axis = None
     if ordered:
         if dim is None:
-            at = rows.argsort(0)
+            axis = rows.argsort(0)
         else:
-            at = arange(rows.shape[0], device=x.device)
+            axis = arange(rows.shape[0], device=x.device)
             for column in reversed(rows.unbind(1)):  # stable, so the first column decides
-                at = at[column[at].argsort(0)]
-        rows = rows[at]
-    found = _grouped(rows.detach(), at, inverse, counts, shape)
+                axis = axis[column[axis].argsort(0)]
+        rows = rows[axis]
+    groups = _grouped(rows.detach(), axis, inverse, counts, shape)
     if dim is not None:
-        found[0] = found[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
-    return found[0] if len(found) == 1 else tuple(found)
+        groups[0] = groups[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
+    return groups[0] if len(groups) == 1 else tuple(groups)
 
 
 @public
@@ -116,14 +116,14 @@ def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
     n = x.shape[d]
     if not n:
         raise IndexError(f"median: shape {x.shape} has no elements along dim {dim}")
-    found = sort(x, d)
+    ordered = sort(x, d)
     if not x.dtype.is_floating_point:
-        return nth_value(found, d, (n - 1) // 2, keepdim)
+        return nth_value(ordered, d, (n - 1) // 2, keepdim)
     gone = isnan(x).sum(d, True)
     # nan sorts last, so the last element is nan where any is.
     usual = gone.zeros_like() + (n - 1) // 2
     place = ((n - 1 - gone).clamp(min=0) // 2) if skip else where(gone > 0, n - 1, usual)
-    return values_at(found, d, place, keepdim)
+    return values_at(ordered, d, place, keepdim)
 
 
 @public
@@ -149,14 +149,14 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     if x.ndim == 0:
         return ValuesIndices(x.clone(), x.zeros_like(dtype=int64))
     d = normalize_dim("mode", dim, x.shape)
-    found = sort(x, d)
-    v = found.values.detach()
+    ordered = sort(x, d)
+    v = ordered.values.detach()
     equal = v.unsqueeze(d + 1) == v.unsqueeze(d)
     place = equal.sum(d + 1).argmax(d, True)
     # The last of the equal ones, as torch's cpu gives it.
     count = equal.sum(d + 1).gather(d, place)
     place = place + count - 1
-    return values_at(found, d, place, keepdim)
+    return values_at(ordered, d, place, keepdim)
 
 
 def _quantile(
@@ -182,26 +182,26 @@ def _quantile(
     sorted_ = x.gather(d, x.detach().argsort(d)).transpose(d, -1)
     gone = isnan(sorted_).sum(-1, True)
     last = (n - 1 - gone).clamp(min=0).to(x.dtype)
-    at = points.reshape(-1) * last  # type: ignore[union-attr]
-    low, high = at.floor(), at.ceil()
+    positions = points.reshape(-1) * last  # type: ignore[union-attr]
+    low, high = positions.floor(), positions.ceil()
     if interpolation == "lower":
         high = low
     elif interpolation == "higher":
         low = high
     elif interpolation == "nearest":
-        low = high = at.round()
+        low = high = positions.round()
     a, b = sorted_.gather(-1, low.to(int64)), sorted_.gather(-1, high.to(int64))
-    share = (at - low) if interpolation != "midpoint" else (at - low).sign() * 0.5
-    found = a + (b - a) * share
+    share = (positions - low) if interpolation != "midpoint" else (positions - low).sign() * 0.5
+    result = a + (b - a) * share
     if not skip:
-        found = where(gone > 0, math.nan, found).to(x.dtype)
-    found = found.transpose(d, -1)
-    count = found.shape[d]
-    found = found.permute(d, *(i for i in range(found.ndim) if i != d))
+        result = where(gone > 0, math.nan, result).to(x.dtype)
+    result = result.transpose(d, -1)
+    count = result.shape[d]
+    result = result.permute(d, *(i for i in range(result.ndim) if i != d))
     if keepdim:
         rest = [1] * rank if dim is None else [1 if i == d else n for i, n in enumerate(x.shape)]
-        found = found.reshape(count, *rest)
-    return found if is_tensor(q) and q.ndim else found.reshape(*found.shape[1:])  # type: ignore[union-attr]
+        result = result.reshape(count, *rest)
+    return result if is_tensor(q) and q.ndim else result.reshape(*result.shape[1:])  # type: ignore[union-attr]
 
 
 @public
@@ -268,8 +268,8 @@ def var_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(variance, mean) over `dim`; see `var`."""
-    found = var(x, dim, unbiased, keepdim, correction=correction)
-    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
+    variance = var(x, dim, unbiased, keepdim, correction=correction)
+    return variance, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
@@ -278,8 +278,8 @@ def std_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(standard deviation, mean) over `dim`; see `var`."""
-    found = std(x, dim, unbiased, keepdim, correction=correction)
-    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
+    deviation = std(x, dim, unbiased, keepdim, correction=correction)
+    return deviation, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public

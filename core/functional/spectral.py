@@ -75,14 +75,14 @@ def stft(
         raise ShapeError(f"stft: n_fft {n_fft}, hop_length {hop}, a signal of {x.shape[1]}: it "
                          "must have n_fft elements, and hop_length be positive")  # fmt: skip
     pieces = x.unfold(1, n_fft, hop) * w
-    whole = pieces.dtype.is_complex
-    onesided = not whole if onesided is None else onesided
-    if onesided and whole:
+    two_sided = pieces.dtype.is_complex
+    onesided = not two_sided if onesided is None else onesided
+    if onesided and two_sided:
         raise ValueError("stft: onesided=True takes a real x and a real window")
-    found = (rfft if onesided else fft)(pieces, norm="ortho" if normalized else None)
-    found = found.transpose(1, 2)
-    found = found if len(shape) == 2 else found.squeeze(0)
-    return found if return_complex else view_as_real(found)
+    result = (rfft if onesided else fft)(pieces, norm="ortho" if normalized else None)
+    result = result.transpose(1, 2)
+    result = result if len(shape) == 2 else result.squeeze(0)
+    return result if return_complex else view_as_real(result)
 
 
 @public
@@ -142,8 +142,12 @@ def _made(
         raise ValueError(f"window: a length of {n} is negative")
     last = n if periodic else n - 1
     # One element is 1 whatever the formula, as in torch.
-    found = np.ones(n) if n < 2 else values(np.arange(n), last)
-    out = of_data(found, dtype="float64", device="cpu").to(as_dtype(dtype)).to(_device(device))
+    values_of_window = np.ones(n) if n < 2 else values(np.arange(n), last)
+    out = (
+        of_data(values_of_window, dtype="float64", device="cpu")
+        .to(as_dtype(dtype))
+        .to(_device(device))
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -180,8 +184,8 @@ def blackman_window(
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`."""
-    given = _cosines(0.42, 0.5, 0.08)
-    return _made(given, window_length, periodic, dtype, device, requires_grad)
+    shape = _cosines(0.42, 0.5, 0.08)
+    return _made(shape, window_length, periodic, dtype, device, requires_grad)
 
 
 @public

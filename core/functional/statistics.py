@@ -33,31 +33,31 @@ def cov(
         raise ShapeError(f"cov: x is {x.shape}; it must have at most 2 dims")
     x = floating("cov", x)
     rows = x.reshape(1, -1) if x.ndim < 2 else x
-    for name, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is not None and given.shape != rows.shape[1:]:
-            raise ShapeError(f"cov: {name} is {given.shape}; it must be {rows.shape[1:]}")
-        if given is not None and (name == "fweights") is given.dtype.is_floating_point:
-            raise TypeMismatch(f"cov: {name} is {given.dtype.name}; fweights are integers, "
+    for name, counts in (("fweights", fweights), ("aweights", aweights)):
+        if counts is not None and counts.shape != rows.shape[1:]:
+            raise ShapeError(f"cov: {name} is {counts.shape}; it must be {rows.shape[1:]}")
+        if counts is not None and (name == "fweights") is counts.dtype.is_floating_point:
+            raise TypeMismatch(f"cov: {name} is {counts.dtype.name}; fweights are integers, "
                                "aweights floating")  # fmt: skip
     weights = None
-    for given in (fweights, aweights):
-        if given is not None:
-            weights = given if weights is None else weights * given
+    for counts in (fweights, aweights):
+        if counts is not None:
+            weights = counts if weights is None else weights * counts
     if weights is None:
         count: Any = rows.shape[1] - correction
         centred = rows - rows.mean(1, True)
-        found = centred @ centred.mH / max(count, 0)
+        matrix = centred @ centred.mH / max(count, 0)
     else:
         if not capture.active:  # reading a flag would end the capture
-            for name, given in (("fweights", fweights), ("aweights", aweights)):
-                if given is not None and (given < 0).any().item():
+            for name, counts in (("fweights", fweights), ("aweights", aweights)):
+                if counts is not None and (counts < 0).any().item():
                     raise ValueError(f"cov: {name} has negative numbers")
         total = weights.sum()  # in the dtype of the weights, as in torch
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
-        found = (centred * weights) @ centred.mH / count.clamp(min=0)
-    result: Tensor = found.reshape() if rows.shape[0] == 1 else found
+        matrix = (centred * weights) @ centred.mH / count.clamp(min=0)
+    result: Tensor = matrix.reshape() if rows.shape[0] == 1 else matrix
     return result
 
 
@@ -65,14 +65,14 @@ def cov(
 @method()
 def corrcoef(x: Tensor) -> Tensor:
     """Correlations of the rows of x (variables, observations), within [-1, 1]."""
-    found = cov(x)
-    if found.ndim == 0:
-        return found / found
-    scale = found.diagonal().sqrt()
-    found = found / scale.unsqueeze(1) / scale
-    if found.dtype.is_complex:
-        return complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
-    return found.clamp(-1, 1)
+    result = cov(x)
+    if result.ndim == 0:
+        return result / result
+    scale = result.diagonal().sqrt()
+    result = result / scale.unsqueeze(1) / scale
+    if result.dtype.is_complex:
+        return complex(result.real.clamp(-1, 1), result.imag.clamp(-1, 1))
+    return result.clamp(-1, 1)
 
 
 @public
@@ -112,10 +112,10 @@ _COUNTED = 1 << 12  # the most comparisons that are cheaper than the steps of ha
 def _smaller(rows: Tensor, x: Tensor, after: bool) -> Tensor:
     """How many elements of its row are smaller than each of x, or equal to it if `after`."""
     each = rows if rows.ndim == 1 else rows.unsqueeze(-2)
-    found = x.unsqueeze(-1)
-    less = (each <= found) if after else (each < found)
+    values = x.unsqueeze(-1)
+    less = (each <= values) if after else (each < values)
     if rows.dtype.is_floating_point:  # nan is behind all numbers
-        last = isnan(found) if after else isnan(found) & ~isnan(each)
+        last = isnan(values) if after else isnan(values) & ~isnan(each)
         less = less | last
     return less.sum(-1)
 
@@ -140,11 +140,11 @@ def searchsorted(
     high = low + n
     for _ in range(n.bit_length()):
         middle = (low + high) // 2
-        at = middle.clamp(max=max(n - 1, 0))
-        found = rows[at] if rows.ndim == 1 else rows.gather(-1, at)
-        less = (found <= x) if after else (found < x)
+        place = middle.clamp(max=max(n - 1, 0))
+        element = rows[place] if rows.ndim == 1 else rows.gather(-1, place)
+        less = (element <= x) if after else (element < x)
         if rows.dtype.is_floating_point:
-            less = less | (~isnan(found) & isnan(x)) | (isnan(found) & isnan(x) & after)
+            less = less | (~isnan(element) & isnan(x)) | (isnan(element) & isnan(x) & after)
         moves = less & (low < high)
         stays = ~less & (low < high)
         low, high = where(moves, middle + 1, low), where(stays, middle, high)
@@ -190,22 +190,22 @@ def histogramdd(
     if len(each) != dims:
         raise ShapeError(f"histogramdd: bins has {len(each)} parts; x {x.shape} has {dims} dims")
     edges, place, inside, shape = [], None, None, []
-    for d, one in enumerate(each):
+    for d, row in enumerate(each):
         column = points[:, d].contiguous()
         if range is not None:
             low, high = range[2 * d], range[2 * d + 1]
-        elif is_tensor(one) or not len(column):
+        elif is_tensor(row) or not len(column):
             low, high = 0.0, 1.0
         else:
             low, high = column.amin().item(), column.amax().item()
-        edge = _edges(x, one, low, high)
+        edge = _edges(x, row, low, high)
         count = edge.numel() - 1
         # The last bin holds its upper edge too.
-        at = searchsorted(edge, column, right=True) - 1
-        at = where(column == edge[-1], count - 1, at)
-        good = (at >= 0) & (at < count) & (column <= edge[-1])
-        at = where(good, at, 0)
-        place = at if place is None else place * count + at
+        bin_number = searchsorted(edge, column, right=True) - 1
+        bin_number = where(column == edge[-1], count - 1, bin_number)
+        good = (bin_number >= 0) & (bin_number < count) & (column <= edge[-1])
+        bin_number = where(good, bin_number, 0)
+        place = bin_number if place is None else place * count + bin_number
         inside = good if inside is None else inside & good
         edges.append(edge)
         shape.append(count)
@@ -230,5 +230,5 @@ def histogram(
     density: bool = False,
 ) -> Histogram:  # fmt: skip
     """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`."""
-    found = histogramdd(x.reshape(-1, 1), [bins], range, weight, density)
-    return Histogram(found.hist, found.bin_edges[0])
+    counts = histogramdd(x.reshape(-1, 1), [bins], range, weight, density)
+    return Histogram(counts.hist, counts.bin_edges[0])

@@ -164,8 +164,8 @@ def _by_kind(name: str) -> dict[str, str]:
 
 def _truths(operator: str) -> dict[str, str]:
     zeros = {"i": "0", "u": "0u", "b": "0u"}
-    whole = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
-    return {**whole, "f": f"not_zero(a) {operator} not_zero(b)"}
+    truths = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
+    return {**truths, "f": f"not_zero(a) {operator} not_zero(b)"}
 
 
 _CONVERT = "convert one with .long()"
@@ -257,11 +257,11 @@ def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """a / b; integers give the default dtype unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode == "floor":
-        found = floor_divide(a, b)
+        result = floor_divide(a, b)
         if not needs_gradient(*(v for v in (a, b) if is_tensor(v))):  # type: ignore[arg-type]
-            return found
+            return result
         # The quotient keeps the graph, with gradient zero, as in torch.
-        return where(found == found, found, div(a, b))
+        return where(result == result, result, div(a, b))
     if rounding_mode not in (None, "trunc"):
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'

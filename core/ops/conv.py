@@ -152,7 +152,7 @@ def _of_parts(product: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Te
     """A product of complex x and weight, by those of their real and imaginary parts."""
     (a, b), (c, d) = ((v.real, v.imag) for v in (x, weight))
     parts = product(a, c) - product(b, d), product(a, d) + product(b, c)
-    return view_as_complex(cat([part.unsqueeze(-1) for part in parts], -1))
+    return view_as_complex(cat([piece.unsqueeze(-1) for piece in parts], -1))
 
 
 @public

@@ -54,10 +54,10 @@ def full(
     if not isinstance(fill_value, (bool, int, float, complex, np.generic)):
         kind = type(fill_value).__name__
         raise TypeError(f"full: fill_value is a {kind}; it must be a number")
-    found = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
+    chosen = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
     shape = sizes("full", tuple(size))
     out = FULL(
-        device=_device(device), shape=shape, value=fitted("full", fill_value, found), dtype=found
+        device=_device(device), shape=shape, value=fitted("full", fill_value, chosen), dtype=chosen
     )
     return out.requires_grad_() if requires_grad else out
 
@@ -115,18 +115,18 @@ def arange(
     """
     if end is None:
         start, end = 0, start
-    given: list[Any] = [start, end, step]
-    start, end, step = (v.item() if is_tensor(v) else v for v in given)
-    found = None if dtype is None else as_dtype(dtype)
+    bounds: list[Any] = [start, end, step]
+    start, end, step = (v.item() if is_tensor(v) else v for v in bounds)
+    kind = None if dtype is None else as_dtype(dtype)
     if step == 0 or (end - start) * step < 0 or not math.isfinite(end - start):
         raise ValueError(f"arange: step {step} does not lead from {start} to {end}")
-    whole = all(isinstance(v, int) for v in (start, end, step))
-    found = (int64 if whole else get_default_dtype()) if found is None else found
-    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    if not found.is_floating_point:
+    integers = all(isinstance(v, int) for v in (start, end, step))
+    kind = (int64 if integers else get_default_dtype()) if kind is None else kind
+    count = -((start - end) // step) if integers else math.ceil((end - start) / step)
+    if not kind.is_floating_point:
         start, step = int(start), int(step)  # after they were counted, as in torch
-    if whole:
+    if integers:
         for bound in (start, start + max(count - 1, 0) * step):
             fitted("arange", bound, int64)
-    out = ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=found)
+    out = ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=kind)
     return out.requires_grad_() if requires_grad else out

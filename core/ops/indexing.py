@@ -157,8 +157,8 @@ def scatter(
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     source: Tensor = src  # type: ignore[assignment]
     if x.ndim == 0 and index.ndim == source.ndim == 0:
-        one = x.reshape(1), dim, index.reshape(1), source.reshape(1)
-        return scatter(*one, reduce=reduce).reshape()
+        operands = x.reshape(1), dim, index.reshape(1), source.reshape(1)
+        return scatter(*operands, reduce=reduce).reshape()
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise ValueError(f"scatter: reduce is {reduce!r}; supported: add, multiply")
@@ -198,8 +198,8 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
     d = normalize_dim("index_add", dim, x.shape)
     source = source if alpha == 1 else source * alpha
     if x.ndim == 0:
-        one = index_add(x.reshape(1), 0, index.reshape(-1), source.reshape(-1))
-        return one.reshape()
+        result_row = index_add(x.reshape(1), 0, index.reshape(-1), source.reshape(-1))
+        return result_row.reshape()
     index = index.reshape(1) if index.ndim == 0 else index
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if _integers("index_add", index).ndim != 1 or source.shape != want:
@@ -242,10 +242,10 @@ async def nonzero_async(x: Tensor) -> Tensor:
 
 def _where(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """`np.argwhere`, twice as fast."""
-    at = np.flatnonzero(values)
-    found = np.empty((at.size, values.ndim), np.int64)
+    flat = np.flatnonzero(values)
+    result = np.empty((flat.size, values.ndim), np.int64)
     for d in reversed(range(1, values.ndim)):
-        at, found[:, d] = np.divmod(at, values.shape[d])
+        flat, result[:, d] = np.divmod(flat, values.shape[d])
     if values.ndim:
-        found[:, 0] = at
-    return found
+        result[:, 0] = flat
+    return result

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
     """`other` in the dtype and shape of `x`; TypeError where torch refuses the conversion."""
-    (given,) = numbers(name, (other,))
-    if not is_tensor(given):
-        if of_scalar(given).category > x.dtype.category:  # type: ignore[arg-type]
-            raise TypeMismatch(f"{name}: {given} does not fit in place into {x.dtype.name}")
-        fitting = modular(given, x.dtype)  # type: ignore[arg-type]
+    (number,) = numbers(name, (other,))
+    if not is_tensor(number):
+        if of_scalar(number).category > x.dtype.category:  # type: ignore[arg-type]
+            raise TypeMismatch(f"{name}: {number} does not fit in place into {x.dtype.name}")
+        fitting = modular(number, x.dtype)  # type: ignore[arg-type]
         return constant(fitting, x.dtype, x.device).expand(*x.shape)
-    value: Tensor = beside_others(given, x.device)  # type: ignore[arg-type]
+    value: Tensor = beside_others(number, x.device)  # type: ignore[arg-type]
     if value.dtype.category > x.dtype.category:
         raise TypeMismatch(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
     try:

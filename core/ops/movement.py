@@ -94,14 +94,14 @@ def _infer_index(x: Meta, *, key: Key) -> Meta:
 @lru_cache(4096)
 def _indexed(old: Shape, steps: Shape, offset: int, key: Key) -> Layout:
     shape, strides = [], []
-    for size, stride, part in zip(old, steps, key, strict=True):
-        if isinstance(part, int):
-            offset += part * stride
+    for size, stride, item in zip(old, steps, key, strict=True):
+        if isinstance(item, int):
+            offset += item * stride
             continue
-        found = Layout((size,), (stride,), offset).slice(0, *part)
-        offset = found.offset
-        shape.append(found.shape[0])
-        strides.append(found.strides[0])
+        layout = Layout((size,), (stride,), offset).slice(0, *item)
+        offset = layout.offset
+        shape.append(layout.shape[0])
+        strides.append(layout.strides[0])
     return Layout(tuple(shape), tuple(strides), offset)
 
 
@@ -169,10 +169,10 @@ UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
 def permute(x: Tensor, *dims: Any) -> Tensor:
     """A view with the dims in another order; every dim must be named once."""
     order = as_shape("permute", dims)
-    found = tuple(normalize_dim("permute", d, x.shape) for d in order)
-    if sorted(found) != list(range(x.ndim)):
+    dims_in_order = tuple(normalize_dim("permute", d, x.shape) for d in order)
+    if sorted(dims_in_order) != list(range(x.ndim)):
         raise ShapeError(f"permute: {order} does not name each of the {x.ndim} dims once")
-    return PERMUTE(x, dims=found)
+    return PERMUTE(x, dims=dims_in_order)
 
 
 @public

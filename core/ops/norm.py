@@ -122,9 +122,9 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
         raise TypeMismatch(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
         raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
-    for part in parts:
-        if part is not None and part.shape != want:
-            raise ShapeError(f"{name}: weight or bias is {part.shape}; it must be {want}")
+    for operand in parts:
+        if operand is not None and operand.shape != want:
+            raise ShapeError(f"{name}: weight or bias is {operand.shape}; it must be {want}")
     count = 1
     for n in want:
         count *= n
@@ -168,11 +168,11 @@ def rms_norm(
     eps = _STEP.get(x.dtype.name, 2.0**-23) if eps is None else eps
     n = _last("rms_norm", x, normalized_shape, weight)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
-    part = None if weight is None else weight.reshape(n).to(x.dtype)
+    scale = None if weight is None else weight.reshape(n).to(x.dtype)
     if x.dtype.kind == "c":  # by the square, not by the absolute value, as in torch
-        found = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
-        return (found if part is None else found * part).reshape(*x.shape)
-    return owned(RMS_NORM(rows, part, eps=eps).reshape(*x.shape))
+        normal = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return (normal if scale is None else normal * scale).reshape(*x.shape)
+    return owned(RMS_NORM(rows, scale, eps=eps).reshape(*x.shape))
 
 
 _STEP = {"float64": 2.0**-52, "complex128": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}

@@ -124,12 +124,12 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 def _truth(op: Op, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    found = op(
+    result = op(
         x != 0 if x.dtype.kind == "c" else x,
         dim=normalize_dims(op.name, dim, x.shape),
         keepdim=keepdim,
     )
-    return found.to(x.dtype) if x.dtype is uint8 else found
+    return result.to(x.dtype) if x.dtype is uint8 else result
 
 
 @public

@@ -52,8 +52,8 @@ def topk(
     d = normalize_dim("topk", dim, x.shape)
     if x.ndim == 0:
         x = x.reshape(1)
-        found = topk(x, k, 0, largest)
-        return ValuesIndices(found.values.reshape(()), found.indices.reshape(())) if k else found
+        result = topk(x, k, 0, largest)
+        return ValuesIndices(result.values.reshape(()), result.indices.reshape(())) if k else result
     if not 0 <= k <= x.shape[d]:
         raise ShapeError(f"topk: k is {k}, dim {dim} of shape {x.shape} has {x.shape[d]} elements")
     index = TOPK(x, k=k, dim=d, largest=largest)

@@ -51,8 +51,8 @@ def ldl_factor_ex(a: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     negative. Without gradients, as in torch.
     """
     square("linalg.ldl_factor_ex", a)
-    found = LDL(a, hermitian=hermitian)
-    both, pivots = found[..., :-1], found[..., -1].real.to(int32)
+    packed = LDL(a, hermitian=hermitian)
+    both, pivots = packed[..., :-1], packed[..., -1].real.to(int32)
     info = first_of((diagonal(both, 0, -2, -1) == 0) & (pivots > 0))
     if check_errors:
         failed("ldl_factor_ex", info, "D has a zero on its diagonal")
@@ -89,8 +89,8 @@ def geqrf(x: Tensor) -> Reflections:
     tau has min(m, n) elements. Without gradients; `linalg.qr` has them.
     """
     matrices("geqrf", x)
-    found = GEQRF(x)
-    return Reflections(found[..., :-1, :].mT, found[..., -1, : min(x.shape[-2:])])
+    packed = GEQRF(x)
+    return Reflections(packed[..., :-1, :].mT, packed[..., -1, : min(x.shape[-2:])])
 
 
 _MOST_REPETITIONS = 1000
@@ -98,12 +98,12 @@ _MOST_REPETITIONS = 1000
 
 def _basis(a: Tensor, q: int, niter: int) -> Tensor:
     """q orthonormal columns that nearly span those of a (Halko et al., 2009, algorithm 4.4)."""
-    found = qr(a @ randn((*a.shape[:-2], a.shape[-1], q), dtype=a.dtype, device=a.device)).Q
+    result = qr(a @ randn((*a.shape[:-2], a.shape[-1], q), dtype=a.dtype, device=a.device)).Q
     if niter > _MOST_REPETITIONS:
         raise RangeError(f"svd_lowrank: niter is {niter}; at most {_MOST_REPETITIONS}")
     for _ in range(niter):
-        found = qr(a @ qr(a.mH @ found).Q).Q
-    return found
+        result = qr(a @ qr(a.mH @ result).Q).Q
+    return result
 
 
 @public

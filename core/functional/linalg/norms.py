@@ -84,16 +84,16 @@ def matrix_norm(
         raise ValueError(f"{name}: ord is {ord!r}; supported: 'fro', {', '.join(map(repr, known))}")
     a = movedim(a, (rows, columns), (-2, -1))
     if ord == "nuc":
-        found = svdvals(a).sum(-1)
+        result = svdvals(a).sum(-1)
     elif ord in (2, -2):
-        found = _extreme(svdvals(a), -1, float(ord))
+        result = _extreme(svdvals(a), -1, float(ord))
     else:
         across = -2 if ord in (1, -1) else -1
-        found = _extreme(a.abs().sum(across), -1, float(ord))
+        result = _extreme(a.abs().sum(across), -1, float(ord))
     if keepdim:
         for d in sorted((rows, columns)):
-            found = found.unsqueeze(d)
-    return found
+            result = result.unsqueeze(d)
+    return result
 
 
 def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
@@ -138,5 +138,5 @@ def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     square("linalg.cond", a)
     assert p is not None
     inverse, info = inv_ex(a)
-    found = matrix_norm(a, p) * matrix_norm(inverse, p)
-    return where(info == 0, found, math.inf)
+    ratio = matrix_norm(a, p) * matrix_norm(inverse, p)
+    return where(info == 0, ratio, math.inf)

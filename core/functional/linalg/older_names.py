@@ -102,10 +102,10 @@ def triangular_solve(
 ) -> Triangular:
     """X with a X = b, a^T X = b where `transpose`; see `linalg.solve_triangular`."""
     way = upper is not transpose
-    found = solving.solve_triangular(
+    solution = solving.solve_triangular(
         a.mT if transpose else a, b, upper=way, unitriangular=unitriangular
     )
-    return Triangular(found, a.clone())
+    return Triangular(solution, a.clone())
 
 
 @public
@@ -120,5 +120,5 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: 
 @method()
 def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Any, ...]:
     """`linalg.lu_factor`, or with its info."""
-    found = parts.lu_factor_ex(x, pivot=pivot)
-    return tuple(found) if get_infos else tuple(found[:2])
+    factors = parts.lu_factor_ex(x, pivot=pivot)
+    return tuple(factors) if get_infos else tuple(factors[:2])

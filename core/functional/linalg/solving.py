@@ -88,8 +88,8 @@ def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 @linalg()
 def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Solved:
     """`solve` that does not raise for singular matrices, whose `info` is not 0 and result nan."""
-    found = _solved("linalg.solve_ex", a, b, left, check_errors)
-    return Solved(found, lu_factor_ex(a.detach()).info)
+    solution = _solved("linalg.solve_ex", a, b, left, check_errors)
+    return Solved(solution, lu_factor_ex(a.detach()).info)
 
 
 def _one(a: Tensor) -> Tensor:
@@ -219,8 +219,8 @@ def _tolerances(a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
     real = PARTS.get(a.dtype, a.dtype)
 
     def tensor(value: Any) -> Tensor:
-        found = value.to(real) if is_tensor(value) else a.new_full((), float(value), dtype=real)
-        return found.detach().expand(*a.shape[:-2])
+        tolerance = value.to(real) if is_tensor(value) else a.new_full((), float(value), dtype=real)
+        return tolerance.detach().expand(*a.shape[:-2])
 
     least = tensor(0 if atol is None else atol)
     if rtol is None:
@@ -282,10 +282,10 @@ def lstsq(
         raise ShapeError(f"linalg.lstsq: {a.shape} and {b.shape} differ in the number of rows")
     a, rhs = together("linalg.lstsq", a, rhs)
     (m, n), none = a.shape[-2:], a.reshape(-1)[:0]
-    found = pinv(a, rtol=rcond) @ rhs
+    solution = pinv(a, rtol=rcond) @ rhs
     rank = matrix_rank(a, rtol=rcond) if driver != "gels" else none.detach().to(int64)
     values = svdvals(a.detach()) if driver in ("gelsd", "gelss") else none.detach().real
     left = none.real
     if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
-        left = (a @ found - rhs).abs().square().sum(-2)
-    return LeastSquares(found.squeeze(-1) if vector else found, left, rank, values)
+        left = (a @ solution - rhs).abs().square().sum(-2)
+    return LeastSquares(solution.squeeze(-1) if vector else solution, left, rank, values)

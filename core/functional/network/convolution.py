@@ -59,13 +59,13 @@ def fold(
     c = rows // (k[0] * k[1])
     wide, tall = w + 2 * p[1], h + 2 * p[0]
     places = arange(tall * wide, device=x.device).reshape(1, 1, tall, wide)
-    at = unfold(places, kernel_size, dilation, 0, stride)
-    if at.shape[-1] != count or rows % (k[0] * k[1]):
+    positions = unfold(places, kernel_size, dilation, 0, stride)
+    if positions.shape[-1] != count or rows % (k[0] * k[1]):
         raise ShapeError(f"fold: {input.shape} does not fit output_size {(h, w)}, which has "
-                         f"{at.shape[-1]} windows of {k[0] * k[1]}")  # fmt: skip
+                         f"{positions.shape[-1]} windows of {k[0] * k[1]}")  # fmt: skip
     flat = x.reshape(n, c, k[0] * k[1] * count)
     out = zeros(n, c, tall * wide, dtype=x.dtype, device=x.device)
-    out = out.index_add(2, at.reshape(-1), flat).reshape(n, c, tall, wide)
+    out = out.index_add(2, positions.reshape(-1), flat).reshape(n, c, tall, wide)
     out = out[:, :, p[0] : p[0] + h, p[1] : p[1] + w]
     return out if input.ndim == 3 else out.squeeze(0)
 
@@ -113,16 +113,16 @@ def conv3d(
     total = None
     for i in range(k[0]):
         # Slices of the depth become rows of a batch.
-        part = x[:, :, i * d[0] : i * d[0] + (out - 1) * s[0] + 1 : s[0]]
-        rows = part.transpose(1, 2).reshape(n * out, c, h, w)
-        one = conv2d(rows, weight[:, :, i], None, s[1:], p[1:], d[1:], groups)
-        total = one if total is None else total + one
+        slab = x[:, :, i * d[0] : i * d[0] + (out - 1) * s[0] + 1 : s[0]]
+        rows = slab.transpose(1, 2).reshape(n * out, c, h, w)
+        term = conv2d(rows, weight[:, :, i], None, s[1:], p[1:], d[1:], groups)
+        total = term if total is None else total + term
     if total is None:
         raise ShapeError(f"conv3d: weight {weight.shape} is empty")
-    found = total.reshape(n, out, *total.shape[1:]).transpose(1, 2)
+    result = total.reshape(n, out, *total.shape[1:]).transpose(1, 2)
     if bias is not None:
-        found = found + bias.reshape(-1, 1, 1, 1)
-    return found if input.ndim == 5 else found.squeeze(0)
+        result = result + bias.reshape(-1, 1, 1, 1)
+    return result if input.ndim == 5 else result.squeeze(0)
 
 
 @public
@@ -163,14 +163,14 @@ def conv_transpose3d(
     total = None
     for i in range(k):
         # Slices of the depth become rows of a batch; each lands `s` after the one before it.
-        one = conv_transpose2d(rows, weight[:, :, i], None, s[1:], p[1:], o[1:], groups, d[1:])
-        one = one.reshape(n, depth, 1, *one.shape[1:])
-        one = pad(one, (0, 0, 0, 0, 0, 0, 0, s[0] - 1)).reshape(n, depth * s[0], *one.shape[3:])
-        one = one[:, : (depth - 1) * s[0] + 1]
-        one = pad(one, (0, 0, 0, 0, 0, 0, i * d[0], long - i * d[0] - one.shape[1]))
-        total = one if total is None else total + one
+        term = conv_transpose2d(rows, weight[:, :, i], None, s[1:], p[1:], o[1:], groups, d[1:])
+        term = term.reshape(n, depth, 1, *term.shape[1:])
+        term = pad(term, (0, 0, 0, 0, 0, 0, 0, s[0] - 1)).reshape(n, depth * s[0], *term.shape[3:])
+        term = term[:, : (depth - 1) * s[0] + 1]
+        term = pad(term, (0, 0, 0, 0, 0, 0, i * d[0], long - i * d[0] - term.shape[1]))
+        total = term if total is None else total + term
     assert total is not None
-    found = total[:, p[0] : long - p[0]].transpose(1, 2)
+    result = total[:, p[0] : long - p[0]].transpose(1, 2)
     if bias is not None:
-        found = found + bias.reshape(-1, 1, 1, 1)
-    return found if input.ndim == 5 else found.squeeze(0)
+        result = result + bias.reshape(-1, 1, 1, 1)
+    return result if input.ndim == 5 else result.squeeze(0)

@@ -77,6 +77,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""
     if input.ndim != 2 or p < 0:
         raise ShapeError(f"pdist: input {input.shape} must have 2 dims, p {p} not be negative")
-    first, second = (of_data(at, device=input.device)
-                     for at in np.triu_indices(input.shape[0], 1))  # fmt: skip
+    first, second = (of_data(places, device=input.device)
+                     for places in np.triu_indices(input.shape[0], 1))  # fmt: skip
     return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)

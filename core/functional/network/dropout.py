@@ -47,8 +47,8 @@ def _by_channel(name: str, x: Tensor, p: float, training: bool, least: int) -> T
     batched = x.ndim > least
     shape = x.shape[: 2 if batched else 1]
     ones = x.detach().new_ones(*shape)
-    kept: Tensor = dropout(ones, p).reshape(*shape, *[1] * (x.ndim - len(shape)))
-    return x * kept
+    scales: Tensor = dropout(ones, p).reshape(*shape, *[1] * (x.ndim - len(shape)))
+    return x * scales
 
 
 @network
@@ -95,9 +95,9 @@ def _alpha(
         return x
     if p == 1:
         return copy_(x, x * 0) if inplace else x * 0
-    kept = (rand(*shape, dtype=x.dtype, device=x.device) >= p).to(x.dtype)
+    stays = (rand(*shape, dtype=x.dtype, device=x.device) >= p).to(x.dtype)
     a = ((1 - p) * (1 + p * _ALPHA**2)) ** -0.5
-    out: Tensor = (x * kept + _ALPHA * (1 - kept)) * a - a * _ALPHA * p
+    out: Tensor = (x * stays + _ALPHA * (1 - stays)) * a - a * _ALPHA * p
     return copy_(x, out) if inplace else out
 
 

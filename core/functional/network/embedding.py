@@ -79,11 +79,11 @@ def embedding_bag(
         rows = scaled_by_use(rows, flat, weight)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
-    kept = flat.ones_like(dtype="bool") if padding is None else flat != padding
-    member = (bag.unsqueeze(0) == arange(count, device=input.device).unsqueeze(1)) & kept
+    counted = flat.ones_like(dtype="bool") if padding is None else flat != padding
+    member = (bag.unsqueeze(0) == arange(count, device=input.device).unsqueeze(1)) & counted
     if mode == "max":
         return _bag_maxima(rows, member)
-    rows = where(kept.unsqueeze(1), rows, 0.0)
+    rows = where(counted.unsqueeze(1), rows, 0.0)
     total: Tensor = weight.new_zeros(count, weight.shape[1]).index_add(0, bag, rows)
     return total if mode == "sum" else total / member.sum(1).clamp(min=1).unsqueeze(1)
 
@@ -93,8 +93,8 @@ def _bag_maxima(rows: Tensor, member: Tensor) -> Tensor:
     if not rows.shape[0]:
         return rows.new_zeros(member.shape[0], rows.shape[1])
     low = where(member.unsqueeze(2), rows.detach().unsqueeze(0), -math.inf)
-    found: Tensor = rows.gather(0, low.argmax(1))
-    return where(member.any(1).unsqueeze(1), found, 0.0)
+    largest: Tensor = rows.gather(0, low.argmax(1))
+    return where(member.any(1).unsqueeze(1), largest, 0.0)
 
 
 @network

@@ -271,13 +271,13 @@ def multi_margin_loss(
                          "weight one-dimensional")  # fmt: skip
     rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
-    own = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
-    loss = (margin - own + rows).clamp(min=0)
+    correct = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
+    loss = (margin - correct + rows).clamp(min=0)
     loss = loss if p == 1 else loss**p
     if weight is not None:
         loss = loss * weight[index]
-    own = rows.detach().zeros_like(dtype="bool").scatter(1, index, True)
-    loss = loss.masked_fill(own, 0.0).sum(1) / rows.shape[1]
+    correct = rows.detach().zeros_like(dtype="bool").scatter(1, index, True)
+    loss = loss.masked_fill(correct, 0.0).sum(1) / rows.shape[1]
     return reduced("multi_margin_loss", loss if input.ndim > 1 else loss.reshape(), reduction)
 
 
@@ -469,11 +469,11 @@ def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
         raise ShapeError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
     dim = 0 if input.ndim == 1 else 1
     want = input.shape[:dim] + input.shape[dim + 1 :]
-    found = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
+    message = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
     if target.shape != want:
-        raise ShapeError(f"{found}must hold class indices of shape {want}")
+        raise ShapeError(f"{message}must hold class indices of shape {want}")
     if target.dtype.kind not in "ui":
-        raise TypeMismatch(f"{found}must hold class indices, which are integers: target.long()")
+        raise TypeMismatch(f"{message}must hold class indices, which are integers: target.long()")
     return dim
 
 
@@ -505,14 +505,14 @@ def _nll_loss(
     dim = _class_dim(name, input, target)
     _check_weight(name, weight, input.shape[dim])
     _check_reduction(name, reduction)
-    kept = target != ignore_index
-    index = target.where(kept, 0)
-    factor = kept.to(input.dtype)
+    counted = target != ignore_index
+    index = target.where(counted, 0)
+    factor = counted.to(input.dtype)
     picked = -GATHER(input, index.unsqueeze(dim), dim=dim, blamed=f"{name}: target").squeeze(dim)
     if weight is not None:
         factor = factor * _of_class(weight, index).to(input.dtype)
     # With `where` an infinite log-probability at an ignored position adds no nan.
-    loss = (picked * factor).where(kept, 0.0)
+    loss = (picked * factor).where(counted, 0.0)
     if reduction == "mean":
         return loss.sum() / factor.sum()
     return reduced(name, loss, reduction)
@@ -551,12 +551,12 @@ def cross_entropy(
     if label_smoothing == 0:
         return loss
     spread = -(logp if weight is None else logp * _along(weight, logp, dim)).sum(dim)
-    kept = target != ignore_index
-    spread = spread.where(kept, 0.0)
+    labelled = target != ignore_index
+    spread = spread.where(labelled, 0.0)
     if reduction == "mean":
-        counted = kept.to(logp.dtype)
+        counted = labelled.to(logp.dtype)
         if weight is not None:
-            counted = counted * _of_class(weight, target.where(kept, 0)).to(logp.dtype)
+            counted = counted * _of_class(weight, target.where(labelled, 0)).to(logp.dtype)
         spread = spread.sum() / counted.sum()
     elif reduction == "sum":
         spread = spread.sum()

@@ -30,9 +30,9 @@ def instance_norm(
     mean = None if running_mean is None else running_mean.repeat(n)
     var = None if running_var is None else running_var.repeat(n)
     out = batch_norm(rows, mean, var, None, None, True, momentum, eps).reshape(*input.shape)
-    for kept, found in ((running_mean, mean), (running_var, var)):
-        if kept is not None and found is not None:
-            kept.copy_(found.reshape(n, c).mean(0))
+    for running, current in ((running_mean, mean), (running_var, var)):
+        if running is not None and current is not None:
+            running.copy_(current.reshape(n, c).mean(0))
     shape = [-1 if d == 1 else 1 for d in range(input.ndim)]
     out = out if weight is None else out * weight.reshape(*shape)
     return out if bias is None else out + bias.reshape(*shape)
@@ -129,6 +129,6 @@ def batch_norm(
     return out if bias is None else out + _per_channel(input, bias)
 
 
-def _per_channel(x: Tensor, part: Tensor) -> Tensor:
+def _per_channel(x: Tensor, values: Tensor) -> Tensor:
     """A (channels,) tensor reshaped to broadcast along dim 1 of `x`."""
-    return part.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))
+    return values.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))
