@@ -21,8 +21,8 @@ class Rule(Optimizer):
     A subclass defines `start`, `numbers` and `update_parameter`. decoupled: whether weight_decay
     shrinks the parameter (Loshchilov, 2017), adds to its gradient, or is left to `update_parameter`
     (None); the option decoupled_weight_decay decides where there is one. foreach, fused and
-    capturable choose among torch's implementations and change nothing here. differentiable: gradients go through steps over
-    tensors that are no leaves.
+    capturable choose among torch's implementations and change nothing here. differentiable:
+    gradients go through steps over tensors that are no leaves.
     float16 and bfloat16 parameters are moved in float32, complex ones by their parts.
     """
 

@@ -25,8 +25,8 @@ from rushlight.core.basis.errors import DeviceError, DeviceLostError
 from rushlight.core.basis.graph import Graph
 
 if TYPE_CHECKING:
+    from rushlight.core.backends.autotuning import Tuner
     from rushlight.core.backends.profiling import Probe
-    from rushlight.core.backends.tuning import Tuner
     from rushlight.core.backends.webgpu.runtime.streaming import WebGpuStream
 
 
@@ -195,7 +195,7 @@ class WebGpuBackend:
 
     def tuner(self) -> Tuner:
         """The choices among kernels, and the file or storage in which they are saved."""
-        from rushlight.core.backends.webgpu.compiler.tune import WebGpuTuner
+        from rushlight.core.backends.webgpu.compiler.autotune import WebGpuTuner
 
         return WebGpuTuner(self)
 

@@ -93,7 +93,7 @@ class Emitter:
         return self.limits["maxStorageBufferBindingSize"]
 
     def pick(self, guess: str, *key: str | int) -> str:
-        """The choice among several kernels for a class of operands; see tune.py."""
+        """The choice among several kernels for a class of operands; see autotune.py."""
         return self.recorder.choices.pick(key, guess)
 
     def temporary(self, shape: Sequence[int], dtype: DType) -> TensorView:

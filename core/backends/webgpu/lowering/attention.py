@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, packed, quads
-from rushlight.core.backends.webgpu.compiler.tune import up_to
+from rushlight.core.backends.webgpu.compiler.autotune import up_to
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid, view
 from rushlight.core.backends.webgpu.lowering import attention_row, creation
 from rushlight.core.backends.webgpu.lowering.indexing import storer

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, quads
 from rushlight.core.backends.webgpu.codegen.blocks import planes_fit
-from rushlight.core.backends.webgpu.compiler.tune import up_to
+from rushlight.core.backends.webgpu.compiler.autotune import up_to
 from rushlight.core.backends.webgpu.emit import ROUNDS, Emitter, fill, grid
 from rushlight.core.backends.webgpu.lowering.creation import cast_expression
 from rushlight.core.backends.webgpu.lowering.map import emit_map

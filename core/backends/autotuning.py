@@ -1,8 +1,8 @@
 """Choices among several kernels for an op: measured ones, else a guess.
 
 A lowering with several candidates calls `Choices.pick` with its guess and the class: a tuple of the
-family and of properties of the operands, with sizes rounded up to powers of two. `rl.tune` measures
-through a backend's Tuner. Nothing is measured without it.
+family and of properties of the operands, with sizes rounded up to powers of two. `rl.autotune`
+measures through a backend's Tuner. Nothing is measured without it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Choices:
 
 
 class Tuner(Protocol):
-    """The part of a backend with a choice among kernels that `rl.tune` works with."""
+    """The part of a backend with a choice among kernels that `rl.autotune` works with."""
 
     choices: Choices
 

@@ -1,7 +1,7 @@
 """Tables of measured choices of a webgpu device: candidates, files, the tab's storage.
 
-`rushlight tune` saves an adapter's measurements, and they are read when the device opens.
-RUSHLIGHT_TUNE=off ignores them.
+`rushlight autotune` saves an adapter's measurements, and they are read when the device opens.
+RUSHLIGHT_AUTOTUNE=off ignores them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends.tuning import Key, Row
+from rushlight.core.backends.autotuning import Key, Row
 from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.wgsl_kernels import digest
@@ -50,7 +50,7 @@ def candidates(e: Emitter, key: Key) -> Sequence[str]:
 
 
 class WebGpuTuner:
-    """The choices of one device, which `rl.tune` measures and saves."""
+    """The choices of one device, which `rl.autotune` measures and saves."""
 
     def __init__(self, backend: WebGpuBackend) -> None:
         self.backend, self.lock = backend, backend.lock
@@ -143,7 +143,7 @@ def decode(backend: WebGpuBackend, text: str) -> list[Row]:
 
 
 def _wanted() -> bool:
-    return os.environ.get("RUSHLIGHT_TUNE") != "off"
+    return os.environ.get("RUSHLIGHT_AUTOTUNE") != "off"
 
 
 def _adopt(backend: WebGpuBackend, text: str | None, place: str) -> None:
@@ -153,7 +153,7 @@ def _adopt(backend: WebGpuBackend, text: str | None, place: str) -> None:
     except ValueError as error:
         warnings.warn(
             f"webgpu: the table of measured choices {place} is left out: {error}; "
-            "`rushlight tune` makes a new one",
+            "`rushlight autotune` makes a new one",
             RuntimeWarning, stacklevel=2,
         )  # fmt: skip
 
