@@ -73,10 +73,10 @@ class Choices:
         self, op: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
         """Record the op that asked last as the sample of its classes."""
-        given = tuple(None if x is None else (x.dtype, x.layout) for x in inputs)
+        operands = tuple(None if x is None else (x.dtype, x.layout) for x in inputs)
         # A fused op asks like its ops, but cannot run by itself.
         for key in self.asked if "epilogue" not in attrs else ():
-            self.met[key] = self.met[key][0], Sample(op, given, (out.dtype, out.layout), attrs)
+            self.met[key] = self.met[key][0], Sample(op, operands, (out.dtype, out.layout), attrs)
         self.asked.clear()
 
     def adopt(self, rows: Sequence[Row]) -> None:
