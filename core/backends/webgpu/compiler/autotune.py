@@ -99,8 +99,8 @@ def kept_as(backend: WebGpuBackend) -> str:
 def folder() -> Path:
     """The native folder of tables: beside the downloads."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    own = os.environ.get("RUSHLIGHT_CACHE")
-    return (Path(own).expanduser() if own else Path(cache) / "rushlight") / "tune"
+    chosen = os.environ.get("RUSHLIGHT_CACHE")
+    return (Path(chosen).expanduser() if chosen else Path(cache) / "rushlight") / "tune"
 
 
 def encode(backend: WebGpuBackend) -> str:
@@ -124,20 +124,20 @@ def decode(backend: WebGpuBackend, text: str) -> list[Row]:
         table = parse_json(text.encode(), "the table", depth=8)
         if table["kernels"] != digest():
             return []
-        found = table["rows"]
+        stored_rows = table["rows"]
         rows = [
             Row(tuple(r["class"]), r["choice"], r["guess"],
                 {str(k): float(v) for k, v in r["seconds"].items()})
-            for r in found[:_MOST_CLASSES]
+            for r in stored_rows[:_MOST_CLASSES]
         ]  # fmt: skip
     except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
         raise ValueError(f"it is damaged ({type(error).__name__})") from None
     e = backend.emitter("tune")
     for row in rows:
-        plain = all(type(part) is int or (type(part) is str and len(part) < 32) for part in row.key)
+        plain = all(type(p) is int or (type(p) is str and len(p) < 32) for p in row.key)
         names = candidates(e, row.key) if plain and row.key else ()
-        told = type(row.choice) is type(row.guess) is str
-        if not told or row.choice not in names and not (names and row.choice == row.guess):
+        named = type(row.choice) is type(row.guess) is str
+        if not named or row.choice not in names and not (names and row.choice == row.guess):
             raise ValueError(f"{str(row.choice)[:32]!r} is no choice for {str(row.key)[:64]}")
     return rows
 
@@ -196,9 +196,9 @@ def forget(backend: WebGpuBackend) -> bool:
     """Guess again, now and natively later; whether there was a file."""
     backend.recorder.choices.clear()
     place = folder() / kept_as(backend)
-    there = place.exists()
+    existed = place.exists()
     place.unlink(missing_ok=True)
-    return there
+    return existed
 
 
 async def _storage() -> Any:

@@ -188,8 +188,8 @@ class Recorder:
             number, groups = self.retired.popleft()
             if number:
                 self.port.release(number)
-            for made in groups:
-                self.port.free_group(made)
+            for group in groups:
+                self.port.free_group(group)
         self.pool.trim()
         for handle in self.pool.forget:
             for key in self.of_buffer.pop(handle, ()):
