@@ -67,15 +67,17 @@ def family_rows() -> list[dict[str, Any]]:
     import importlib
 
     from rushlight.models.families import families, measured
+    from rushlight.models.families.family import Family
     from rushlight.models.tasks.registry import served_by
 
-    ggufs = set(families("GGUF_TYPES").values())
+    ggufs = set(families("gguf_types").values())
     rows = []
     for kind, path in sorted(families().items()):
         module, figures = importlib.import_module(path), measured().get(kind, {})
+        family: Family = module.FAMILY
         rows.append({
             "model_type": kind, "formats": ["hf", "gguf"] if path in ggufs else ["hf"],
-            "devices": ["cpu", "webgpu"], "tasks": list(served_by(module)),
+            "devices": ["cpu", "webgpu"], "tasks": list(served_by(family)),
             "reference": figures.get("reference", ""), "cpu": figures.get("cpu"),
             "webgpu": figures.get("webgpu"), "about": str(module.__doc__).partition("\n")[0],
         })  # fmt: skip

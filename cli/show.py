@@ -68,6 +68,16 @@ def as_facts(output: str, result: Any, seconds: float) -> dict[str, Any]:
     return {"value": result, "seconds": {"run": seconds}}
 
 
+def show_value(what: Any, result: Any) -> None:
+    """Print a result; numbers that compare texts with the first one stand before those texts."""
+    numbers = isinstance(result, list) and all(isinstance(x, float) for x in result)
+    if numbers and isinstance(what, list) and len(what) == len(result) + 1:
+        for number, text in zip(result, what[1:], strict=True):
+            print(f"{number:7.4f}  {short(text, 60)}")
+        return
+    print(result)
+
+
 def show_vectors(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> None:
     """Print the beginning of each text's vector, and for a few texts their similarity."""
     for text, vector in zip(texts, vectors, strict=True):

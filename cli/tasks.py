@@ -180,7 +180,7 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
             file=sys.stderr,
         )
     else:
-        print(result)
+        show.show_value(what, result)
 
 
 def _input(task: Task, given: Mapping[str, Any]) -> Any:

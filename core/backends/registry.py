@@ -110,6 +110,8 @@ class Device(metaclass=_ByName):
 
     `Device(name)` is `device(name)`. index: the number of a GPU; None where there is only one of
     its type.
+
+    `type` takes the place of `name`. Raises ValueError for a device that is not there.
     """
 
     if TYPE_CHECKING:

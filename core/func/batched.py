@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.layout import Layout
-from rushlight.core.func.rules import PREPARED, REWRITTEN, wide
-from rushlight.core.functional.pieces import stack
+from rushlight.core.func.rules import REWRITTEN, prepared, wide
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor import autograd, interpreter_stack
 from rushlight.core.tensor.interpreter_stack import Interpreter, handlers
 from rushlight.core.tensor.op import Op
@@ -132,8 +132,8 @@ def _run(op: Op, inputs: Inputs, attrs: Attrs) -> Tensor:
     owner, values, per_sample = _apart(inputs)
     if not any(per_sample):
         result = op(*values, **attrs)
-    elif op.name in PREPARED:
-        values, attrs_there = PREPARED[op.name](owner.size, values, per_sample, dict(attrs))
+    elif prepare := prepared(op):
+        values, attrs_there = prepare(owner.size, values, per_sample, dict(attrs))
         result = op(*values, **attrs_there)
     else:
         rule = REWRITTEN.get(op.name)
@@ -174,9 +174,10 @@ def _write(op: Op, inputs: Inputs, attrs: Attrs) -> None:
                 "same for every sample; use the out-of-place op, or x.new_zeros(...) of a tensor "
                 "that differs by sample"
             )
-        if op.name not in PREPARED:
+        prepare = prepared(op)
+        if prepare is None:
             raise RuntimeError(f"vmap: {op.name}_ has no rule for batches")
-        values, there = PREPARED[op.name](owner.size, values, per_sample, dict(attrs))
+        values, there = prepare(owner.size, values, per_sample, dict(attrs))
     target = values[0]
     assert target is not None
     op.inplace(target, *values[1:], **there)

@@ -1,7 +1,8 @@
 """What an op does to a batch: its operands and attributes with samples along a new dim 0.
 
 A rule of PREPARED gives the same op's operands and attributes; one of REWRITTEN other ops' result.
-Both get the number of samples, the operands, and which of these hold samples.
+`Op.batch` names the usual ones. Both get the number of samples, the operands, and which of these
+hold samples.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.indexing import EMBEDDING, GATHER, INDEX_ADD, INDEX_SELECT, SCATTER_ADD
 from rushlight.core.ops.movement import VIEW
 from rushlight.core.ops.norm import LAYER_NORM, RMS_NORM
-from rushlight.core.tensor.op import REGISTRY
+from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["PREPARED", "REWRITTEN", "wide"]
+__all__ = ["REWRITTEN", "prepared", "wide"]
 
 Values = Sequence[Any]
 Flags = Sequence[bool]
@@ -98,22 +99,9 @@ def _as_strided(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> P
                           "strides": (at.strides[0], *attrs["strides"])}  # fmt: skip
 
 
-_ELEMENTWISE = (
-    *(n for n, op in REGISTRY.items() if op.infer.__module__.endswith((".unary", ".binary"))),
-    "rope", "ravel_index", "solve", "solve_triangular", "cholesky", "lu", "qr", "svd", "eigh",
-    "eig", "geqrf", "ldl", "ldl_solve", "det", "cofactor", "view_as_real", "view_as_complex",
-    "derived", "clamp", "add_scaled",
-)  # fmt: skip
-_BY_DIM = (
-    "cat", "sum", "amax", "amin", "any", "all", "argmax", "argmin", "cumsum", "argsort", "topk",
-    "softmax", "log_softmax", "gather", "scatter", "scatter_add", "unfold", "unfold_backward",
-    "fft",
-)  # fmt: skip
+_WAYS = {"same": _same, "dim": _along("dim"), "dims": _along("dims")}  # see `Op`
 
 PREPARED: dict[str, Callable[..., Prepared]] = {
-    **dict.fromkeys(_ELEMENTWISE, _same),
-    **dict.fromkeys(_BY_DIM, _along("dim")),
-    "flip": _along("dims"),
     "permute": _permute,
     "expand": _expand,
     "view": _first("shape", lambda size: size),
@@ -125,6 +113,11 @@ PREPARED: dict[str, Callable[..., Prepared]] = {
     "put": _put,
     "as_strided": _as_strided,
 }
+
+
+def prepared(op: Op) -> Callable[..., Prepared] | None:
+    """The rule that gives the same op's operands and attributes, if there is one."""
+    return _WAYS.get(op.batch) or PREPARED.get(op.name)
 
 
 def _norm(op: Any) -> Callable[..., Tensor]:

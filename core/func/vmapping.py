@@ -8,8 +8,8 @@ from typing import Any
 
 from rushlight.core.func import tree
 from rushlight.core.func.batched import Batched, spread
-from rushlight.core.functional.array.moving import movedim
-from rushlight.core.functional.pieces import split
+from rushlight.core.functional.joining import split
+from rushlight.core.functional.shape import movedim
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.tensor import Tensor

@@ -104,6 +104,8 @@ def load(
     Raises FormatError for a file of another format or a broken one, saying what it looks like,
     FileNotFoundError for a missing file, TypeError for what is no file, and for a file open for
     text.
+
+    `pickle_module` may be Python's pickle alone; `options` are those two.
     """
     _check_options(f, pickle_module, mmap, encoding, options)
     if map_location is not None and device is not None:

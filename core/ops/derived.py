@@ -46,7 +46,9 @@ class _Derived(Op):
         return made
 
 
-DERIVED = _Derived("derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False)
+DERIVED = _Derived(
+    "derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False, batch="same"
+)
 
 
 def derived(

@@ -108,7 +108,7 @@ ADD_SCALED = Op("add_scaled", infer=lambda x, y, scale: x.fresh(), grads=(
     rule(lambda c, g: g),
     rule(lambda c, g, scale: g * scale, 2),
     rule(lambda c, g, y: g * y, 1),
-))  # fmt: skip
+), batch="same")  # fmt: skip
 ADD = REGISTRY["add"]
 
 
@@ -159,7 +159,7 @@ def _write(op: Op, x: Tensor, other: TensorLike, alpha: float = 1) -> Tensor:
             return written
     name = f"{op.name}_"
     value = _value(name, x, other)
-    if isinstance(alpha, float) and not x.dtype.is_floating_point:
+    if isinstance(alpha, float) and x.dtype.kind not in "fc":
         raise TypeMismatch(f"{name}: alpha {alpha} does not fit in place into {x.dtype.name}")
     if is_tensor(other) and _ranked(x, other) is not x.dtype:  # type: ignore[arg-type]
         # Computed in the wider dtype and rounded once, as in torch.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
@@ -30,8 +31,10 @@ def _log_softmax_grad(c: Context, g: Tensor, out: Tensor) -> Tensor:
     return g - out.exp() * g.sum(c.attrs["dim"], keepdim=True)
 
 
-SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),))
-LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),))
+SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),), batch="dim")
+LOG_SOFTMAX = Op(
+    "log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),), batch="dim"
+)
 
 
 def _implicit(dim: int | None, x: Tensor) -> int:
@@ -41,6 +44,7 @@ def _implicit(dim: int | None, x: Tensor) -> int:
 @public
 @network
 @method()
+@casts(accelerator="float32")
 def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
     """exp(x) along `dim`, scaled to sum to one; same shape and dtype as `x`.
 
@@ -57,6 +61,7 @@ def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None)
 @public
 @network
 @method()
+@casts(accelerator="float32")
 def log_softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
     """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
     d = normalize_dim("log_softmax", _implicit(dim, x), x.shape)
@@ -128,6 +133,7 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
 
 @public
 @network
+@casts(accelerator="float32")
 def layer_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,
@@ -148,6 +154,7 @@ def layer_norm(
 
 @public
 @network
+@casts(accelerator="float32")
 def rms_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,

@@ -39,7 +39,8 @@ def _rope_sin(c: Context, g: Tensor, x: Tensor, sin: Tensor) -> Tensor:
 
 
 ROPE = Op("rope", infer=_infer_rope,
-          grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)))  # fmt: skip
+          grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)),
+          batch="same")  # fmt: skip
 
 
 @public

@@ -17,24 +17,12 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "COMPLEX", "REGISTRY", "Context", "Meta", "Op", "Rule", "Uses", "bind_tensor_class", "rule",
+    "REGISTRY", "Context", "Meta", "Op", "Rule", "Uses", "bind_tensor_class", "rule",
     "tensor_class",
 ]  # fmt: skip
 
 REGISTRY: dict[str, Op] = {}
 tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
-
-
-# The ops that take complex numbers, which only cpu has; the gradients of others are not theirs.
-COMPLEX = frozenset(
-    "add sub mul div neg abs eq ne conj sum matmul cast copy full where permute expand view slice "
-    "slice_backward flip pad cat gather scatter scatter_add index_select index_add assign put "
-    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer index "
-    "exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh "
-    "tanh sigmoid silu square pow isnan isinf isfinite logical_not logical_and logical_or "
-    "logical_xor solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det "
-    "cofactor".split()
-)
 
 
 def bind_tensor_class(cls: type[Tensor]) -> None:
@@ -67,7 +55,10 @@ class Op:
     `context.needs` asks for. view: the result shares the first input's Storage.
     differentiable=False: results never need a gradient (integers, booleans, random draws). blocks:
     the indices of the inputs that may be block-quantized. register=False: not an op of the library.
-    varies: attributes differ from call to call, so nothing is kept for equal calls.
+    varies: attributes differ from call to call, so nothing is kept for equal calls. complex: takes
+    complex numbers, which only cpu has; the gradients of other ops are not theirs. batch: what
+    `vmap` runs for all samples along a new first dim: the op itself ("same"), with the attribute
+    `dim` or `dims` one further ("dim", "dims"), or what core/func/rules.py says ("").
     """
 
     def __init__(
@@ -82,6 +73,8 @@ class Op:
         blocks: Sequence[int] = (),
         register: bool = True,
         varies: bool = False,
+        complex: bool = False,
+        batch: str = "",
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"op {name!r} already exists")
@@ -92,6 +85,8 @@ class Op:
         self.view = view
         self.differentiable = differentiable
         self.blocks = frozenset(blocks)
+        self.complex = complex
+        self.batch = batch
         self.memos: dict[Any, Memo] | None = None if view or varies else {}
         self.inplace_memos: dict[Any, Memo] | None = None if view or varies else {}
         if register:
@@ -244,7 +239,7 @@ class Op:
         return device
 
     def _check_kind(self, i: int, t: Tensor) -> None:
-        if t.dtype.kind == "c" and self.name not in COMPLEX:
+        if t.dtype.kind == "c" and not self.complex:
             raise TypeError(f"{self.name}: {t.dtype.name} is not supported; take parts by "
                             "real, imag, abs or view_as_real")  # fmt: skip
         if t.dtype.kind == "q" and i not in self.blocks:

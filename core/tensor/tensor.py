@@ -43,6 +43,9 @@ class Tensor(History):
     Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like; `Tensor(2, 3)` has these
     sizes, `Tensor([1, 2])` these values, both in the default dtype on cpu. Operators and methods
     are the functions of the same name, with the tensor as first argument.
+
+    `storage`, `dtype`, `layout` and `more` are what ops pass, or sizes, or values. Raises TypeError
+    for other arguments.
     """
 
     __slots__ = ("storage", "__weakref__")
@@ -72,6 +75,8 @@ class Tensor(History):
         """Wrap bytes (an array of uint8, a memoryview, ...) without a copy, on cpu.
 
         The bytes are row-major elements of any dtype. ValueError where the size does not fit.
+
+        `buffer` is read as `dtype` in `shape`.
         """
         kind, layout = as_dtype(dtype), Layout.contiguous(shape)
         if (layout.shape[-1] if layout.shape else 1) % kind.block:
@@ -178,6 +183,11 @@ class Tensor(History):
         """Add to `.grad` of every leaf that this tensor was computed from.
 
         gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
+
+        `retain_graph` keeps what backward needs, by default where `create_graph` lets gradients be
+        differentiated again. `inputs`: the leaves to add to, all unless set. Raises RuntimeError
+        for several elements without gradient, where no gradient is recorded, and for a graph that
+        was freed.
         """
         sweep.backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
 
@@ -209,7 +219,7 @@ class Tensor(History):
         if self.device is not HOST:
             notes.append(f"device='{self.device}'")
         if self.node is not None:
-            notes.append(f"grad_fn={self.node!r}")
+            notes.append(f"grad_fn=<{self.node.name()}>")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         hidden = self.device.type == "meta" or self.dtype.kind == "q"
@@ -237,6 +247,8 @@ class Tensor(History):
         dtype that cannot be quantized to, with those that can, and for a tensor of another device,
         which nothing moves silently; ValueError for a last dim that is no whole number of blocks,
         and for NaN and infinity.
+
+        `args` are those by place; `memory_format` changes nothing.
         """
         if len(args) == 1 and args[0].__class__ is DType and dtype is device is None and not copy:
             if args[0] is self.dtype or args[0].kind != "q":
@@ -350,7 +362,7 @@ def _transfer_grad(c: Context, g: Tensor) -> Tensor:
 
 
 # No backend runs this op. It is recorded by hand, as its input and output are on two devices.
-TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),), complex=True)
 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:

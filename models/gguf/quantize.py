@@ -63,6 +63,8 @@ def quantize(
     Tensors that are in blocks already are dequantized first, unless their type stays. Raises
     ValueError for an unknown type, LoadError and FormatError for a model that cannot be read or
     mapped to GGUF, FileExistsError unless `overwrite`.
+
+    `out` is the file.
     """
     from rushlight.core.io.weights.imatrix import read_imatrix
 
@@ -98,6 +100,9 @@ def dequantize(
     """Write a model as a GGUF file without quantized tensors: type is "f16", "bf16" or "f32".
 
     As `quantize`; matrices have that type, and what was float32 already and is no matrix stays.
+
+    `model`, `out`, `split_max_size`, `overwrite`, `progress` and what it raises are as there;
+    ValueError for a quantized type.
     """
     if file_type(type) not in _FLOATS:
         raise ValueError(f"dequantize: type {type!r} is quantized; supported: {', '.join(_FLOATS)}")

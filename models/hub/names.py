@@ -202,7 +202,13 @@ def _is_complete(folder: Path, files: Files) -> bool:
         return False
 
 
+# Endings of files that are a model; a name with one is a file that is missing.
+_FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".cfg")
+
+
 def _unknown(text: str) -> UnknownModelError:
+    if text.endswith(_FILES):
+        return UnknownModelError(f"{text!r}: no such file", hint="the path of a file, or a name")
     near = nearest(text, MODELS)
     hint = f"did you mean {near[0]}? " if near else ""
     return UnknownModelError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import ops
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.layers.speech.letters import Letter

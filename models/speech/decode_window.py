@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.search.run import Draw
 from rushlight.models.speech.rules import Rules

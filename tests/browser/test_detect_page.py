@@ -14,6 +14,8 @@ import rushlight as rl
 from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 Array = npt.NDArray[np.uint8]
 PIXELS = """(id) => {
   const canvas = document.getElementById(id);

@@ -14,6 +14,8 @@ import pytest
 from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 DATA = Path(__file__).parent / "data"
 PASSAGES = (DATA / "passages.txt").read_text(encoding="utf-8")
 GOLDEN: list[dict[str, Any]] = json.loads((DATA / "search.json").read_text(encoding="utf-8"))

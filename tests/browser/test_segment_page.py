@@ -15,6 +15,8 @@ import rushlight as rl
 from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 CUT = "u2netp"
 PIXELS = """(id) => {
   const canvas = document.getElementById(id);

@@ -11,6 +11,8 @@ import pytest
 from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 MODELS = ("bergamot-en-pt", "bergamot-pt-en")
 PARITY = Path(__file__).parents[1] / "parity" / "data" / "bergamot.json"
 ROWS: dict[str, list[list[str]]] = json.loads(PARITY.read_text(encoding="utf-8"))

@@ -468,3 +468,15 @@ def test_output_that_is_ascii(tmp_path: Path) -> None:
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
             assert b"\\xe9" in done.stdout and done.stdout.isascii()
+
+
+def test_a_file_that_is_missing_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "--model", "none.gguf", "--prompt", "x"]) == 2
+    assert "'none.gguf': no such file" in capsys.readouterr().err
+
+
+def test_comparing_shows_each_text_beside_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "a candle", "a lamp", "a tax form"]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert [text for _, text in lines] == ["a lamp", "a tax form"]
+    assert [round(float(number), 2) for number, _ in lines] == [0.63, 0.25]

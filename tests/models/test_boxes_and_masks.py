@@ -13,7 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.cli import run
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.models.layers.vision.outputs.masks import of_classes

@@ -13,6 +13,8 @@ import rushlight as rl
 from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 READY = 'html[data-state="ready"]'
 CHAIN = "/models/chain/chain.gguf"
 LIGHT = "A rushlight is a cheap light:\n\nrush\nfat\n\nNo wax."
