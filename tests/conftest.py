@@ -26,7 +26,7 @@ from hypothesis.internal.conjecture import providers
 if hasattr(providers, "is_local_module_file"):
     providers.is_local_module_file = lambda path: False
 # Kernels are what the tests say, whatever was measured on this machine.
-os.environ.setdefault("RUSHLIGHT_TUNE", "off")
+os.environ.setdefault("RUSHLIGHT_AUTOTUNE", "off")
 REQUIRED = frozenset(filter(None, os.environ.get("RUSHLIGHT_REQUIRE", "").split(",")))
 
 

@@ -69,10 +69,10 @@ class Hooks:
 def of(tensor: History) -> Hooks:
     """The hooks of a tensor that needs a gradient: of its node, or its own if it is a leaf."""
     owner: Any = tensor if tensor.node is None else tensor.node
-    found: Hooks | None = getattr(owner, "hooks", None)
-    if found is None:
-        found = owner.hooks = Hooks()
-    return found
+    hooks: Hooks | None = getattr(owner, "hooks", None)
+    if hooks is None:
+        hooks = owner.hooks = Hooks()
+    return hooks
 
 
 def add(tensor: History, kind: str, hook: Callable[[Tensor], Any]) -> RemovableHandle:

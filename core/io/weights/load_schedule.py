@@ -103,9 +103,9 @@ def run_schedule(steps: LoadSchedule, sources: Sequence[Source]) -> Iterator[tup
                 buffer[begin : begin + n] = np.frombuffer(_whole(step, source, piece, n), "u1")
         if step.swapped:
             swap_bytes(buffer, step.dtype)
-        made = tensor_of(buffer, step.dtype, step.shape)
-        made.storage.lent = step.destination == "view" and not isinstance(source, MmapSource)
-        yield step.name, made
+        tensor = tensor_of(buffer, step.dtype, step.shape)
+        tensor.storage.lent = step.destination == "view" and not isinstance(source, MmapSource)
+        yield step.name, tensor
 
 
 async def run_schedule_async(steps: LoadSchedule, sources: Sequence[Source]) -> dict[str, Tensor]:

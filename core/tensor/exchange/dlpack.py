@@ -93,5 +93,5 @@ class _Writable:
     """An array that NumPy took for read-only since its capsule is of an old version."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array, found = array, array.__array_interface__
-        self.__array_interface__ = {**found, "data": (found["data"][0], False)}
+        self.array, interface = array, array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
