@@ -60,9 +60,10 @@ pytest-numpy: env-test node_modules assets
 	    --durations=10 -m native -k "not webgpu" --ignore-glob="*_js.py" \
 	    tests/core tests/parity tests/memory
 
-format: env-test ## format the Python with ruff, write the stubs, docs/torch.md and docs/array_api.md
+format: env-test ## format the Python with ruff, write the stubs, the index of families, docs/torch.md and docs/array_api.md
 	$(BIN)/ruff check --fix .
 	$(BIN)/python tools/stubs.py
+	$(BIN)/python tools/family_index.py
 	$(BIN)/python tools/torch_names.py
 	$(BIN)/python tools/array_api_names.py
 	$(BIN)/ruff format .
