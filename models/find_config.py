@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.text_part import text_part
 from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
 
@@ -43,8 +44,19 @@ def find_config(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> di
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     if "model_type" in config or not isinstance(config.get("architecture"), str):
+        config = auto(text_part(config, families()))
         return base_of(config, tensors) if "modules.json" in files else config
     return timm_config(config, tensors)
+
+
+def auto(config: dict[str, Any]) -> dict[str, Any]:
+    """config.json under the model_type that the reference takes it for."""
+    if config.get("model_type") != "mistral" or "layer_types" not in config:
+        return config
+    named = config.get("architectures")
+    if isinstance(named, list):
+        named = [n.replace("Mistral", "Ministral") if isinstance(n, str) else n for n in named]
+    return config | {"model_type": "ministral", "architectures": named}
 
 
 def base_of(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

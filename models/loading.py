@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.fitting import fitted, one_width, renamed_tensors
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
 from rushlight.models.config_schema import LAYERS, parse_object
-from rushlight.models.families import families, family_of
+from rushlight.models.families import families, family_of, of_module
 from rushlight.models.find_config import completed, find_config, named_dtype, require_config
 from rushlight.models.parts import split
 from rushlight.models.reference import ANY, reference_keys
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from rushlight.models.model import Model
 
 Progress = Callable[[int, int | None], None]
+
+# The small files by name, the tensors, and the metadata of a file of GGUF, else None.
+Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | None]
 
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
@@ -56,8 +59,10 @@ def load(
     `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
+
+    `path_or_name` is one of these; `device` is where the weights are.
     """
-    model = _load(path_or_name, device, dtype, progress)
+    model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
 
@@ -65,36 +70,43 @@ def load(
     return model
 
 
-def _load(
-    path_or_name: str | Path, device: str | Device, dtype: str | DType | None,
-    progress: Progress | None,
-) -> Model:  # fmt: skip
+def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
+    """What `from_parts` takes, of an address, or of the file or folder that a name stands for."""
     from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.source import is_address
-    from rushlight.models.layers.vision.yolo.darknet import darknet_at, darknet_in
-    from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
+    from rushlight.models.hub.names import resolve
 
-    if there := darknet_at(str(path_or_name)):
-        return from_parts(*darknet_parts(*there), None, device=device, dtype=dtype)
-    if is_address(path_or_name) and states_metadata(path_or_name):
-        tensors, metadata = load_weights(path_or_name)
-        return from_parts({}, tensors, metadata, device=device, dtype=dtype)
-    folder = resolve(str(path_or_name), progress=progress)
-    telling = folder.suffix in (*WEIGHTS_WITHOUT_CONFIG, ".safetensors")
-    files = SmallFiles(folder.parent if telling else folder)
-    pair = None if telling or "config.json" in files else darknet_in(folder)
-    if pair is not None:
-        return from_parts(*darknet_parts(*pair), None, device=device, dtype=dtype)
+    if is_address(path_or_name):
+        address = str(path_or_name)
+        if parts := _opened_by_family(address, [address.partition("?")[0]]):
+            return parts
+        if states_metadata(address):
+            return {}, *load_weights(address)
+    place = resolve(str(path_or_name), progress=progress)
+    weights_file = place.suffix in (*WEIGHTS_WITHOUT_CONFIG, ".safetensors")
+    files = SmallFiles(place.parent if weights_file else place)
+    if not weights_file and "config.json" not in files:
+        if parts := _opened_by_family(place, place.iterdir() if place.is_dir() else [place]):
+            return parts
     if inner := inner_folder(files):
-        folder, files = folder / inner, files.below(inner)
-    if not states_metadata(folder) and not telling and not identified_by_tensors(folder):
-        found = folder.iterdir() if folder.is_dir() else ()
-        if not any(one.suffix in WEIGHTS_WITHOUT_CONFIG for one in found):
-            require_config(files, f"{folder}: ")
-    tensors, metadata = load_weights(folder)
-    return from_parts(files, tensors, metadata, device=device, dtype=dtype)
+        place, files = place / inner, files.below(inner)
+    if not states_metadata(place) and not weights_file and not identified_by_tensors(place):
+        inside = place.iterdir() if place.is_dir() else ()
+        if not any(path.suffix in WEIGHTS_WITHOUT_CONFIG for path in inside):
+            require_config(files, f"{place}: ")
+    return files, *load_weights(place)
+
+
+def _opened_by_family(place: Path | str, paths: Iterable[Path | str]) -> Parts | None:
+    """The parts of another tool's files among `paths`, which the family of their suffix opens."""
+    suffixes = {Path(path).suffix for path in paths}
+    for suffix, module in families("suffixes").items():
+        open_parts = of_module(module).open_parts if suffix in suffixes else None
+        opened = open_parts(place) if open_parts else None
+        if opened is not None:
+            return *opened, None
+    return None
 
 
 def inner_folder(files: Mapping[str, bytes]) -> str:
@@ -140,7 +152,10 @@ async def load_async(
     *,
     progress: Progress | None = None,
 ) -> Model:
-    """`load` without blocking; in the tab `name` is an address or a hub id."""
+    """`load` without blocking; in the tab `name` is an address or a hub id.
+
+    `path_or_url`, `device`, `dtype`, `progress` and what it raises are load's.
+    """
     if sys.platform != "emscripten":
         return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
     from rushlight.web.loading.download import fetch_checkpoint
@@ -173,6 +188,8 @@ def assemble(
     """A model from a checkpoint's small files (config.json, tokenizer.json, ...) and tensors.
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
+
+    `device` is where the weights are; `dtype`: floating weights are converted to it.
     """
     tensors = one_width(unwrapped(tensors))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
@@ -220,9 +237,11 @@ def _matched(
     small = {name: files[name] for name in SMALL if name in files}
     config = find_config(small, tensors)
     told = small.get("config.json")
-    if told is None or "model_type" not in parse_object("config.json", told):
-        # What is saved is in our names, whatever tool's the tensors were in.
+    kind = None if told is None else parse_object("config.json", told).get("model_type")
+    if kind != config.get("model_type"):
+        # What is saved is in our names and of our class, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
+        told = told if kind is None else small["config.json"]
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = renamed_tensors(family, tensors)
     if config.get("quantization_config") and not hasattr(family.config, "quantization_config"):

@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.core.basis.dtype import uint8
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.basis.quantized import mxfp4
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 

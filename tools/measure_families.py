@@ -118,7 +118,7 @@ def write(table: dict[str, dict[str, Any]]) -> None:
 
 def page() -> str:
     """The page of the table."""
-    from rushlight.core.cli.commands import family_rows
+    from rushlight.cli.commands import family_rows
 
     rows = []
     for row in family_rows():

@@ -38,6 +38,8 @@ def from_dlpack(
     device: where the tensor is to be; cpu takes a copy of memory elsewhere. copy: True for a copy,
     False for BufferError where one is needed. BufferError for memory that the process cannot
     reach, TypeError for a dtype that the table does not have.
+
+    `ext_tensor` is the object or capsule.
     """
     source = Source(ext_tensor)
     there = HOST if device is None else _device(device)
@@ -65,6 +67,10 @@ def tensor(
 
     Python floats give the default dtype (float32), complex numbers complex64, ints int64, bools
     bool; arrays keep their dtype.
+
+    `device` is where it is, `requires_grad` whether it needs a gradient. Raises TypeError for
+    values that are no numbers, ValueError for lists of different lengths and for integers that the
+    dtype cannot hold.
     """
     if isinstance(data, Tensor):
         out = data.detach().clone()
@@ -77,7 +83,7 @@ def tensor(
         out = from_numpy(array)
         if capture.active:
             capture.made_from_values(out)
-        if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
+        if dtype is None and array.dtype == np.float64 and not _holds_float64(data):
             dtype = get_default_dtype()
         if (
             dtype is None
@@ -137,14 +143,21 @@ def _leaf(data: Any) -> Any:
     return data
 
 
-def _holds_float64(leaf: Any) -> bool:
-    return isinstance(leaf, (np.ndarray, np.generic)) or (
-        isinstance(leaf, Tensor) and leaf.dtype is float64
-    )
+def _holds_float64(data: Any) -> bool:
+    """Whether nested lists hold a float64 that is no plain number of Python."""
+    leaf = _leaf(data)
+    if leaf is not data and isinstance(leaf, np.generic) and leaf.dtype != np.float64:
+        return any(map(_holds_float64, data))  # NumPy makes float64 of float32 beside an int
+    if isinstance(leaf, Tensor):
+        return leaf.dtype is float64
+    return isinstance(leaf, np.ndarray | np.generic) and leaf.dtype == np.float64
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
-    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes."""
+    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes.
+
+    `data`, `dtype` and `device` are as there. Raises TypeError or ValueError as there.
+    """
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
@@ -159,6 +172,8 @@ def asarray(
     """`obj` (tensor, array, DLPack object, lists) as a tensor, over its memory where it can be.
 
     copy: True for new memory, False for ValueError where it would be needed.
+
+    `dtype` and `device` are the result's, `requires_grad`: it needs a gradient.
     """
     given = obj
     if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
@@ -183,6 +198,8 @@ def frombuffer(
     """A tensor of one dim over a buffer's memory on cpu: `count` elements after `offset` bytes.
 
     count: -1 for all that follow. ValueError where the buffer is too short, or leaves a rest.
+
+    `dtype` says how bytes are read; `requires_grad`: the tensor needs a gradient.
     """
     found, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
     rest = data.size - offset

@@ -13,6 +13,7 @@ import numpy as np
 from rushlight.core.backends import HOST
 from rushlight.core.basis.dtype import float64, int64
 from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.nn.parameter import at_most
 from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.classes import HEADLESS, ArchitectureError, base_of, instead
@@ -28,6 +29,7 @@ log = logging.getLogger("rushlight")
 _HEADLESS = "feature-extraction"  # the end of the names of tasks that need no head
 _SCALES = re.compile(r"\.weight_(?:scale(?:_inv)?|scales|zero_point|packed|shape)$")
 _TRIES = 3
+_FEW = 4096  # parameters that any model may have
 _PIECE = 1 << 24  # bytes that are compared at a time
 
 
@@ -122,10 +124,14 @@ def _built(
 ) -> tuple[Model, Matched]:
     """`family.build`, and the tensors by the names of its parameters.
 
-    FormatError for values of config.json that cannot be.
+    FormatError for values of config.json that cannot be; LoadError for far more layers than the
+    checkpoint has tensors for, before they are built.
     """
+    most = 16 * len(tensors) + _FEW
+    told = f"config.json has layers with over {most} parameters; there are {len(tensors)} tensors"
     try:
-        model = family.build(config, tensors)
+        with at_most(most, told):
+            model = family.build(config, tensors)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rushlight.core.tensor.tensor import Tensor
     from rushlight.models.gguf.architecture import Architecture
     from rushlight.models.layers.heads import HeadNames
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     Files = Mapping[str, bytes]
 
 # The fields that models are found by: families/index.txt holds them.
-INDEXED = ("model_types", "gguf_types", "tensors", "timm")
+INDEXED = ("model_types", "gguf_types", "tensors", "timm", "suffixes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,12 @@ class Family:
     files_of: Callable[[Tensors, Files], Files] | None = None
     """(tensors, small files) of another tool's format -> the small files of a checkpoint."""
 
+    suffixes: tuple[str, ...] = ()
+    """Endings of the names of another tool's files, which `open_parts` opens."""
+
+    open_parts: Callable[[Path | str], tuple[Files, Tensors] | None] | None = None
+    """A file, folder or address of that tool -> small files, tensors; None if it is not one."""
+
     timm: tuple[str, ...] = ()
     """Beginnings of timm's names of architectures."""
 
@@ -95,7 +103,9 @@ class Family:
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
                 raise TypeError(f'Family: {name} is {value!r}; it must be a tuple such as ("x",)')
-        for name, needed in (("gguf_types", "gguf"), ("timm", "timm_config")):
+        for name, needed in (
+            ("gguf_types", "gguf"), ("timm", "timm_config"), ("suffixes", "open_parts"),
+        ):  # fmt: skip
             if bool(getattr(self, name)) != (getattr(self, needed) is not None):
                 raise TypeError(f"Family: {name} and {needed} need one another")
 

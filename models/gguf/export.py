@@ -19,7 +19,7 @@ import numpy as np
 
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import LoadError, nearest
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.chat.sources import as_setting
 from rushlight.core.io.text.gguf_export import tokenizer_metadata

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.gguf.architecture import Architecture, Regroup, Transform, floats
 from rushlight.models.layers.blocks.rwkv_files import NAMES

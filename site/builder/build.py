@@ -73,6 +73,8 @@ def build(
     server never shows half a site. `split_mb` cuts weight files into parts of that many megabytes,
     for hosts that limit the size of a file. Downloads are cached. Raises SiteError if `out` holds
     something other than a built site, FetchError if a download fails.
+
+    `progress(what, done, total)` counts bytes of downloads.
     """
     if out.exists() and any(out.iterdir()) and not (out / "site.json").is_file():
         raise SiteError(

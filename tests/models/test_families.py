@@ -85,11 +85,11 @@ def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
 
 
 @pytest.mark.native
-def test_command_and_readme_list_families(capsys: pytest.CaptureFixture[str]) -> None:
-    from rushlight.core.cli import commands  # its library is not in the tab
+def test_command_and_page_list_families(capsys: pytest.CaptureFixture[str]) -> None:
+    from rushlight.cli import commands  # its library is not in the tab
 
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    table = readme.partition("## Model families")[2].partition("## ")[0]
+    page = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
+    table = page.partition("## The list")[2].partition("## ")[0]
     rows = re.findall(r"^\| (?!kind|---)[\w ]+ \| (.*) \|$", table, re.M)
     listed = [kind for row in rows for kind in row.split(", ")]
     assert len(listed) == len(set(listed)) >= 37 and set(listed) <= set(families())

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.cli import run
 from rushlight.core.basis.unpacking import by_formula
-from rushlight.core.cli import run
 from rushlight.core.io.weights.gguf import load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.imatrix import write_imatrix

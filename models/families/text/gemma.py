@@ -25,6 +25,7 @@ class Config(llama.Config):
     hidden_activation: str | None = None
     max_position_embeddings: int = 8192
     model_type: str = "gemma"
+    neutral = {"use_bidirectional_attention": (False,)}
 
 
 def describe(c: Config) -> DecoderSpec:
@@ -52,7 +53,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    refused=("use_bidirectional_attention",),
     gguf_types=("gemma",),
     gguf=GGUF,
 )

@@ -72,7 +72,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    refused=("use_bidirectional_attention",),
     gguf_types=("gemma2",),
     gguf=GGUF,
 )

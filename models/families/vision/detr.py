@@ -38,8 +38,8 @@ class Config:
 
     backbone_config: dict[str, Any] | None = None
     backbone: str | None = None
-    use_timm_backbone: bool = True
-    use_pretrained_backbone: bool = True
+    use_timm_backbone: bool | None = True
+    use_pretrained_backbone: bool | None = True
     backbone_kwargs: dict[str, Any] | None = None
     num_channels: int = 3
     num_queries: int = 100
@@ -53,7 +53,7 @@ class Config:
     activation_function: str = "relu"
     d_model: int = 256
     position_embedding_type: str = "sine"
-    dilation: bool = False
+    dilation: bool | None = False
     auxiliary_loss: bool = False
     init_xavier_std: float = 1.0  # of training, as what follows
     class_cost: float = 1
@@ -154,7 +154,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Detr:
     c = read_config(Config, config, ARCHITECTURES)
     choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
     choose("position_embedding_type", c.position_embedding_type, ("sine", "learned"))
-    choose("dilation", c.dilation, (False,))
+    choose("dilation", c.dilation, (False, None))
     if c.d_model % 4 or not 1 <= c.num_queries <= 1 << 16:
         raise FormatError(f"config.json: d_model {c.d_model} or num_queries {c.num_queries} is "
                           "out of range; the width must be a multiple of 4")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
@@ -74,8 +74,8 @@ class Config:
     pooler_output_size: int | None = None
     pooler_act: str = "tanh"
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "dpt"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
@@ -67,8 +67,8 @@ class Config:
     use_auxiliary_loss: bool = True
     output_auxiliary_logits: bool | None = None
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "mask2former"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
@@ -50,8 +50,8 @@ class Config:
     cross_entropy_weight: float = 1.0
     mask_weight: float = 20.0
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "maskformer"
 

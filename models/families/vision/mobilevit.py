@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config

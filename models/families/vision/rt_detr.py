@@ -74,8 +74,8 @@ class Config:
     freeze_backbone_batch_norms: bool = True
     disable_custom_kernels: bool = True
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     label_noise_ratio: float = 0.5
     box_noise_scale: float = 1.0

@@ -158,7 +158,12 @@ class Sam(ImageModel):
         self, places: Places, points: Tensor | None, labels: Tensor | None, boxes: Tensor | None,
         dtype: DType,
     ) -> Tensor:  # fmt: skip
-        """The tokens (n, m, width) of n prompts."""
+        """The tokens (n, m, width) of n prompts.
+
+        `points` (n, m, 2), `labels` (n, m) and `boxes` (n, 4) are the prompts, `places` the model's
+        table of places, `dtype` the result's. Raises ValueError for no prompt, and points without
+        labels.
+        """
         side, tokens = self.seen.image_size, []
         if points is None and boxes is None:
             raise ValueError("sam: a prompt is missing; give points with labels, or boxes")
@@ -184,6 +189,8 @@ class Sam(ImageModel):
         that were encoded, with labels (n, m): 1 for the object, 0 for what is around it. boxes (n,
         4): left, top, right, bottom. masks (n, 1, side / 4, side / 4): logits of an answer before.
         The first mask is for prompts without doubt, as boxes and several points.
+
+        Raises ValueError for no prompt, and points without labels.
         """
         places = self.shared_image_embedding
         joined = self.asked(places, points, labels, boxes, seen.dtype)

@@ -78,17 +78,27 @@ class Vision:
     """The keys of vision_config."""
 
     backbone_config: dict[str, Any] = field(default_factory=dict)
-    backbone_channel_list: list[int] = field(default_factory=lambda: [768, 384, 192, 96])
+    backbone_channel_list: list[int] | None = None
     backbone_feature_sizes: list[Any] | None = None
     fpn_hidden_size: int = 256
     fpn_kernel_size: int = 1
     fpn_stride: int = 1
     fpn_padding: int = 0
-    fpn_top_down_levels: list[int] = field(default_factory=lambda: [2, 3])
+    fpn_top_down_levels: list[int] | None = None
     num_feature_levels: int = MAPS
     hidden_act: str = "gelu"  # without effect
     layer_norm_eps: float = 1e-6
     model_type: str = "sam2_vision_model"
+    # Of backbones without a configuration:
+    neutral = dict.fromkeys(
+        ("backbone", "backbone_kwargs", "use_timm_backbone", "use_pretrained_backbone"), ()
+    )
+
+    def __post_init__(self) -> None:
+        if self.backbone_channel_list is None:
+            self.backbone_channel_list = [768, 384, 192, 96]
+        if self.fpn_top_down_levels is None:
+            self.fpn_top_down_levels = [2, 3]
 
 
 @dataclass
@@ -165,6 +175,8 @@ class Sam2(sam.Sam):
 
         seen: a picture's maps; the others are `Sam.masks`'. Where the first mask is not stable the
         best of the others takes its place.
+
+        `points`, `labels`, `boxes` and what it raises are as there.
         """
         found, *finer = seen
         own = self.prompt_encoder.shared_embedding
@@ -286,7 +298,6 @@ FAMILY = Family(
     tasks=("mask-generation",),
     config=Config,
     build=build,
-    refused=("backbone", "backbone_kwargs", "use_pretrained_backbone", "use_timm_backbone"),
     rename_tensors=rename_tensors,
     unused=unused,
     tensors=TENSORS,

@@ -9,8 +9,8 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
@@ -61,7 +61,9 @@ class Config:
 class _Layer(nn.Module):
     def __init__(self, width: int, heads: int, ratio: int, inner: int, act: str) -> None:
         if heads < 1 or width % heads:
-            raise FormatError(f"config.json: {width} channels do not fit {heads} heads")
+            raise FormatError(
+                f"config.json: {width} channels do not fit {heads} num_attention_heads"
+            )
         self.heads, self.act, self.ratio = heads, ACTIVATIONS[act], ratio
         self.layer_norm_1, self.layer_norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         for name in ("query", "key", "value"):

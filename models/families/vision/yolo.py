@@ -12,7 +12,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.io.weights.pickles.modules import CLASSES
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor

@@ -9,8 +9,9 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import leaky_relu
-from rushlight.core.functional.network.folding import interpolate, pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.functional.network.pooling import max_pool2d
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu, sigmoid
@@ -155,4 +156,6 @@ FAMILY = Family(
     build=build,
     tensors=("0.conv_0.weight",),
     files_of=darknet_files.files_of,
+    suffixes=(".cfg", ".weights"),
+    open_parts=darknet_files.open_parts,
 )

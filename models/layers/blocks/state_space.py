@@ -10,7 +10,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float64
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import softplus
-from rushlight.core.functional.scan import causal_conv1d, selective_scan
+from rushlight.core.functional.network.state_space import causal_conv1d, selective_scan
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor

@@ -159,6 +159,9 @@ class MoonshineModel(SpeechModel):
 
         The masks, of ids and of samples, are false or zero for padding on the right. Raises
         ValueError for fewer samples than a frame has, and for ids past the context.
+
+        `features` are the samples, with `attention_mask`; `decoder_ids` the ids, with
+        `decoder_attention_mask`.
         """
         states = self.encode(features, attention_mask)
         memory = self.remember(states, mask=self._seen(attention_mask, states.shape[1]))

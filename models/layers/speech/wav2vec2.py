@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.convolution import conv1d
+from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.creation import tril
+from rushlight.core.functional.diagonals import tril
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat

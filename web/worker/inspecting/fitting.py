@@ -39,6 +39,8 @@ def fit(
     files: config.json and the like. metadata: of a GGUF file, else None. frequencies: its tensor
     `FREQUENCIES`, if it has one. Returns `why` and `hint` if it is not supported, else its tasks,
     the length of its context, and `cache`.
+
+    `entries` are the tensors' names, dtypes and shapes. What a file gets wrong is told, not raised.
     """
     tensors = {e.name: _bare(e.dtype, e.shape) for e in entries}
     if frequencies is not None:
@@ -74,6 +76,8 @@ def told(names: Container[str], files: Mapping[str, bytes], kind: str) -> dict[s
     """What `fit` gives, for formats whose configuration is among the values: by their names alone.
 
     kind: "marian", "ctranslate2", "whisper", "ggml" or "llama2c".
+
+    `files` are its files by name. It raises nothing.
     """
     if kind in ("ggml", "llama2c"):  # both are of a llama
         return _runs(("text-generation",))
