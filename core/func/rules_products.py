@@ -19,12 +19,18 @@ Flags = Sequence[bool]
 
 
 def wide(x: Tensor, whole: bool, size: int) -> Tensor:
-    """`x` with samples along dim 0; one that is the same for all of them is repeated as a view."""
+    """`x` with samples along dim 0; one that is the same for all of them is repeated as a view.
+
+    `whole`: x has a dim of samples already; `size` is their number. Raises nothing.
+    """
     return x if whole else EXPAND(x, shape=(size, *x.shape))
 
 
 def shape_like(x: Tensor, whole: bool, ndim: int) -> Tensor:
-    """`x` with dims of size one after the samples', so that it broadcasts with `ndim` dims."""
+    """`x` with dims of size one after the samples', so that it broadcasts with `ndim` dims.
+
+    `whole`: x has a dim of samples; without one it stays. Raises nothing.
+    """
     if not whole:
         return x
     return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
