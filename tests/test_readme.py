@@ -38,7 +38,7 @@ RUN_ELSEWHERE = {
     "pip install rushlight": (
         "tests/packaging/test_wheel.py", "test_the_command_runs_from_the_wheel",
     ),
-    "rushlight chat": ("tests/core/cli/test_io_cli.py", '"chat"'),
+    "rushlight chat": ("tests/cli/test_io_cli.py", '"chat"'),
     "rushlight quantize smollm2-135m-instruct small.gguf --type q4_k_m": (
         "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
     ),
@@ -55,7 +55,7 @@ RUN_ELSEWHERE = {
     "cp -r dist/site/rushlight my-page/": ("tests/browser/test_readme_page.py", "my-page"),
 }  # fmt: skip
 
-PROGRAM = f"'{sys.executable}' -c 'from rushlight.core.cli import main; main()'"
+PROGRAM = f"'{sys.executable}' -c 'from rushlight.cli import main; main()'"
 
 
 def run_python(block: str, folder: Path) -> None:

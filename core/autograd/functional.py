@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.grad_mode import enable_grad
 from rushlight.core.tensor.sweep import grad
 from rushlight.core.tensor.tensor import Tensor

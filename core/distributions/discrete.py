@@ -12,7 +12,7 @@ from rushlight.core.distributions.continuous import uniform
 from rushlight.core.distributions.distribution import Distribution, Number, Shape, broadcast_all
 from rushlight.core.distributions.gamma import log_gamma_draw
 from rushlight.core.functional import declared as f
-from rushlight.core.functional.drawing import bernoulli, poisson, successes
+from rushlight.core.functional.random import bernoulli, poisson, successes
 from rushlight.core.jit import capture
 from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import floor, sigmoid

@@ -14,8 +14,8 @@ from typing import Any
 from rushlight.core.func import tree
 from rushlight.core.func.scope import Scope, Tangents, filled
 from rushlight.core.func.vmapping import vmap
-from rushlight.core.functional.array.moving import movedim
 from rushlight.core.functional.creation import eye
+from rushlight.core.functional.shape import movedim
 from rushlight.core.tensor.grad_mode import enable_grad, is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
 

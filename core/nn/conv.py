@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.core import ops
-from rushlight.core.functional.convolution import (
+from rushlight.core.functional.network.convolution import (
     conv1d,
     conv3d,
     conv_transpose1d,
     conv_transpose3d,
 )
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter

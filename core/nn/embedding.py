@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.lookup import embedding
-from rushlight.core.functional.network.layers import embedding_bag
+from rushlight.core.functional.network.embedding import embedding, embedding_bag
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import Parameter, parameter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -59,12 +59,47 @@ def _unimplemented(self: Hooked, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__} has no forward method; define one")
 
 
+class _Hooks(MutableMapping[int, Hook]):
+    """The hooks of one kind under torch's private names, such as `_forward_hooks`."""
+
+    def __init__(self, module: Hooked, kind: str) -> None:
+        self._module, self._kind = module, kind
+
+    def _all(self) -> Mapping[int, tuple[Hook, Mapping[str, bool]]]:
+        return self._module._hooks.get(self._kind, {})
+
+    def __getitem__(self, number: int) -> Hook:
+        return self._all()[number][0]
+
+    def __setitem__(self, number: int, hook: Hook) -> None:
+        _replace(self._module, self._kind, {**self._all(), number: (hook, {})})
+
+    def __delitem__(self, number: int) -> None:
+        remove_hook(self._module, self._kind, number)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def _table(kind: str) -> Any:
+    def put(module: Hooked, hooks: Mapping[int, Hook]) -> None:
+        _replace(module, kind, {number: (hook, {}) for number, hook in hooks.items()})
+
+    return property(lambda module: _Hooks(module, kind), put)
+
+
 class Hooked:
     """The part of Module that calls `forward` with the hooks around it."""
 
     forward: Callable[..., Any] = _unimplemented
     _hooks: _Table = MappingProxyType({})
     _of_all: _Table = MappingProxyType({})  # those of every module, an attribute of the class
+    _forward_hooks, _forward_pre_hooks = _table("post"), _table("pre")
+    _backward_hooks, _backward_pre_hooks = _table("backward"), _table("backward_pre")
+    _state_dict_hooks, _load_state_dict_pre_hooks = _table("state"), _table("load_pre")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks or self._of_all:
@@ -150,6 +185,15 @@ class Hooked:
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(module, incompatible_keys) after loading."""
         return self._add_hook("load", hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook  # torch's older names
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Hook, with_module: bool = False
+    ) -> RemovableHandle:
+        if with_module:
+            return self.register_load_state_dict_pre_hook(hook)
+        return self.register_load_state_dict_pre_hook(lambda module, *given: hook(*given))
 
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook, flags in self._each_hook("pre"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.core import ops
-from rushlight.core.functional.network.activations import bilinear
+from rushlight.core.functional.network.linear import bilinear
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter

@@ -8,8 +8,12 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.network.layers import instance_norm, local_response_norm
-from rushlight.core.functional.normalization import batch_norm, group_norm
+from rushlight.core.functional.network.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    local_response_norm,
+)
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter

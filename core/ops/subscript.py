@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.dtype import bool_, int64, uint8
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import IndexTypeError, ShapeError
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import fitted, is_tensor, repeated
@@ -54,7 +54,7 @@ def _part(x: Tensor, part: Any) -> Any:
         return part.to(bool_) if part.dtype is uint8 else part
     if hasattr(part, "__index__"):
         return part.__index__()
-    raise TypeError(
+    raise IndexTypeError(
         f"index: {part!r} is not an index; use ints, slices, None, ..., or tensors of integers or "
         "booleans"
     )
@@ -245,8 +245,12 @@ def _put_value(c: Context, g: Tensor, index: Tensor) -> Tensor:
 
 
 # x with a region replaced, and x with elements at flat positions replaced; both run in place.
-ASSIGN = Op("assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)))
-PUT = Op("put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)))
+ASSIGN = Op(
+    "assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)), complex=True
+)
+PUT = Op(
+    "put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)), complex=True
+)
 
 
 @method("__setitem__")

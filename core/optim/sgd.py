@@ -26,7 +26,7 @@ class SGD(Rule):
     sparse = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0,
         weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
         foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

@@ -116,6 +116,8 @@ class Node:
 
     def name(self) -> str:
         """The op's name, spelled as torch spells it: "MaskedFillBackward0"."""
+        if self.op.name == "output" and isinstance(self.edges[0], Node):  # of a Function
+            return self.edges[0].op.name
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
 
     @property
@@ -141,7 +143,7 @@ class Node:
             dying.busy = False
 
     def __repr__(self) -> str:
-        return f"<{self.op.name} backward>"
+        return f"<{self.name()} object at {id(self):#x}>"
 
 
 class AccumulateGrad:

@@ -83,7 +83,7 @@ def tensor(
         out = from_numpy(array)
         if capture.active:
             capture.made_from_values(out)
-        if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
+        if dtype is None and array.dtype == np.float64 and not _holds_float64(data):
             dtype = get_default_dtype()
         if (
             dtype is None
@@ -143,10 +143,14 @@ def _leaf(data: Any) -> Any:
     return data
 
 
-def _holds_float64(leaf: Any) -> bool:
-    return isinstance(leaf, (np.ndarray, np.generic)) or (
-        isinstance(leaf, Tensor) and leaf.dtype is float64
-    )
+def _holds_float64(data: Any) -> bool:
+    """Whether nested lists hold a float64 that is no plain number of Python."""
+    leaf = _leaf(data)
+    if leaf is not data and isinstance(leaf, np.generic) and leaf.dtype != np.float64:
+        return any(map(_holds_float64, data))  # NumPy makes float64 of float32 beside an int
+    if isinstance(leaf, Tensor):
+        return leaf.dtype is float64
+    return isinstance(leaf, np.ndarray | np.generic) and leaf.dtype == np.float64
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:

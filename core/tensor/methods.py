@@ -13,8 +13,8 @@ from rushlight.core import ops
 from rushlight.core.backends import HOST, Device
 from rushlight.core.basis import dtype as _d
 from rushlight.core.basis.layout import Size
+from rushlight.core.functional.complex import real
 from rushlight.core.functional.declared import Declared
-from rushlight.core.functional.fourier.parts import real
 from rushlight.core.ops.complex import imag
 from rushlight.core.ops.unary import turned
 

@@ -89,11 +89,14 @@ class Reading(Methods):
         """The elements in the bytes of `_span`."""
         return codec.stored_view(self.dtype, self.layout, data, 0)
 
-    def numpy(self) -> npt.NDArray[Any]:
+    def numpy(self, *, force: bool = False) -> npt.NDArray[Any]:
         """A NumPy array of the elements; on cpu it shares memory with the tensor.
 
-        RuntimeError for a tensor that requires grad; TypeError for bfloat16 and float8.
+        force: also of a tensor that requires grad. RuntimeError for one without it; TypeError for
+        bfloat16 and float8.
         """
+        if force and self.requires_grad:
+            return self.detach().numpy()
         self._check_numpy()
         return self.stored()
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import (
     DType,
     as_dtype,
@@ -30,7 +29,7 @@ from rushlight.core.basis.errors import (
 )
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, op, sweep
+from rushlight.core.tensor import autograd, interpreter_stack, op, sweep
 from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
@@ -220,7 +219,7 @@ class Tensor(History):
         if self.device is not HOST:
             notes.append(f"device='{self.device}'")
         if self.node is not None:
-            notes.append(f"grad_fn={self.node!r}")
+            notes.append(f"grad_fn=<{self.node.name()}>")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         hidden = self.device.type == "meta" or self.dtype.kind == "q"
@@ -363,12 +362,12 @@ def _transfer_grad(c: Context, g: Tensor) -> Tensor:
 
 
 # No backend runs this op. It is recorded by hand, as its input and output are on two devices.
-TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),), complex=True)
 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
     if x.level:
-        return levels.handlers.move(x, device)
+        return interpreter_stack.handlers.move(x, device)
     layout = Layout.contiguous(x.shape)
     if capture.active:
         capture.transfer_begins(x, device)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.jit.function import jit
 from rushlight.core.jit.pytree import mapped
 from rushlight.core.nn.module import Module

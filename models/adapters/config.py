@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import checked, parse_object
+from rushlight.models.config_schema import checked, parse_object
 
 if TYPE_CHECKING:
     from rushlight.core.basis.patterns import Pattern

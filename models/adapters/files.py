@@ -65,7 +65,7 @@ def load_adapter(
     `path_or_name` is the folder, file or id; `progress(done, total)`: bytes of a download.
     """
     from rushlight.core.io import load, load_gguf
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     place = resolve(path_or_name, progress=progress)
     if place.is_file() and place.name in (FILE, *WEIGHTS):
@@ -284,7 +284,7 @@ def _path_in(model: Any, path: str, stored: str) -> str:
     """The path of a module in our model: with or without the prefix of the family's base."""
     kind = getattr(getattr(model, "config", None), "model_type", None)
     known = isinstance(kind, str) and kind in families()
-    prefix = getattr(family_of(kind, "model_type"), "BASE_PREFIX", "") if known else ""
+    prefix = family_of(kind, "model_type").base_prefix if known else ""
     for one in (path, prefix + path, path.removeprefix(prefix)):
         try:
             model.get_submodule(one)

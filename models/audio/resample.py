@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.functional.convolution import conv1d
+from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.ops.movement import pad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor

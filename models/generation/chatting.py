@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Generator as Steps
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +15,7 @@ from rushlight.models.generation.sampling import Options
 from rushlight.models.model import Model
 
 Message = Mapping[str, Any]
-Tools = Sequence[Mapping[str, Any]] | None
+Tools = Sequence[Mapping[str, Any] | Callable[..., Any]] | None
 
 SAMPLING = frozenset(field.name for field in fields(Options))
 # The arguments of `apply_chat_template` that are no variables.
@@ -205,7 +205,8 @@ class Chatting(Model):
         """The prompt of `messages` by the chat template: token ids, or the text.
 
         tools: functions that the model may call, as JSON Schemas in the form of OpenAI's interface:
-        {"type": "function", "function": {"name", "description", "parameters"}}. documents: what the
+        {"type": "function", "function": {"name", "description", "parameters"}}; or Python functions
+        with type hints and a docstring that describes their Args. documents: what the
         answer may draw on, {"title", "text"} each. chat_template: the name of one of the
         checkpoint's templates, or a template; by default "tool_use" with tools if there is one.
         continue_final_message: end the prompt within the last message, which the model goes on

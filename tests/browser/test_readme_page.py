@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 MODEL, LLM = "all-minilm-l6-v2", "smollm2-135m-instruct"

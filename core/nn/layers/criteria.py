@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.losses import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    reduction_of,
-)
 from rushlight.core.functional.network.ctc import ctc_loss
 from rushlight.core.functional.network.losses import (
     binary_cross_entropy,
+    binary_cross_entropy_with_logits,
     cosine_embedding_loss,
+    cross_entropy,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
     kl_div,
+    l1_loss,
     margin_ranking_loss,
+    mse_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
+    nll_loss,
     poisson_nll_loss,
+    reduction_of,
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,

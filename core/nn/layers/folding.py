@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.network.folding import (
+from rushlight.core.functional.network.convolution import fold, unfold
+from rushlight.core.functional.network.padding import pad
+from rushlight.core.functional.network.vision import (
     channel_shuffle,
-    fold,
     interpolate,
-    pad,
     pixel_shuffle,
     pixel_unshuffle,
-    unfold,
 )
 from rushlight.core.nn.layers.fixed import Fixed
 from rushlight.core.nn.module import Module

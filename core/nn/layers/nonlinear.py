@@ -6,7 +6,6 @@ from typing import Any
 
 from rushlight.core.functional.network.activations import (
     celu,
-    cosine_similarity,
     elu,
     glu,
     hardshrink,
@@ -16,7 +15,6 @@ from rushlight.core.functional.network.activations import (
     leaky_relu,
     logsigmoid,
     mish,
-    pairwise_distance,
     prelu,
     rrelu,
     selu,
@@ -27,7 +25,8 @@ from rushlight.core.functional.network.activations import (
     tanhshrink,
     threshold,
 )
-from rushlight.core.functional.network.layers import (
+from rushlight.core.functional.network.distance import cosine_similarity, pairwise_distance
+from rushlight.core.functional.network.dropout import (
     alpha_dropout,
     dropout1d,
     dropout2d,

@@ -6,8 +6,8 @@ import contextlib
 import math
 from typing import Any
 
+from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.recurrent import KINDS, State, Weights, cell_step, run_layers
-from rushlight.core.functional.pieces import stack
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter

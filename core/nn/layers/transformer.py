@@ -7,6 +7,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from rushlight.core.basis.dtype import bool_
 from rushlight.core.functional.network.attention import multi_head_attention_forward
 from rushlight.core.nn import init
 from rushlight.core.nn.containers import ModuleList
@@ -17,6 +18,7 @@ from rushlight.core.nn.norm import LayerNorm
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.unary import gelu, relu
+from rushlight.core.tensor.grad_mode import mode, needs_gradient
 from rushlight.core.tensor.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
@@ -242,17 +244,34 @@ class _Stack(Module):
         self.layers = ModuleList([deepcopy(layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 
-    def _through(self, x: Tensor, *given: Any) -> Tensor:
+    def _through(self, x: Tensor, *given: Any, hidden: Tensor | None = None) -> Tensor:
         for layer in self.layers:
             x = layer(x, *given)
+        if hidden is not None:
+            x = x.masked_fill(hidden[..., None], 0.0)
         return x if self.norm is None else self.norm(x)
 
 
-class TransformerEncoder(_Stack):
-    """Copies of an encoder layer, one after another. The last two options change nothing here.
+def _packs(layer: Module) -> bool:
+    """Whether torch's fast path serves a layer."""
+    if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first:
+        return False
+    attn, act = layer.self_attn, layer.activation
+    return bool(
+        attn.batch_first and attn.in_proj_weight is not None and attn.in_proj_bias is not None
+        and getattr(act, "__name__", type(act).__name__) in ("relu", "gelu", "ReLU", "GELU")
+        and layer.norm1.eps == layer.norm2.eps and attn.num_heads % 2 == 0
+    )  # fmt: skip
 
-    `encoder_layer` is copied `num_layers` times, `norm` comes last. `enable_nested_tensor` and
-    `mask_check` are torch's. A call raises ValueError for masks that do not fit.
+
+class TransformerEncoder(_Stack):
+    """Copies of an encoder layer, one after another.
+
+    `encoder_layer` is copied `num_layers` times, `norm` comes last. A call raises ValueError for
+    masks that do not fit. Where torch packs sequences without their padding, the last layer gives
+    zeros at the padding: in evaluation, for src_key_padding_mask alone, of layers that torch's fast
+    path serves and that take no gradient. enable_nested_tensor=False keeps what the layers give
+    there. mask_check: whether that is so only for padding at the ends.
     """
 
     def __init__(
@@ -260,6 +279,8 @@ class TransformerEncoder(_Stack):
         enable_nested_tensor: bool = True, mask_check: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(encoder_layer, num_layers, norm)
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = enable_nested_tensor and _packs(encoder_layer)
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None,
@@ -271,7 +292,21 @@ class TransformerEncoder(_Stack):
         length) hide positions; `is_causal` says that the mask hides what comes later.
         Raises ValueError for masks that do not fit.
         """
-        return self._through(src, mask, src_key_padding_mask, bool(is_causal))
+        hidden = src_key_padding_mask
+        if hidden is not None and mask is None and self._packed(src):
+            hidden = hidden if hidden.dtype is bool_ else hidden == -math.inf
+            if self.mask_check:
+                hidden = hidden & ~(hidden[:, :-1] & ~hidden[:, 1:]).any()
+        else:
+            hidden = None
+        return self._through(src, mask, src_key_padding_mask, bool(is_causal), hidden=hidden)
+
+    def _packed(self, src: Tensor) -> bool:
+        """Whether torch would leave the padding out."""
+        first = self.layers[0]
+        if not self.use_nested_tensor or first.training or src.ndim != 3 or mode.dtypes:
+            return False
+        return not needs_gradient(src, *first.parameters())
 
 
 class TransformerDecoder(_Stack):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rushlight.core import ops
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.jit import capture
 from rushlight.core.nn.module import Module, layers_on
 from rushlight.core.nn.utils import parametrizations, parametrize, prune, rnn, stateless

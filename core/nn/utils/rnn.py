@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 

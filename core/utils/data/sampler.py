@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from rushlight.core.backends import HOST, Generator
 from rushlight.core.basis.philox import words
-from rushlight.core.functional.drawing import multinomial
-from rushlight.core.functional.random import randperm
+from rushlight.core.functional.random import multinomial, randperm
 from rushlight.core.ops.random import randint
 from rushlight.core.tensor.convert import as_tensor
 

@@ -13,7 +13,7 @@ from rushlight.core import nn, ops
 from rushlight.core.backends import linear_mode
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
