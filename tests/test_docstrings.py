@@ -80,11 +80,9 @@ def modules() -> Iterator[tuple[str, ModuleType]]:
         yield path, module
         for name in names_of(module):
             value = getattr(module, name, None)
-            inside = isinstance(value, ModuleType) and value.__name__.startswith("rushlight.")
-            near = hasattr(module, "__all__") or (
-                inside and value.__name__.startswith(f"{module.__name__}.")
-            )
-            if inside and near:
+            listed = hasattr(module, "__all__")  # else only what lies within the module
+            within = "rushlight." if listed else f"{module.__name__}."
+            if isinstance(value, ModuleType) and value.__name__.startswith(within):
                 waiting.append((f"{path}.{name}", value))
 
 
@@ -164,7 +162,8 @@ def models() -> list[type]:
         importlib.import_module(found.name)
     waiting: list[type] = [Model]
     for kind in waiting:
-        waiting += [below for below in kind.__subclasses__() if below not in waiting]
+        known = set(waiting)
+        waiting += [child for child in kind.__subclasses__() if child not in known]
     return waiting
 
 
