@@ -162,8 +162,8 @@ def models() -> list[type]:
         importlib.import_module(found.name)
     waiting: list[type] = [Model]
     for kind in waiting:
-        known = set(waiting)
-        waiting += [child for child in kind.__subclasses__() if child not in known]
+        below: list[type] = kind.__subclasses__()
+        waiting += [child for child in below if child not in waiting]
     return waiting
 
 
