@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @method()
 @casts(accelerator="float32")
 def cumprod(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
-    """Running products along `dim`; integers and booleans give int64."""
+    """Running products along `dim`; integers and booleans give int64.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind in "bui":

@@ -28,7 +28,11 @@ def _length(n: int, m: int, offset: int) -> int:
 @public
 @method()
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of the diagonals of two dims as the last dim; `offset` > 0 is above the main one."""
+    """A view of the diagonals of two dims as the last dim; `offset` > 0 is above the main one.
+
+    `x` keeps its memory; `dim1` and `dim2` are the two. Raises IndexError for a dim that there is
+    not, ShapeError for one dim twice.
+    """
     a, b = (normalize_dim("diagonal", d, x.shape) for d in (dim1, dim2))
     if a == b or x.ndim < 2:
         raise ShapeError(f"diagonal: dims {dim1} and {dim2} of {x.shape} must be two")
@@ -44,7 +48,11 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 @public
 @method()
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zeros with the last dim of x as the diagonals of two new dims."""
+    """Zeros with the last dim of x as the diagonals of two new dims.
+
+    `x` is (..., n), `offset` > 0 above the main diagonal, `dim1` and `dim2` the new dims' places.
+    Raises IndexError for a dim that there is not, ShapeError for one dim twice.
+    """
     rank = x.ndim + 1
     a, b = (normalize_dim("diag_embed", d, x.shape, extra=1) for d in (dim1, dim2))
     if a == b:
@@ -101,7 +109,11 @@ def trace(x: Tensor) -> Tensor:
 def diagonal_scatter(
     x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """A copy of x with `src` as its diagonals."""
+    """A copy of x with `src` as its diagonals.
+
+    `src` has the shape of `diagonal(x, offset, dim1, dim2)`. Raises ShapeError for another,
+    IndexError for a dim that there is not.
+    """
     a, b = (normalize_dim("diagonal_scatter", d, x.shape) for d in (dim1, dim2))
     n, m = x.shape[a], x.shape[b]
     count = _length(n, m, offset)
@@ -136,7 +148,11 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
     device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rows and columns (2, count) of the elements on and below a diagonal."""
+    """Rows and columns (2, count) of the elements on and below a diagonal.
+
+    `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
+    `device` are the result's. Raises TypeError for a dtype that is not known.
+    """
     return _triangle(row, col, offset, False, dtype, device)
 
 
@@ -145,7 +161,11 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
     device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rows and columns (2, count) of the elements on and above a diagonal."""
+    """Rows and columns (2, count) of the elements on and above a diagonal.
+
+    `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
+    `device` are the result's. Raises TypeError for a dtype that is not known.
+    """
     return _triangle(row, col, offset, True, dtype, device)
 
 
@@ -154,6 +174,8 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """The value written to the main diagonal; all dims must be equal where there are over two.
 
     wrap: the diagonal of a tall matrix goes on after each square of rows and one row between.
+
+    `x` is returned; `fill_value` is a number. Raises ValueError for other dims.
     """
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
         raise ValueError(f"fill_diagonal_: {x.shape} must have 2 dims, or more of one size")

@@ -115,6 +115,9 @@ def index_reduce(
     """A copy of x where element k of `source` along `dim` is combined with element index[k].
 
     reduce: "prod", "mean", "amax" or "amin"; include_self: the old value counts too.
+
+    `index` is 1-d, `source` has its length along `dim`. Raises ValueError for another reduce,
+    ShapeError for another shape, IndexError for an index or a dim out of range.
     """
     if reduce not in ("mean", *_OPS):
         raise ValueError(f"index_reduce: reduce is {reduce!r}; supported: prod, mean, amax, amin")
@@ -132,7 +135,10 @@ def index_reduce(
 @public
 @method()
 def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """A view of element `index` along `dim`, without that dim."""
+    """A view of element `index` along `dim`, without that dim.
+
+    `x` keeps its memory. Raises IndexError for a dim or an index out of range.
+    """
     d = normalize_dim("select", dim, x.shape)
     if x.ndim == 0 or not -x.shape[d] <= index < x.shape[d]:
         raise IndexError(f"select: index {index} is not in dim {dim} of {x.shape}")
@@ -142,7 +148,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 @public
 @method()
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of x with `src` as element `index` along `dim`."""
+    """A copy of x with `src` as element `index` along `dim`.
+
+    Raises IndexError for a dim or an index out of range, ShapeError where src does not fit.
+    """
     d = normalize_dim("select_scatter", dim, x.shape)
     if not -x.shape[d] <= index < x.shape[d]:
         raise IndexError(f"select_scatter: index {index} is not in dim {dim} of {x.shape}")
@@ -157,7 +166,10 @@ def slice_scatter(
     x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Tensor:  # fmt: skip
-    """A copy of x with `src` as the slice start:end:step along `dim`."""
+    """A copy of x with `src` as the slice start:end:step along `dim`.
+
+    Raises IndexError for a dim that there is not, ShapeError where src does not fit.
+    """
     d = normalize_dim("slice_scatter", dim, x.shape)
     out = x.clone()
     setitem(out, (slice(None),) * d + (slice(start, end, step),), src)
@@ -175,7 +187,11 @@ def _key(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Any]:
 @public
 @method()
 def index_fill(x: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
-    """A copy of x with `value` at the positions `index` along `dim`."""
+    """A copy of x with `value` at the positions `index` along `dim`.
+
+    `index` is 1-d int64, `value` a number or a 0-d tensor. Raises IndexError for a dim or an index
+    out of range.
+    """
     if x.ndim == 0:
         return index_fill(x.reshape(1), 0, index, value).reshape()
     d, key = _key("index_fill", x, dim, index)
@@ -194,7 +210,11 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
 @method()
 @casts(cpu="widest")
 def index_copy(x: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
-    """A copy of x with element k of `tensor` along `dim` at position index[k]."""
+    """A copy of x with element k of `tensor` along `dim` at position index[k].
+
+    `index` is 1-d int64. Raises IndexError for a dim or an index out of range, ShapeError where
+    tensor does not fit.
+    """
     if x.ndim == 0:
         return tensor.reshape().clone()
     _, key = _key("index_copy", x, dim, index)
@@ -207,7 +227,11 @@ def index_copy(x: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
 @method()
 @casts(accelerator="widest")
 def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
-    """A copy of x with x[indices] = values, or added where `accumulate`."""
+    """A copy of x with x[indices] = values, or added where `accumulate`.
+
+    `indices` are tensors, or None for whole dims. Raises IndexError for an index out of range,
+    ShapeError for values that do not broadcast.
+    """
     out = x.clone()
     key = tuple(slice(None) if i is None else i for i in indices)
     if not accumulate:
@@ -224,7 +248,10 @@ def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = Fa
 @public
 @method()
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of x whose elements where `mask` holds are those of `source` in order."""
+    """A copy of x whose elements where `mask` holds are those of `source` in order.
+
+    `mask` is bool and broadcasts. Raises ShapeError for shapes that do not broadcast.
+    """
     shape = broadcast_shapes("masked_scatter", mask.shape, x.shape)
     mask, x = mask.expand(*shape), x.expand(*shape)
     place = mask.reshape(-1).to(int64).cumsum(0) - 1
@@ -246,7 +273,11 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 @public
 @method()
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of x with `source` at positions `index` of flat x, or added there."""
+    """A copy of x with `source` at positions `index` of flat x, or added there.
+
+    `accumulate`: added. Raises IndexError for an index out of range, ShapeError for another count
+    of elements.
+    """
     flat_index = where(index < 0, index + x.numel(), index).reshape(-1)
     return index_put(x.reshape(-1), (flat_index,), source.reshape(-1), accumulate).reshape(*x.shape)
 
@@ -254,7 +285,11 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 @public
 @method()
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` with shapes that broadcast; without `dim` in flat x."""
+    """`gather` with shapes that broadcast; without `dim` in flat x.
+
+    `indices` are int64 and may be negative. Raises IndexError for a dim or an index out of range,
+    ShapeError for shapes that do not broadcast.
+    """
     if dim is None:
         return x.reshape(-1).gather(0, indices.reshape(-1))
     d = normalize_dim("take_along_dim", dim, x.shape)
@@ -290,7 +325,11 @@ def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy of x, made contiguous, with `src` at the elements of `as_strided`."""
+    """A copy of x, made contiguous, with `src` at the elements of `as_strided`.
+
+    `size`, `stride` and `storage_offset` are those of as_strided. Raises ShapeError where src does
+    not fit or memory ends before.
+    """
     offset = x.layout.offset if storage_offset is None else storage_offset
     target = as_strided(x.clone(), size, stride, offset)
     if src.shape != target.shape:
@@ -314,7 +353,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 @public
 @method()
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """`nonzero` cut or filled with rows of `fill_value` to `size` rows."""
+    """`nonzero` cut or filled with rows of `fill_value` to `size` rows.
+
+    `x` may have any dtype; the rows are int64. Raises ValueError for a negative size.
+    """
     rows = nonzero(x)[:size]
     fill = full((size - len(rows), x.ndim), fill_value, dtype=int64, device=x.device)
     return cat([rows, fill], 0) if len(fill) else rows

@@ -34,7 +34,10 @@ def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method()
 def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """callable(a, b) of each element and that of `tensor`, written over x; on cpu, slow."""
+    """callable(a, b) of each element and that of `tensor`, written over x; on cpu, slow.
+
+    Raises TypeError for other devices, RuntimeError for a tensor that requires grad.
+    """
     if x.device is not HOST:
         raise TypeError(f"map_: the tensor is on {x.device}; it takes tensors on cpu")
     if x.requires_grad:
@@ -103,7 +106,10 @@ def _inplace(name: str) -> Callable[..., Any]:
 
 @method()
 def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
-    """`lerp` in place: x + weight (end - x) written over `x`, which is returned."""
+    """`lerp` in place: x + weight (end - x) written over `x`, which is returned.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     if ready(x, end) is end:
         written: Tensor | None = scaled_steps_(x, "sub", end, x, weight)
         if written is not None:
@@ -113,7 +119,10 @@ def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
 
 @method()
 def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned."""
+    """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
         written: Tensor | None = scaled_steps_(x, "mul", tensor1, tensor2, value)
         if written is not None:
@@ -123,7 +132,10 @@ def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -
 
 @method()
 def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned."""
+    """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned.
+
+    Raises ShapeError for shapes that do not broadcast. TypeError for integers.
+    """
     if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
         written: Tensor | None = scaled_steps_(x, "div", tensor1, tensor2, value)
         if written is not None:
@@ -133,7 +145,10 @@ def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -
 
 @method()
 def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned."""
+    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned.
+
+    `mask` is bool. Raises ShapeError for shapes that do not broadcast.
+    """
     filled = ready(x, value) if x.dtype.kind == "f" and not is_tensor(value) else None
     if filled is not None and is_tensor(mask) and mask.dtype is bool_ and alike(mask, filled, x):
         if not needs_gradient(x):

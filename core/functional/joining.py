@@ -122,7 +122,10 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 @public
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All combinations of r elements of a vector, as rows."""
+    """All combinations of r elements of a vector, as rows.
+
+    `x` is (n,); `with_replacement`: an element may come again. Raises ValueError for a negative r.
+    """
     ways = (_with_replacement if with_replacement else _combinations)(range(x.numel()), r)
     index = [list(way) for way in ways]
     if not index or not r:
@@ -141,7 +144,11 @@ def tile(x: Tensor, *dims: Any) -> Tensor:
 @public
 @method()
 def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views: so many parts, the first ones larger by one, or parts that end at indices."""
+    """Views: so many parts, the first ones larger by one, or parts that end at indices.
+
+    `x` is cut along `dim` at `indices_or_sections`, an int, a list or a tensor. Raises IndexError
+    for a dim that there is not, ValueError for less than one part.
+    """
     d = dim_of("tensor_split", dim, x)
     n = x.shape[d]
     if hasattr(indices_or_sections, "tolist"):
@@ -194,14 +201,21 @@ def dsplit(x: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 @public
 @method("split_with_sizes")
 def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """`split` into parts of the sizes given."""
+    """`split` into parts of the sizes given.
+
+    `x` is cut along `dim`; `split_sizes` add up to its size, or ShapeError is raised.
+    """
     return split(x, list(split_sizes), dim)
 
 
 @public
 @method()
 def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of `split_size` elements each along `dim` (or of the sizes given)."""
+    """Views of `split_size` elements each along `dim` (or of the sizes given).
+
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ShapeError for sizes that
+    do not add up.
+    """
     d = dim_of("split", dim, x)
     if isinstance(split_size, int):
         if split_size <= 0:
@@ -237,7 +251,11 @@ def _several(views: Iterable[Tensor]) -> tuple[Tensor, ...]:
 @public
 @method()
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of equal size along `dim`; the last may be smaller."""
+    """At most `chunks` views of equal size along `dim`; the last may be smaller.
+
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ValueError for less than
+    one chunk.
+    """
     if chunks <= 0:
         raise ValueError(f"chunk: chunks is {chunks}; it must be positive")
     d = dim_of("chunk", dim, x)

@@ -286,7 +286,11 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 def nan_to_num(
     x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """nan, inf and -inf replaced; by default 0 and the ends of the dtype's range."""
+    """nan, inf and -inf replaced; by default 0 and the ends of the dtype's range.
+
+    `x` of another dtype than floating is copied; `nan`, `posinf` and `neginf` are numbers. It
+    raises nothing of its own.
+    """
     if not x.dtype.is_floating_point:
         return x.clone()
     most = finfo(x.dtype).max
@@ -298,7 +302,10 @@ def nan_to_num(
 @public
 @method()
 def lerp(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
-    """x + weight (end - x)."""
+    """x + weight (end - x).
+
+    `weight` is a number or a tensor. Raises ShapeError for shapes that do not broadcast.
+    """
     return x + (end - x) * weight
 
 
@@ -306,7 +313,10 @@ def lerp(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
 @method()
 @casts(accelerator="widest")
 def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """x + value * tensor1 * tensor2."""
+    """x + value * tensor1 * tensor2.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     return x + (tensor1 * tensor2 if value == 1 else tensor1 * tensor2 * value)
 
 
@@ -314,7 +324,10 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 @method()
 @casts(accelerator="widest")
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """x + value * tensor1 / tensor2; floating and complex dtypes."""
+    """x + value * tensor1 / tensor2; floating and complex dtypes.
+
+    Raises ShapeError for shapes that do not broadcast. TypeError for integers.
+    """
     if tensor1.dtype.kind not in "fc" and tensor2.dtype.kind not in "fc":
         raise TypeMismatch("addcdiv: integers are not divided; convert them to a floating dtype")
     return x + (tensor1 / tensor2 if value == 1 else tensor1 / tensor2 * value)
@@ -323,7 +336,10 @@ def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 @public
 @method("rsub")
 def rsub(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """other - alpha * x."""
+    """other - alpha * x.
+
+    `alpha` is a number. Raises ShapeError for shapes that do not broadcast.
+    """
     return add(other, mul(x, -alpha))
 
 
@@ -467,6 +483,9 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
 
     At a bound that is a number no gradient goes to x; x and an equal bound that is a tensor get
     half of it each, as in torch 2.14.
+
+    Raises ShapeError for bounds that do not broadcast, ValueError for none, TypeError for complex
+    numbers.
     """
     op, inputs = _call(x, min, max)
     tensors = [v for v in (min, max) if is_tensor(v)]
@@ -479,7 +498,10 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
 @public
 @method()
 def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """Limit the elements of `x` to [min, max], in place."""
+    """Limit the elements of `x` to [min, max], in place.
+
+    `min` and `max` as there, at least one; a result of another shape raises ShapeError.
+    """
     op, inputs = _call(x, min, max)
     tensors = [v for v in (min, max) if is_tensor(v)]
     halves = tensors and needs_gradient(x, *tensors)  # type: ignore[arg-type]

@@ -52,6 +52,10 @@ def stft(
     center: the signal is padded, so that piece t is around t * hop_length. normalized: divided by
     the root of n_fft. onesided: n_fft // 2 + 1 frequencies, the default for real x.
     return_complex=False gives pairs of real numbers; it must be said for a real x. Only on cpu.
+
+    `win_length` elements of a piece have a window, n_fft unless set. `pad_mode` is pad's.
+    `align_to_window` is for center=False. Raises ValueError for sizes that do not fit, TypeError
+    for a real x without return_complex.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     if x.ndim not in (1, 2) or (x.dtype.kind not in "fc"):
@@ -96,6 +100,10 @@ def istft(
 
     Pieces are multiplied by the window again, added up, and divided by the sum of its squares,
     which must not be 0 anywhere (Griffin and Lim, 1984). length: cut or filled with zeros to it.
+
+    `x`, `n_fft`, `hop_length`, `win_length`, `center`, `normalized` and `onesided` are as there;
+    `return_complex`: the signal is complex. Raises ShapeError for sizes that do not fit, ValueError
+    for windows that leave a gap.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     x = x if x.dtype.is_complex else view_as_complex(x)
@@ -164,7 +172,11 @@ def hann_window(
     window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """0.5 - 0.5 cos(2 pi k / n), with n - 1 for n where not `periodic`."""
+    """0.5 - 0.5 cos(2 pi k / n), with n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(_cosines(0.5, 0.5), window_length, periodic, dtype, device, requires_grad)
 
 
@@ -174,7 +186,11 @@ def hamming_window(
     dtype: DType | str | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """alpha - beta cos(2 pi k / n), with n - 1 for n where not `periodic`."""
+    """alpha - beta cos(2 pi k / n), with n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(_cosines(alpha, beta), window_length, periodic, dtype, device, requires_grad)
 
 
@@ -183,7 +199,11 @@ def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`."""
+    """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     shape = _cosines(0.42, 0.5, 0.08)
     return _made(shape, window_length, periodic, dtype, device, requires_grad)
 
@@ -193,7 +213,11 @@ def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A triangle from 0 over 1 in the middle, at n / 2, or (n - 1) / 2 where not `periodic`."""
+    """A triangle from 0 over 1 in the middle, at n / 2, or (n - 1) / 2 where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(lambda k, last: 1 - np.abs(2 * k / last - 1), window_length, periodic, dtype,
                  device, requires_grad)  # fmt: skip
 
@@ -204,7 +228,11 @@ def kaiser_window(
     dtype: DType | str | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta), with n - 1 for n where not `periodic`."""
+    """I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta), with n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(
         lambda k, last: np.i0(beta * np.sqrt(np.maximum(1 - (2 * k / last - 1) ** 2, 0)))
         / np.i0(beta),

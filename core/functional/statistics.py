@@ -28,7 +28,11 @@ def cov(
     x: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     aweights: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Covariances of the rows of x (variables, observations)."""
+    """Covariances of the rows of x (variables, observations).
+
+    `correction` is taken off the count; `fweights` (int) repeat observations, `aweights` (floating)
+    weigh them. Raises ShapeError or TypeError for others.
+    """
     if x.ndim > 2:
         raise ShapeError(f"cov: x is {x.shape}; it must have at most 2 dims")
     x = floating("cov", x)
@@ -78,7 +82,11 @@ def corrcoef(x: Tensor) -> Tensor:
 @public
 @method()
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest."""
+    """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest.
+
+    At least `minlength` counts. Raises ShapeError for other dims or dtypes, ValueError for negative
+    numbers.
+    """
     if x.ndim != 1 or x.dtype.kind not in "ui":
         raise ShapeError(f"bincount: x is {x.dtype.name} {x.shape}; it must be 1-d integers")
     if x.numel() and int(x.amin().item()) < 0:
@@ -93,7 +101,10 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 @public
 @method()
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Counts in `bins` equal parts of [min, max], of the range of x where both are 0."""
+    """Counts in `bins` equal parts of [min, max], of the range of x where both are 0.
+
+    `bins` counts in the dtype of x. Raises IndexError for no bins.
+    """
     if min == max == 0 and x.numel():
         min, max = float(x.amin().item()), float(x.amax().item())
     if min == max:
@@ -125,7 +136,12 @@ def searchsorted(
     sorted_sequence: Tensor, input: TensorLike, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Where each of `input` would stand in sorted rows: before equal ones, after if `right`."""
+    """Where each of `input` would stand in sorted rows: before equal ones, after if `right`.
+
+    `sorted_sequence` rises along its last dim, or does by `sorter`, its argsort. `side`: "left" or
+    "right" says the latter. `out_int32`: int32 for int64. Raises ShapeError for rows that do not
+    fit.
+    """
     after = right if side is None else side == "right"
     rows = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
     x = tensor_beside(input, rows)
@@ -155,7 +171,10 @@ def searchsorted(
 def bucketize(
     input: TensorLike, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """`searchsorted` in one row of boundaries."""
+    """`searchsorted` in one row of boundaries.
+
+    `input`, `out_int32` and `right` as there; it raises ShapeError for boundaries that are no row.
+    """
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -183,6 +202,8 @@ def histogramdd(
 
     bins: a number, numbers, or edges of each dim. range: (low, high) of each dim one after another,
     by default that of x, which is read. density: scaled so that the integral is 1.
+
+    `weight` (...) counts in place of ones. Raises ShapeError for bins of another count.
     """
     points = x.reshape(-1, x.shape[-1])
     dims = points.shape[1]
@@ -229,6 +250,9 @@ def histogram(
     x: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
     density: bool = False,
 ) -> Histogram:  # fmt: skip
-    """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`."""
+    """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`.
+
+    `range`, `weight` and `density` as there. Raises ShapeError for shapes that do not fit.
+    """
     counts = histogramdd(x.reshape(-1, 1), [bins], range, weight, density)
     return Histogram(counts.hist, counts.bin_edges[0])

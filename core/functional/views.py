@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 def slice(
     x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A view of start:end:step along `dim`."""
+    """A view of start:end:step along `dim`.
+
+    `x` keeps its memory; the step is positive. Raises IndexError for a dim that there is not.
+    """
     d = dim_of("slice", dim, x)
     low, high, _ = builtins.slice(start, end).indices(x.shape[d])
     bounds = (low, max(low, high), step)

@@ -174,6 +174,8 @@ class autocast(ContextDecorator):  # noqa: N801  torch's name
     the outermost context ends, or it is written to. Narrow numbers are stored as such and
     computed with in float32 where the device does not compute in them. "cuda" and "mps", which no
     device here is, warn and change nothing, as does another dtype. RuntimeError for other names.
+
+    Without `enabled` nothing is cast.
     """
 
     def __init__(

@@ -171,6 +171,8 @@ def conv2d(
 
     `padding` zeros surround the input, or "same" or "valid"; taps are `dilation` apart; channels
     are split into `groups`. Raises ShapeError naming the shapes that do not fit.
+
+    `weight` and `bias` (out,) are floating; `stride` is how far the window moves.
     """
     x = batched("conv2d", input, weight, bias, 2)
     stride = pair_of("conv2d", "stride", stride, 1)
@@ -218,7 +220,12 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """The gradient of conv2d to its input as a layer: (n, c, h, w), (c, out / groups, kh, kw)."""
+    """The gradient of conv2d to its input as a layer: (n, c, h, w), (c, out / groups, kh, kw).
+
+    `weight` and `bias` (out,) are floating; `stride` and `dilation` are conv2d's, `groups` parts
+    the channels; `padding` cuts both ends, `output_padding` makes one longer. Raises ShapeError for
+    sizes that do not fit.
+    """
     x = batched("conv_transpose2d", input, weight, bias, 2)
     s, p = (
         pair_of("conv_transpose2d", "stride", stride, 1),

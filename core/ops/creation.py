@@ -48,7 +48,11 @@ def full(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of shape `size` filled with one value; dtype: default: that of the value."""
+    """A tensor of shape `size` filled with one value; dtype: default: that of the value.
+
+    `fill_value` is a number. `device` has the result; `requires_grad`: it needs a gradient. Raises
+    TypeError for no number, RangeError for one that the dtype cannot hold.
+    """
     if is_tensor(fill_value) and not fill_value.ndim:  # type: ignore[union-attr]
         fill_value = fill_value.item()  # type: ignore[union-attr]
     if not isinstance(fill_value, (bool, int, float, complex, np.generic)):
@@ -69,7 +73,11 @@ def zeros(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Zeros of shape `size` (ints, or one sequence of them)."""
+    """Zeros of shape `size` (ints, or one sequence of them).
+
+    `dtype` and `device` are the result's; `requires_grad`: it needs a gradient. Raises ValueError
+    for a negative size.
+    """
     shape = sizes("zeros", size)
     return full(shape, 0, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -81,7 +89,11 @@ def ones(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Ones of shape `size` (ints, or one sequence of them)."""
+    """Ones of shape `size` (ints, or one sequence of them).
+
+    `dtype` and `device` are the result's; `requires_grad`: it needs a gradient. Raises ValueError
+    for a negative size.
+    """
     shape = sizes("ones", size)
     return full(shape, 1, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -93,7 +105,11 @@ def empty(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of shape `size` to write to; it holds zeros, so old memory never shows."""
+    """A tensor of shape `size` to write to; it holds zeros, so old memory never shows.
+
+    `dtype` and `device` are the result's; `requires_grad`: it needs a gradient. Raises ValueError
+    for a negative size.
+    """
     shape = sizes("empty", size)
     return full(shape, 0, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -112,6 +128,8 @@ def arange(
 
     int64 if all three are ints, else the default dtype. ValueError for a step of zero or one that
     leads away from `end`.
+
+    `device` has the result; `requires_grad`: it needs a gradient.
     """
     if end is None:
         start, end = 0, start

@@ -134,7 +134,11 @@ def _front(x: Tensor, shape: Shape) -> Tensor:
 @public
 @method()
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """out[i][j] = x[index[i][j]][j] for dim 0, and so on; the shape of `index`."""
+    """out[i][j] = x[index[i][j]][j] for dim 0, and so on; the shape of `index`.
+
+    `index` is int64 or int32, with as many dims as x. Raises IndexError for an index or a dim out
+    of range, ShapeError for sizes that do not fit.
+    """
     if x.ndim == 0 and index.ndim < 2:
         row = gather(x.reshape(1), dim, index.reshape(index.numel()))
         return row.reshape(*index.shape)
@@ -152,6 +156,9 @@ def scatter(
 
     For a repeated index the last value wins on cpu. `src` may be a number. reduce: "add" or
     "multiply" combines the values instead.
+
+    `index` has as many dims as x and src. Raises IndexError for an index or a dim out of range,
+    ShapeError for sizes that do not fit, ValueError for another reduce.
     """
     if not is_tensor(src):
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
@@ -171,7 +178,11 @@ def scatter(
 @method()
 @casts(accelerator="widest")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on."""
+    """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on.
+
+    `index` has as many dims as x and src. Raises IndexError for an index or a dim out of range,
+    ShapeError for sizes that do not fit.
+    """
     if x.ndim == 0 and index.ndim == src.ndim == 0:
         return scatter_add(x.reshape(1), dim, index.reshape(1), src.reshape(1)).reshape()
     d = _fits("scatter_add", x, dim, index, src)
@@ -181,7 +192,11 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 @public
 @method()
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The elements of `dim` at the positions `index` (1-d integers), in its order."""
+    """The elements of `dim` at the positions `index` (1-d integers), in its order.
+
+    `x` has dims. Raises IndexError for an index or a dim out of range, ShapeError for another
+    index.
+    """
     d = normalize_dim("index_select", dim, x.shape)
     if x.ndim == 0 and index.numel() == 1:
         return index_select(x.reshape(1), 0, index.reshape(1)).reshape()
@@ -194,7 +209,11 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 @public
 @method()
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """A copy of `x` with alpha times element k of `source` in `dim` added to element index[k]."""
+    """A copy of `x` with alpha times element k of `source` in `dim` added to element index[k].
+
+    `index` is 1-d, `source` has its length in dim. Raises IndexError for an index or a dim out of
+    range, ShapeError for sizes that do not fit.
+    """
     d = normalize_dim("index_add", dim, x.shape)
     source = source if alpha == 1 else source * alpha
     if x.ndim == 0:

@@ -176,14 +176,22 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
 @public
 @method()
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """x += alpha * other."""
+    """x += alpha * other.
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for one that x's
+    dtype cannot hold.
+    """
     return _write(REGISTRY["add"], x, other, alpha)
 
 
 @public
 @method()
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """x -= alpha * other."""
+    """x -= alpha * other.
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for one that x's
+    dtype cannot hold.
+    """
     if x.dtype is bool_:
         raise TypeMismatch("sub_: bool is not supported; use ^")
     return _write(REGISTRY["sub"], x, other, alpha)
@@ -199,7 +207,10 @@ def mul_(x: Tensor, other: TensorLike) -> Tensor:
 @public
 @method()
 def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
+    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc".
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for integers.
+    """
     if rounding_mode is not None:
         return copy_(x, div(x, _value("div_", x, other), rounding_mode=rounding_mode))
     if x.dtype.kind not in "fc":

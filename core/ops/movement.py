@@ -178,7 +178,11 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
 @public
 @method()
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """A view with two dims exchanged."""
+    """A view with two dims exchanged.
+
+    `x` keeps its memory; `dim0` and `dim1` are the two. Raises IndexError for a dim that there is
+    not.
+    """
     if x.ndim == 0:
         return x
     a, b = (normalize_dim("transpose", d, x.shape) for d in (dim0, dim1))
@@ -291,7 +295,10 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 @public
 @method()
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A view of `length` elements of one dim from `start` on."""
+    """A view of `length` elements of one dim from `start` on.
+
+    `x` keeps its memory. Raises IndexError for a dim or elements that there are not.
+    """
     d, start = dim_of("narrow", dim, x), operator.index(start)
     begin = start + x.shape[d] if start < 0 else start
     if begin < 0 or length < 0 or begin + length > x.shape[d]:
@@ -316,6 +323,8 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
     """A view of the windows along `dim`: `dim` counts the windows, a new last dim holds `size`.
 
     Windows start `step` apart and take every `dilation`-th element. ValueError if none fits.
+
+    `x` keeps its memory. IndexError for a dim that there is not.
     """
     if x.ndim == 0 and size == 1 and step > 0:
         return x.reshape(1)
@@ -371,6 +380,8 @@ def pad(
 
     Negative numbers cut elements off. None is 0. ValueError for a mode other than "constant", and
     for a value that the dtype of `x` cannot hold.
+
+    `pad` are the numbers.
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")

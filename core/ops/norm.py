@@ -63,7 +63,10 @@ def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None)
 @method()
 @casts(accelerator="float32")
 def log_softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
-    """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
+    """log(softmax(x)) along `dim`, more exact than in two steps; same shape.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     d = normalize_dim("log_softmax", _implicit(dim, x), x.shape)
     x = floating("log_softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
@@ -145,6 +148,8 @@ def layer_norm(
 
     normalized_shape: the sizes of those dims; weight and bias have that shape or are None. Same
     shape as x.
+
+    Raises ShapeError for an x that does not end in that shape.
     """
     n = _last("layer_norm", x, normalized_shape, weight, bias)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
@@ -164,6 +169,9 @@ def rms_norm(
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
 
     eps=None is the machine epsilon of the dtype of x, as in torch.
+
+    `normalized_shape` has the sizes of those dims. Raises ShapeError for an x that does not end in
+    them.
     """
     eps = _STEP.get(x.dtype.name, 2.0**-23) if eps is None else eps
     n = _last("rms_norm", x, normalized_shape, weight)

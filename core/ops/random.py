@@ -89,6 +89,10 @@ def rand(
     """Uniform numbers in [0, 1): the top 24 bits of one Philox word per element.
 
     Complex ones have such parts.
+
+    `size`: ints, or one sequence. `generator` draws the numbers, the device's unless set. `dtype`
+    and `device` are the result's; `requires_grad`: it needs a gradient. Raises TypeError for
+    integers, ValueError for a negative size.
     """
     shape, kind = _pairs(sizes("rand", size), dtype)
     out = _draw(RAND, shape, 1, _float("rand", kind), device, generator)
@@ -107,6 +111,10 @@ def randn(
     """Normal numbers of mean 0 and variance 1 (Box and Muller, 1958), two words per element.
 
     The parts of complex ones have variance 1/2.
+
+    `size`: ints, or one sequence. `generator` draws the numbers, the device's unless set. `dtype`
+    and `device` are the result's; `requires_grad`: it needs a gradient. Raises TypeError for
+    integers, ValueError for a negative size.
     """
     shape, kind = _pairs(sizes("randn", size), dtype)
     out = _draw(RANDN, shape, 2, _float("randn", kind), device, generator)
@@ -128,6 +136,9 @@ def randint(
     """Integers low <= n < high, low 0 by default: a word each, scaled by a 32 x 32 bit product.
 
     ValueError if high <= low, the range is over 2**32, or the dtype does not hold it.
+
+    `size` is a sequence of ints. `generator` draws the numbers, the device's unless set. `device`
+    has the result; `requires_grad`: it needs a gradient.
     """
     if size is None:  # randint(high, size)
         high, size, low = (low, high, 0) if low is not None else (None, high, None)

@@ -30,7 +30,11 @@ TOPK = Op("topk", infer=_infer_topk, differentiable=False, batch="dim")
 @public
 @method()
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Tensor:
-    """Indices (int64) that sort `x` along `dim`. Always stable; nan counts as the largest."""
+    """Indices (int64) that sort `x` along `dim`. Always stable; nan counts as the largest.
+
+    `descending`: the largest first; `kw`: stable alone, or TypeError is raised. Raises IndexError
+    for a dim that there is not.
+    """
     stable = kw.pop("stable", True)
     if kw or not isinstance(stable, bool):
         raise TypeError(f"argsort: unknown arguments {sorted(kw)}")
@@ -48,6 +52,8 @@ def topk(
     """The `k` largest (or smallest) along `dim` in order, (values, indices); ties: lowest index.
 
     Raises ValueError if `dim` has fewer than `k` elements.
+
+    `x` may not be complex; `sorted` changes nothing. Raises IndexError for a dim that there is not.
     """
     d = normalize_dim("topk", dim, x.shape)
     if x.ndim == 0:

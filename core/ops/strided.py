@@ -56,6 +56,8 @@ def as_strided(
     """A view of x's memory: element (i, j) lies at storage_offset + i * stride[0] + j * stride[1].
 
     ValueError for a negative number, and for elements outside the memory.
+
+    `size` and `stride` are of one length.
     """
     offset = x.layout.offset if storage_offset is None else storage_offset
     shape, steps = tuple(size), tuple(stride)

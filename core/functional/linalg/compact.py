@@ -49,6 +49,9 @@ def ldl_factor_ex(a: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
     By Bunch and Kaufman (1977): D has blocks of one row and of two, whose pivots (int32) are
     negative. Without gradients, as in torch.
+
+    `a` is symmetric. `check_errors`: LinalgError where D has a zero. Only on cpu. Raises ShapeError
+    for shapes that are no such matrices, TypeError for integers.
     """
     square("linalg.ldl_factor_ex", a)
     packed = LDL(a, hermitian=hermitian)
@@ -67,7 +70,11 @@ def ldl_factor(a: Tensor, *, hermitian: bool = False) -> LDLFactor:
 
 @linalg()
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:  # noqa: N803
-    """X with a X = B (..., n, k), from what `ldl_factor(a)` gives. Without gradients."""
+    """X with a X = B (..., n, k), from what `ldl_factor(a)` gives. Without gradients.
+
+    `LD` and `pivots` are those, `hermitian` as there. Only on cpu. Raises ShapeError for shapes
+    that are no such matrices, TypeError for integers.
+    """
     square("linalg.ldl_solve", LD)
     matrices("linalg.ldl_solve", LD, B)
     n = LD.shape[-1]
@@ -113,6 +120,8 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     M is taken from A first.
     By products with random vectors and `niter` repetitions (Halko et al., 2009): right where the
     matrix has about that rank.
+
+    Only on cpu. Raises ShapeError for shapes that are no such matrices, TypeError for integers.
     """
     matrices("svd_lowrank", A)
     a = A if M is None else A - M.expand(*A.shape)
@@ -129,7 +138,12 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2  # noqa: N803
 ) -> Parts:  # fmt: skip
-    """Principal components by `svd_lowrank` of (..., m, n), whose columns are centered first."""
+    """Principal components by `svd_lowrank` of (..., m, n), whose columns are centered first.
+
+    `A` has the points as rows; `q` components, at most 6 unless set; without `center` columns stay;
+    `niter` as there. Only on cpu. Raises ShapeError for shapes that are no such matrices, TypeError
+    for integers. ValueError for another q.
+    """
     matrices("pca_lowrank", A)
     least = min(A.shape[-2:])
     q = min(6, least) if q is None else q

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @public
 @casts(cpu="inside", accelerator="widest")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Sums of products over `dims`: a number of last dims of a and first of b, or two lists."""
+    """Sums of products over `dims`: a number of last dims of a and first of b, or two lists.
+
+    Raises ShapeError for sizes that differ, IndexError for a dim that there is not.
+    """
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot: dims is {dims}; {a.shape} and {b.shape} have fewer")

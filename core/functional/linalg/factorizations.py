@@ -95,7 +95,12 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
 @linalg()
 @casts(cpu="float32")
 def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -> Cholesky:
-    """`cholesky` that does not raise but says in `info` where it ended; nan from there on."""
+    """`cholesky` that does not raise but says in `info` where it ended; nan from there on.
+
+    `x` is (..., n, n), of which one triangle is read; `upper`: the factor is its adjoint.
+    `check_errors`: LinalgError where it ended. Only on cpu. Raises ShapeError for shapes that are
+    no such matrices, TypeError for integers.
+    """
     square("linalg.cholesky_ex", x)
     packed = CHOLESKY(x, check=check_errors, upper=upper)
     return Cholesky(packed, first_of(diagonal(packed.detach(), 0, -2, -1).isnan()))
@@ -127,6 +132,9 @@ def svd(a: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
     driver: LAPACK's methods are the same here. The gradient is finite where the singular values
     are not zero; it takes part only in what does not depend on the choice of vectors.
+
+    `full_matrices`: U and V are square. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
     """
     matrices("linalg.svd", a)
     m, n = a.shape[-2:]
@@ -236,7 +244,11 @@ def lu_factor(a: Tensor, *, pivot: bool = True) -> LUFactor:
 
 @linalg()
 def lu_factor_ex(a: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
-    """`lu_factor` with `info`; it raises for a zero on the diagonal where `check_errors`."""
+    """`lu_factor` with `info`; it raises for a zero on the diagonal where `check_errors`.
+
+    `pivot`: rows are exchanged. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers. LinalgError for such a zero.
+    """
     both, pivots = lu_factor(a, pivot=pivot)
     info = first_of(diagonal(both.detach(), 0, -2, -1) == 0)
     if check_errors:
@@ -265,7 +277,11 @@ def order_of(pivots: Tensor, rows: int) -> Tensor:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True  # noqa: N803
 ) -> LUParts:  # fmt: skip
-    """P, L and U of what `lu_factor` gives; empty where not wanted."""
+    """P, L and U of what `lu_factor` gives; empty where not wanted.
+
+    `LU_data` and `LU_pivots` are those; `unpack_data`: L and U are wanted, `unpack_pivots`: P.
+    Raises IndexError for pivots that do not fit.
+    """
     none = LU_data.new_empty(0)
     order = order_of(LU_pivots, LU_data.shape[-2]) if unpack_pivots else none
     p = _permutation(LU_data, order) if unpack_pivots else none

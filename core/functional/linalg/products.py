@@ -136,7 +136,11 @@ def _ordered(factors: list[Tensor]) -> Tensor:
 @linalg()
 @casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product of vectors of three elements along `dim`; other dims broadcast."""
+    """The cross product of vectors of three elements along `dim`; other dims broadcast.
+
+    `x` and `other` have as many dims. Raises ShapeError for other sizes than 3, IndexError for a
+    dim that there is not.
+    """
     a, b = broadcast_tensors(x, other)
     if x.ndim != other.ndim:
         raise ShapeError(f"linalg.cross: {x.shape} and {other.shape} differ in the number of dims")
@@ -156,14 +160,21 @@ def crossed(x: Tensor, other: Tensor, d: int) -> Tensor:
 
 @linalg()
 def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of the diagonals of two dims as the last dim."""
+    """A view of the diagonals of two dims as the last dim.
+
+    `a` keeps its memory; `offset` > 0 is above the main one, `dim1` and `dim2` are the two. Raises
+    IndexError for a dim that there is not, ShapeError for one dim twice.
+    """
     return diagonals.diagonal(a, offset, dim1, dim2)
 
 
 @linalg()
 @casts("low")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of conj(x) * y along `dim`; the others broadcast."""
+    """Sums of conj(x) * y along `dim`; the others broadcast.
+
+    `x` and `y` are vectors. Raises ShapeError for shapes that do not broadcast.
+    """
     return (turned(x) * y).sum(dim)
 
 
@@ -197,7 +208,10 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
 @linalg()
 @casts(cpu="float32")
 def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first."""
+    """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first.
+
+    Raises ShapeError for shapes that do not fit, LinalgError for a singular a. Only on cpu.
+    """
     if dims is not None:
         moved = [normalize_dim("linalg.tensorsolve", d, a.shape) for d in dims]
         a = a.permute(*(d for d in range(a.ndim) if d not in moved), *moved)
@@ -235,7 +249,11 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
 def ormqr(
     x: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H."""
+    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H.
+
+    `x` and `tau` are what geqrf gives. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
+    """
     matrices("ormqr", x, other)
     if not left:
         return ormqr(x, tau, other.mH, True, not transpose).adjoint()

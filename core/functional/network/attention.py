@@ -40,6 +40,10 @@ def scaled_dot_product_attention(
     attn_mask: bool (True is seen) or added numbers, broadcast to (..., queries, keys). Rows that
     see nothing, all False or all -inf, are zeros and have no gradient. enable_gqa: heads (dim -3)
     of q may be a multiple of those of k and v.
+
+    `query`, `key` and `value` are q, k and v. `dropout_p`: the share of weights that are dropped.
+    `is_causal`: a query sees keys up to its own place. Raises ValueError for both this and a mask,
+    ShapeError for shapes that do not fit (Vaswani et al., 2017).
     """
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
@@ -114,6 +118,13 @@ def multi_head_attention_forward(
     keys), key_padding_mask (n, keys). static_k and static_v (n * heads, keys, head) replace the
     projected keys and values. weights: (n, queries, keys), per head unless averaged, or None. A
     query that sees no key, as in a sample of padding, gets zeros before the last projection.
+
+    `value` goes with key; `num_heads` divides `embed_dim_to_check`. `in_proj_weight` (3 e, e) and
+    `in_proj_bias` project all three, or with `use_separate_proj_weight` the three `q_proj_weight`,
+    `k_proj_weight`, `v_proj_weight` do; `out_proj_weight` and `out_proj_bias` the result. `bias_k`,
+    `bias_v` and, with `add_zero_attn`, zeros are appended. `dropout_p` of weights in `training`.
+    `need_weights`, `average_attn_weights`: of the second result; `is_causal` says that attn_mask
+    hides what comes later. Raises ShapeError for shapes that do not fit.
     """
     e, heads = embed_dim_to_check, num_heads
     if query.shape[-1] != e or heads < 1 or e % heads:

@@ -34,7 +34,11 @@ def _sliding(
 def unfold(
     input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
 ) -> Tensor:
-    """Windows of (n, c, h, w) as columns: (n, c * kh * kw, count)."""
+    """Windows of (n, c, h, w) as columns: (n, c * kh * kw, count).
+
+    `input` may lack n; `kernel_size`, `dilation`, `padding` and `stride` are an int or two. Raises
+    ShapeError where no window fits.
+    """
     x = input if input.ndim == 4 else input.unsqueeze(0)
     windows = _sliding("unfold", x, kernel_size, dilation, padding, stride)
     n, c, oh, ow, kh, kw = windows.shape
@@ -47,7 +51,11 @@ def fold(
     input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
     stride: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """Columns (n, c * kh * kw, count) added up to images (n, c, h, w), where `unfold` took them."""
+    """Columns (n, c * kh * kw, count) added up to images (n, c, h, w), where `unfold` took them.
+
+    `input` may lack n; `output_size`, `kernel_size`, `dilation`, `padding` and `stride` are an int
+    or two. Raises ShapeError for other counts of windows.
+    """
     h, w = each("fold", output_size, 2)
     k = each("fold", kernel_size, 2)
     p = each("fold", padding, 2)
@@ -80,6 +88,10 @@ def conv1d(
     """Cross-correlation of (n, c, length) or (c, length) with (out, c / groups, k).
 
     padding: zeros on both sides, or "same" or "valid".
+
+    `input`, `weight` and `bias` (out,) are floating. `stride` and `dilation` are an int or one per
+    dim; `groups` parts the channels. Raises ShapeError for sizes that do not fit, or groups that do
+    not divide the channels.
     """
     x = batched("conv1d", input, weight, bias, 1)
     (s,), (d,) = each("conv1d", stride, 1), each("conv1d", dilation, 1)
@@ -98,6 +110,10 @@ def conv3d(
     """Cross-correlation of (n, c, d, h, w) or (c, d, h, w) with (out, c / groups, kd, kh, kw).
 
     The sum over the depth of the window of convolutions over the other two dims.
+
+    `input`, `weight` and `bias` (out,) are floating; `padding`: zeros on both sides, or "same" or
+    "valid". `stride` and `dilation` are an int or one per dim; `groups` parts the channels. Raises
+    ShapeError for sizes that do not fit, or groups that do not divide the channels.
     """
     x = batched("conv3d", input, weight, bias, 3)
     s, d = each("conv3d", stride, 3), each("conv3d", dilation, 3)
@@ -132,7 +148,13 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of a convolution over one dim: (n, c, length) -> (n, out, length')."""
+    """The gradient of a convolution over one dim: (n, c, length) -> (n, out, length').
+
+    `input` with `weight` (c, out / groups, k) and `bias` (out,); `padding` cuts both ends,
+    `output_padding` makes one longer. `stride` and `dilation` are an int or one per dim; `groups`
+    parts the channels. Raises ShapeError for sizes that do not fit, or groups that do not divide
+    the channels.
+    """
     x = batched("conv_transpose1d", input, weight, bias, 1)
     (s,), (p,), (o,), (d,) = (each("conv_transpose1d", v, 1)
                               for v in (stride, padding, output_padding, dilation))  # fmt: skip
@@ -148,7 +170,13 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of a convolution over three dims: (n, c, d, h, w) -> (n, out, d', h', w')."""
+    """The gradient of a convolution over three dims: (n, c, d, h, w) -> (n, out, d', h', w').
+
+    `input` with `weight` (c, out / groups, kd, kh, kw) and `bias` (out,); `padding` cuts both ends,
+    `output_padding` makes one longer. `stride` and `dilation` are an int or one per dim; `groups`
+    parts the channels. Raises ShapeError for sizes that do not fit, or groups that do not divide
+    the channels.
+    """
     name = "conv_transpose3d"
     x = batched(name, input, weight, bias, 3)
     s, p, o, d = (each(name, v, 3) for v in (stride, padding, output_padding, dilation))

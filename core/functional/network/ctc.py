@@ -30,6 +30,10 @@ def ctc_loss(
     log_probs: (steps, n, classes) or (steps, classes). targets: (n, length) or all joined. Lengths:
     tensors or lists of integers. "mean" divides by the target's length first. Of a sequence that no
     alignment gives the loss is inf and its gradient nan; zero_infinity makes both zero.
+
+    `input_lengths` and `target_lengths` are these; `blank` is the class that writes nothing;
+    `reduction` is "mean", "sum" or "none". Raises ValueError for another reduction, ShapeError for
+    lengths that do not fit.
     """
     single = log_probs.ndim == 2
     logs = log_probs.unsqueeze(1) if single else log_probs

@@ -19,6 +19,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training.
 
     inplace: the result is written over the input.
+
+    Raises ValueError for a p outside 0 to 1 (Srivastava et al., 2014).
     """
     out = _dropped(input, p, training)
     return copy_(input, out) if inplace and out is not input else out
@@ -55,7 +57,11 @@ def _by_channel(name: str, x: Tensor, p: float, training: bool, least: int) -> T
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels of (n, c, length) set to zero, the others divided by 1 - p."""
+    """Whole channels of (n, c, length) set to zero, the others divided by 1 - p.
+
+    `input` may lack n. `training`: only then is anything dropped; `inplace` writes the result over
+    `input`. Raises ValueError for a p outside 0 to 1.
+    """
     out = _by_channel("dropout1d", input, p, training, 2)
     return copy_(input, out) if inplace and out is not input else out
 
@@ -64,7 +70,11 @@ def dropout1d(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels of (n, c, h, w) set to zero, the others divided by 1 - p."""
+    """Whole channels of (n, c, h, w) set to zero, the others divided by 1 - p.
+
+    `input` may lack n. `training`: only then is anything dropped; `inplace` writes the result over
+    `input`. Raises ValueError for a p outside 0 to 1.
+    """
     out = _by_channel("dropout2d", input, p, training, 3)
     return copy_(input, out) if inplace and out is not input else out
 
@@ -73,7 +83,11 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels of (n, c, d, h, w) set to zero, the others divided by 1 - p."""
+    """Whole channels of (n, c, d, h, w) set to zero, the others divided by 1 - p.
+
+    `input` may lack n. `training`: only then is anything dropped; `inplace` writes the result over
+    `input`. Raises ValueError for a p outside 0 to 1.
+    """
     out = _by_channel("dropout3d", input, p, training, 4)
     return copy_(input, out) if inplace and out is not input else out
 
@@ -82,7 +96,12 @@ def dropout3d(
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Elements set to SELU's lower end, scaled so that mean and variance keep."""
+    """Elements set to SELU's lower end, scaled so that mean and variance keep.
+
+    `input` has each element dropped with probability `p` (Klambauer et al., 2017). `training`: only
+    then is anything dropped; `inplace` writes the result over `input`. Raises ValueError for a p
+    outside 0 to 1.
+    """
     return _alpha("alpha_dropout", input, input.shape, p, training, inplace)
 
 
@@ -105,6 +124,10 @@ def _alpha(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """`alpha_dropout` of whole channels: (n, c, ...)."""
+    """`alpha_dropout` of whole channels: (n, c, ...).
+
+    `input` has each channel dropped with probability `p`. `training`: only then is anything
+    dropped; `inplace` writes the result over `input`. Raises ValueError for a p outside 0 to 1.
+    """
     shape = (*input.shape[:2], *[1] * (input.ndim - 2))
     return _alpha("feature_alpha_dropout", input, shape, p, training, inplace)

@@ -43,6 +43,11 @@ def embedding_bag(
 
     per_sample_weights multiply the rows ("sum" only). Rows at padding_idx do not count. The other
     arguments are those of `embedding`.
+
+    `input` are the indices; `mode`: "sum", "mean" or "max"; `include_last_offset`: the last offset
+    ends the last bag. `max_norm`, `norm_type`, `scale_grad_by_freq` and `sparse` are these. Raises
+    ValueError for another mode, ShapeError for shapes that do not fit, IndexError for an index
+    without a row.
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f'embedding_bag: mode is {mode!r}; it must be "sum", "mean" or "max"')
@@ -108,6 +113,8 @@ def embedding(
     place. scale_grad_by_freq divides a row's gradient by its number of uses. sparse: the gradient
     of `weight`, a leaf, is a `RowSparse`, which SGD, Adagrad and SparseAdam take. IndexError for an
     index without a row.
+
+    `norm_type` is the order of these norms. `weight` is floating or quantized, `input` integers.
     """
     row = padding_row("embedding", padding_idx, weight)
     if max_norm is not None:

@@ -83,7 +83,8 @@ def _adaptive_max(rank: int, indices: bool) -> Any:
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of parts of nearly equal size of the last {rank} dims; None keeps a dim. "
-        "With `return_indices` (values, flat indices)."
+        "With `return_indices` (values, flat indices). `input` is floating; `output_size` an int "
+        "or one per dim. Raises ShapeError for other dims or sizes."
     )
     return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
@@ -148,7 +149,9 @@ def _fractional(rank: int, indices: bool) -> Any:
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of windows at random steps over the last {rank} dims (Graham, 2015); give "
-        "output_size or output_ratio. _random_samples: (n, c, dims) in [0, 1)."
+        "output_size or output_ratio. _random_samples: (n, c, dims) in [0, 1). `input` is "
+        "floating, `kernel_size` an int or one per dim; `return_indices`: (values, flat indices). "
+        "Raises ShapeError for both or none of the two, and for windows that do not fit."
     )
     return network(casts(cpu=None if indices else "float32")(call))
 
@@ -190,7 +193,9 @@ def _unpool(rank: int) -> Any:
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
         f"Values at the flat indices that max_pool{rank}d returned, zeros elsewhere; output_size "
-        "chooses between sizes that were pooled to one."
+        "chooses between sizes that were pooled to one. `input` and `indices` have one shape; "
+        "`kernel_size`, `stride` (the kernel's unless set) and `padding` are the pooling's. Raises "
+        "ShapeError for a size that these do not allow."
     )
     return network(casts(cpu=None if rank == 1 else "float32")(call))
 
@@ -306,7 +311,9 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of each window of the last {rank} dims; with `return_indices` (values, flat "
-        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond."
+        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond. "
+        "`input` is floating; `kernel_size`, `padding` and `dilation` are an int or one per dim. "
+        "Raises ShapeError for a padding of more than half the window, and where no window fits."
     )
     return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
@@ -384,7 +391,13 @@ def avg_pool1d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last dim; padding counts as zeros by default."""
+    """The mean of each window of the last dim; padding counts as zeros by default.
+
+    `input` is (n, c, length) or without n; `count_include_pad`: padding counts. `kernel_size`,
+    `stride` (the kernel's unless set) and `padding` are an int or one per dim. `ceil_mode`: a
+    window may hang over the end. Raises ShapeError for a padding of more than half the window, and
+    where no window fits.
+    """
     return _average("avg_pool1d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, None, 1)  # fmt: skip
 
@@ -395,7 +408,13 @@ def avg_pool2d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last two dims; padding counts as zeros by default."""
+    """The mean of each window of the last two dims; padding counts as zeros by default.
+
+    `input` is (n, c, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
+    divides in place of the count. `kernel_size`, `stride` (the kernel's unless set) and `padding`
+    are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
+    padding of more than half the window, and where no window fits.
+    """
     return _average("avg_pool2d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, divisor_override, 2)  # fmt: skip
 
@@ -406,7 +425,13 @@ def avg_pool3d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last three dims; padding counts as zeros by default."""
+    """The mean of each window of the last three dims; padding counts as zeros by default.
+
+    `input` is (n, c, d, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
+    divides in place of the count. `kernel_size`, `stride` (the kernel's unless set) and `padding`
+    are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
+    padding of more than half the window, and where no window fits.
+    """
     return _average("avg_pool3d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, divisor_override, 3)  # fmt: skip
 
@@ -416,7 +441,11 @@ def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last dim."""
+    """(sum x^p)^(1/p) of each window of the last dim.
+
+    `input` is (n, c, length), `norm_type` p, `kernel_size` and `stride` ints; `ceil_mode`: a window
+    may hang over the end. Raises ShapeError where no window fits.
+    """
     (k,) = each("lp_pool1d", kernel_size, 1)
     mean = avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * k) ** (1.0 / norm_type)
@@ -427,7 +456,11 @@ def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last two dims."""
+    """(sum x^p)^(1/p) of each window of the last two dims.
+
+    `input` is (n, c, h, w), `norm_type` p, `kernel_size` and `stride` an int or two; `ceil_mode`: a
+    window may hang over the end. Raises ShapeError where no window fits.
+    """
     kh, kw = each("lp_pool2d", kernel_size, 2)
     mean = avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * (kh * kw)) ** (1.0 / norm_type)
@@ -438,7 +471,11 @@ def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last three dims."""
+    """(sum x^p)^(1/p) of each window of the last three dims.
+
+    `input` is (n, c, d, h, w), `norm_type` p, `kernel_size` and `stride` an int or three;
+    `ceil_mode`: a window may hang over the end. Raises ShapeError where no window fits.
+    """
     kd, kh, kw = each("lp_pool3d", kernel_size, 3)
     mean = avg_pool3d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * (kd * kh * kw)) ** (1.0 / norm_type)

@@ -264,7 +264,11 @@ def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """One step of an LSTM, gates i, f, g, o: (n, width) and hx (h, c) -> (h, c)."""
+    """One step of an LSTM, gates i, f, g, o: (n, width) and hx (h, c) -> (h, c).
+
+    `input` is x; `w_ih` (4 size, width) and `w_hh` (4 size, size), with `b_ih` and `b_hh`. Raises
+    ValueError for sizes that do not fit.
+    """
     h, c = _cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh))
     return h, c
 
@@ -275,7 +279,11 @@ def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """One step of a gated recurrent unit, gates r, z, n: (n, width), (n, size) -> (n, size)."""
+    """One step of a gated recurrent unit, gates r, z, n: (n, width), (n, size) -> (n, size).
+
+    `input` is x, `hx` h; `w_ih` (3 size, width) and `w_hh` (3 size, size), with `b_ih` and `b_hh`.
+    Raises ValueError for sizes that do not fit.
+    """
     return _cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
 
 
@@ -285,7 +293,11 @@ def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """tanh(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size)."""
+    """tanh(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size).
+
+    `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
+    that do not fit.
+    """
     return _cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
 
 
@@ -295,5 +307,9 @@ def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """relu(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size)."""
+    """relu(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size).
+
+    `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
+    that do not fit.
+    """
     return _cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]

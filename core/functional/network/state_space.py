@@ -216,6 +216,8 @@ def causal_conv1d(
     inputs before, zeros by default; the returned one holds the last inputs. lengths: (batch,), the
     tokens of each row without padding on the right, which the state ignores. ValueError for other
     shapes.
+
+    `bias` (channels,) is added.
     """
     if x.ndim != 3 or weight.ndim != 3 or weight.shape[:2] != (x.shape[2], 1):
         raise ShapeError(

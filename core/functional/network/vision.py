@@ -133,6 +133,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
     (n, c, h, w) with theta (n, 2, 3) gives (n, h, w, 2); (n, c, d, h, w) with (n, 3, 4) gives
     (n, d, h, w, 3).
+
+    `align_corners`: -1 and 1 are the centres of the outermost pixels, else their edges. Raises
+    ShapeError for other shapes (Jaderberg et al., 2015).
     """
     n, _, *sizes = size
     rank = len(sizes)
@@ -182,6 +185,8 @@ def grid_sample(
 
     mode: "bilinear", "nearest", or "bicubic" for 4 dims. padding_mode: "zeros", "border" or
     "reflection". ShapeError for shapes that do not fit.
+
+    `input` and `grid` are these; `align_corners` as in affine_grid. ValueError for another mode.
     """
     rank = input.ndim - 2
     if (
@@ -306,6 +311,8 @@ def interpolate(
     mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area".
     align_corners: whether the corners' centres keep their places. antialias: "bilinear" and
     "bicubic" average over what a smaller image covers. ValueError for other modes.
+
+    `input` is the images; `recompute_scale_factor`: factors are those of the rounded sizes.
     """
     if antialias and (mode not in ("bilinear", "bicubic") or input.ndim != 4):
         raise ValueError(f"interpolate: antialias=True is not supported for mode {mode!r} of "
@@ -321,17 +328,26 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """`interpolate` under its older name."""
+    """`interpolate` under its older name.
+
+    `input`, `size`, `scale_factor`, `mode`, `align_corners` and what it raises are as there.
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @network
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` to the nearest element."""
+    """`interpolate` to the nearest element.
+
+    `input`, `size`, `scale_factor` and what it raises are as there.
+    """
     return interpolate(input, size, scale_factor)
 
 
 @network
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` between four elements, corners aligned."""
+    """`interpolate` between four elements, corners aligned.
+
+    `input`, `size`, `scale_factor` and what it raises are as there.
+    """
     return interpolate(input, size, scale_factor, "bilinear", True)

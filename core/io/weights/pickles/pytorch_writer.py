@@ -60,6 +60,8 @@ def pickled(value: Any, protocol: int = 2, row: bool = False) -> Pickled:
     """The pickle of `value`; TypeError, before anything is written, for other kinds.
 
     row: for the format before 1.6, in which a storage's id has one part more.
+
+    `protocol` is the pickle's, 2 to 5.
     """
     output = Pickled(protocol, row)
     output.data = bytes([0x80, output.protocol]) + _saved(value, output, 0) + b"."
