@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.generation.chatting import check_variable, check_variables
+from rushlight.models.generation.followed import NUMBERS
 from rushlight.models.generation.prefill import read_ahead
 from rushlight.models.generation.sampling import CACHE_TYPES, Options
 from rushlight.models.generation.steps import Token
@@ -34,7 +35,10 @@ class Answer:
 
 
 def _option(name: str, kind: str, help: str, choices: tuple[str, ...] = ()) -> Option:
-    return Option(name, kind, getattr(_DEFAULTS, name), help, choices)
+    default = getattr(_DEFAULTS, name)
+    if name in NUMBERS:  # the checkpoint's, if it has one
+        help, default = f"{help} Default: the checkpoint's, or {default}.", None
+    return Option(name, kind, default, help, choices)
 
 
 # The fields of `sampling.Options`, which checks their ranges.
@@ -113,7 +117,8 @@ def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], wat
 
 def refuse(options: Mapping[str, Any]) -> None:
     """ValueError or TypeError for options of sampling that are out of range."""
-    Options(**{option.name: options[option.name] for option in SAMPLING})
+    names = [option.name for option in SAMPLING if options[option.name] is not None]
+    Options(**{name: options[name] for name in names})
 
 
 def _refuse(options: Mapping[str, Any]) -> None:
