@@ -143,7 +143,9 @@ def _foreign(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if name.rstrip("_") in _PRODUCTS and not options:  # beta and alpha stand between them
         x, *rest = sorted(args, key=is_tensor, reverse=True)
         if is_tensor(x) and len(rest) in (3, 4) and all(map(is_tensor, rest[:2])):
-            return getattr(x, name)(*rest[:2], **dict(zip(("beta", "alpha"), rest[2:])))
+            return getattr(x, name)(
+                *rest[:2], **dict(zip(("beta", "alpha"), rest[2:], strict=False))
+            )
     return foreign[0](name, args, options) if foreign else NotImplemented
 
 
