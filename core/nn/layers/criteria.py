@@ -43,7 +43,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Reduced(Fixed):
+class _Loss(Fixed):
+    """A loss; torch shows none of its options."""
+
+    def extra_repr(self) -> str:
+        """Nothing, as in torch."""
+        return ""
+
+
+class _Reduced(_Loss):
     """A loss whose only option is its reduction."""
 
     def __init__(
@@ -52,7 +60,7 @@ class _Reduced(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction))
 
 
-class _Weighted(Fixed):
+class _Weighted(_Loss):
     """A loss with a reduction and weights, which are a buffer."""
 
     weight: Tensor | None
@@ -66,7 +74,7 @@ class _Weighted(Fixed):
         self._given += ("weight",)
 
 
-class CrossEntropyLoss(Fixed):
+class CrossEntropyLoss(_Loss):
     """`cross_entropy` with fixed options; the class weights are a buffer."""
 
     function = staticmethod(cross_entropy)
@@ -101,7 +109,7 @@ class L1Loss(_Reduced):
     function = staticmethod(l1_loss)
 
 
-class NLLLoss(Fixed):
+class NLLLoss(_Loss):
     """`nll_loss` of log-probabilities; the class weights are a buffer."""
 
     function = staticmethod(nll_loss)
@@ -127,7 +135,7 @@ class BCELoss(_Weighted):
     function = staticmethod(binary_cross_entropy)
 
 
-class BCEWithLogitsLoss(Fixed):
+class BCEWithLogitsLoss(_Loss):
     """`binary_cross_entropy_with_logits`; the weights are buffers."""
 
     function = staticmethod(binary_cross_entropy_with_logits)
@@ -151,7 +159,7 @@ class BCEWithLogitsLoss(Fixed):
         )
 
 
-class SmoothL1Loss(Fixed):
+class SmoothL1Loss(_Loss):
     """`smooth_l1_loss` with fixed options."""
 
     function = staticmethod(smooth_l1_loss)
@@ -163,7 +171,7 @@ class SmoothL1Loss(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction), beta=beta)
 
 
-class HuberLoss(Fixed):
+class HuberLoss(_Loss):
     """`huber_loss` with fixed options."""
 
     function = staticmethod(huber_loss)
@@ -172,7 +180,7 @@ class HuberLoss(Fixed):
         self._fix(reduction=reduction, delta=delta)
 
 
-class KLDivLoss(Fixed):
+class KLDivLoss(_Loss):
     """`kl_div` with fixed options."""
 
     function = staticmethod(kl_div)
@@ -184,7 +192,7 @@ class KLDivLoss(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
-class PoissonNLLLoss(Fixed):
+class PoissonNLLLoss(_Loss):
     """`poisson_nll_loss` with fixed options."""
 
     function = staticmethod(poisson_nll_loss)
@@ -206,7 +214,7 @@ class PoissonNLLLoss(Fixed):
         )
 
 
-class GaussianNLLLoss(Fixed):
+class GaussianNLLLoss(_Loss):
     """`gaussian_nll_loss` with fixed options."""
 
     function = staticmethod(gaussian_nll_loss)
@@ -215,7 +223,7 @@ class GaussianNLLLoss(Fixed):
         self._fix(full=full, eps=eps, reduction=reduction)
 
 
-class MarginRankingLoss(Fixed):
+class MarginRankingLoss(_Loss):
     """`margin_ranking_loss` with fixed options."""
 
     function = staticmethod(margin_ranking_loss)
@@ -227,7 +235,7 @@ class MarginRankingLoss(Fixed):
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
-class HingeEmbeddingLoss(Fixed):
+class HingeEmbeddingLoss(_Loss):
     """`hinge_embedding_loss` with fixed options."""
 
     function = staticmethod(hinge_embedding_loss)
@@ -239,7 +247,7 @@ class HingeEmbeddingLoss(Fixed):
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
-class CosineEmbeddingLoss(Fixed):
+class CosineEmbeddingLoss(_Loss):
     """`cosine_embedding_loss` with fixed options."""
 
     function = staticmethod(cosine_embedding_loss)
@@ -263,7 +271,7 @@ class MultiLabelSoftMarginLoss(_Weighted):
     function = staticmethod(multilabel_soft_margin_loss)
 
 
-class MultiMarginLoss(Fixed):
+class MultiMarginLoss(_Loss):
     """`multi_margin_loss`; the weights are a buffer."""
 
     function = staticmethod(multi_margin_loss)
@@ -289,7 +297,7 @@ class MultiLabelMarginLoss(_Reduced):
     function = staticmethod(multilabel_margin_loss)
 
 
-class TripletMarginLoss(Fixed):
+class TripletMarginLoss(_Loss):
     """`triplet_margin_loss` with fixed options."""
 
     function = staticmethod(triplet_margin_loss)
@@ -313,7 +321,7 @@ class TripletMarginLoss(Fixed):
         )
 
 
-class TripletMarginWithDistanceLoss(Fixed):
+class TripletMarginWithDistanceLoss(_Loss):
     """`triplet_margin_with_distance_loss` with fixed options."""
 
     function = staticmethod(triplet_margin_with_distance_loss)
@@ -326,7 +334,7 @@ class TripletMarginWithDistanceLoss(Fixed):
         self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 
 
-class CTCLoss(Fixed):
+class CTCLoss(_Loss):
     """`ctc_loss` with fixed options."""
 
     function = staticmethod(ctc_loss)

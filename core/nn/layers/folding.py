@@ -112,6 +112,11 @@ class Upsample(Fixed):
         self._fix(size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
                   recompute_scale_factor=recompute_scale_factor)  # fmt: skip
 
+    def extra_repr(self) -> str:
+        """The scale or the size, and the mode, as in torch."""
+        name = "size" if self.scale_factor is None else "scale_factor"
+        return f"{name}={getattr(self, name)!r}, mode={self.mode!r}"
+
 
 class UpsamplingNearest2d(Upsample):
     """`interpolate` to the nearest element."""
