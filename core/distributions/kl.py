@@ -173,7 +173,8 @@ def _multivariate(p: Any, q: Any) -> Tensor:
     rows = p.scale_tril.mT
     trace = whitened(q.scale_tril.unsqueeze(-3), rows).square().sum((-2, -1))
     away = whitened(q.scale_tril, p.loc - q.loc).square().sum(-1)
-    return scale + 0.5 * (trace + away - p.event_shape[0])
+    found: Tensor = scale + 0.5 * (trace + away - p.event_shape[0])
+    return found
 
 
 @register_kl(Wishart, Wishart)

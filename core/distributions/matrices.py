@@ -57,7 +57,8 @@ class Wishart(ByCovariance):
         diagonal = Chi2(each, False).rsample(sample_shape).sqrt().clamp(min=finfo(df.dtype).eps)
         noise = f.randn(shape, dtype=df.dtype, device=df.device).tril(-1)
         root = self.scale_tril @ (noise + f.diag_embed(diagonal))
-        return root @ root.mT
+        found: Tensor = root @ root.mT
+        return found
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log density."""

@@ -191,7 +191,8 @@ class LowRankMultivariateNormal(Distribution):
     @property
     def covariance_matrix(self) -> Tensor:
         """W W^T + D."""
-        return self.cov_factor @ self.cov_factor.mT + f.diag_embed(self.cov_diag)
+        square: Tensor = self.cov_factor @ self.cov_factor.mT
+        return square + f.diag_embed(self.cov_diag)
 
     @property
     def scale_tril(self) -> Tensor:
@@ -203,7 +204,8 @@ class LowRankMultivariateNormal(Distribution):
         """The inverse of the covariance."""
         scaled, root = self._capacitance()
         part = solve_triangular(root, scaled.mT, upper=False)
-        return f.diag_embed(self.cov_diag.reciprocal()) - part.mT @ part
+        inner: Tensor = part.mT @ part
+        return f.diag_embed(self.cov_diag.reciprocal()) - inner
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws through which gradients flow."""
