@@ -6,12 +6,11 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from rushlight.models.loading import assemble, load, load_async
-from rushlight.models.model import Model
-
 if TYPE_CHECKING:
     from rushlight.models import adapters, audio, tuning
     from rushlight.models.gguf.quantize import dequantize, quantize
+    from rushlight.models.loading import assemble, load, load_async
+    from rushlight.models.model import Model
     from rushlight.models.speech.live import LiveTranscriber
     from rushlight.models.tasks.pipeline import pipeline
 
@@ -23,9 +22,10 @@ __all__ = [
     "pipeline", "quantize", "tuning",
 ]  # fmt: skip
 
-# What loading a model does not need is imported when it is first asked for, as are the folders.
+# What is here is imported when it is first asked for, as are the folders.
 _PLACES = {
-    "LiveTranscriber": "speech.live", "dequantize": "gguf.quantize", "pipeline": "tasks",
+    "LiveTranscriber": "speech.live", "Model": "model", "assemble": "loading",
+    "dequantize": "gguf.quantize", "load": "loading", "load_async": "loading", "pipeline": "tasks",
     "quantize": "gguf.quantize",
 }  # fmt: skip
 

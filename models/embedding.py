@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rushlight.core.functional.network.activations import cosine_similarity
+from rushlight.core.functional.network.distance import cosine_similarity
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import linear_mode
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor

@@ -15,7 +15,7 @@ from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families import family_of
-from rushlight.models.parts import wholes
+from rushlight.models.parts import join
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -133,7 +133,7 @@ def checkpoint_weights(
                 )
             t = t.dequantize().to(dequantize)
         found[name] = t.detach()
-    for name, t in wholes(family_of(model.config.model_type, "model_type"), found):
+    for name, t in join(family_of(model.config.model_type, "model_type"), found):
         stack = _STACK.fullmatch(name)
         if stack is None:
             yield name, t

@@ -12,7 +12,7 @@ from rushlight.core.functional.reductions import normalize
 from rushlight.core.io import load
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import DEEPEST, check_keys, choose, parse_object
+from rushlight.models.config_schema import DEEPEST, check_keys, choose, parse_object
 
 # The poolings by the keys of older files, in the order of joined ones, and newer names of some.
 POOLINGS = (

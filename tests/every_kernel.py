@@ -429,7 +429,7 @@ def _step(device: rl.Device, kind: str, length: int) -> None:
     """A step of a small llama."""
     from rushlight.models.families.text import llama
 
-    model = llama.build(dict(
+    model = llama.FAMILY.build(dict(
         vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=1,
         num_attention_heads=4, num_key_value_heads=2, head_dim=32,
     ), [])  # fmt: skip

@@ -101,7 +101,10 @@ class DeviceLimitError(DeviceMemoryError):
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of the first thousand `names` that look most like `name`, best first."""
+    """Up to `count` of the first thousand `names` that look most like `name`, best first.
+
+    It raises nothing.
+    """
     return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)
 
 

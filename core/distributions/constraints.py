@@ -19,7 +19,11 @@ __all__ = [
 
 
 class Constraint:
-    """A set of values: `check(value)` says which lie in it, without the last `event_dim` dims."""
+    """A set of values: `check(value)` says which lie in it, without the last `event_dim` dims.
+
+    `name` is what it is called, `is_discrete`: whether its values are; `bounds` are kept as
+    attributes. Raises nothing; `check` may.
+    """
 
     def __init__(
         self, name: str, check: Callable[[Tensor], Tensor], event_dim: int = 0,

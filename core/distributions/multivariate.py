@@ -84,6 +84,9 @@ class MultivariateNormal(ByCovariance):
 
     Its covariance is told by one of covariance_matrix, precision_matrix (its inverse) and
     scale_tril (its lower Cholesky factor). Devices without linear algebra draw by scale_tril.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for none or several of the
+    three, and for parameters outside their sets.
     """
 
     has_rsample = True

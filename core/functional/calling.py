@@ -34,6 +34,7 @@ _EXACT = frozenset("aminmax complex gather index_select masked_select multinomia
 _TENSORS = dict.fromkeys("copysign eq ge gt le lt max min ne fmod".split(), 1) | dict.fromkeys(
     "atan2 fmax fmin gcd heaviside hypot igamma igammac isclose lcm logaddexp logaddexp2 "
     "logical_and logical_or logical_xor maximum minimum nextafter".split(), 2)  # fmt: skip
+_ERRORS = (AttributeError, TypeError, ValueError, IndexError)
 # torch raises a RuntimeError for much that is a ValueError, an IndexError or a TypeError in Python.
 _TWINS: dict[type[Exception], type[Exception]] = {
     ValueError: ArgumentError, IndexError: PlaceError, TypeError: TypeMismatch
@@ -149,67 +150,110 @@ def _foreign(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return foreign[0](name, args, options) if foreign else NotImplemented
 
 
+class _Calling:
+    """How a declared function may be called: the names of its arguments, and their other names."""
+
+    __slots__ = ("count", "fn", "known", "more", "name", "names", "rest")
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        code = getattr(fn, "listed", fn).__code__
+        self.fn, self.name, self.count = fn, fn.__name__, code.co_argcount
+        self.names: tuple[str, ...] = code.co_varnames[: self.count + code.co_kwonlyargcount]
+        self.more, self.rest = bool(code.co_flags & 4), bool(code.co_flags & 8)
+        self.known: dict[str, str] = {}
+        for others, place in ((_FIRST, 0), (_SECOND, 1)):
+            if self.count > place:
+                self.known.update(dict.fromkeys(others, self.names[place]))
+        for other, real in _NAMES.items():
+            for name in set(real) & set(self.names):
+                self.known[other] = name
+        self.known = {n: name for n, name in self.known.items() if n not in self.names}
+
+    def final(self) -> bool:
+        """Whether it says by itself what it takes."""
+        return "out" in self.names or (self.rest and not self.more and self.count == 0)
+
+    def failed(self, error: Exception, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a call of another form gives, such as one of a sparse tensor; else the error."""
+        if isinstance(error, AttributeError | TypeError):
+            if (value := _foreign(self.name, args, options)) is not NotImplemented:
+                return value
+            check_arguments(self.name, self.fn, args, options)
+            error = _mistyped(self.name, error)
+        raise _twin(error) from None
+
+    def spelled(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A call with other names of arguments, or with `out=`."""
+        names, known, out = self.names, self.known, options.pop("out", None)
+        if out is not None:
+            for target in out if isinstance(out, list | tuple) else (out,):
+                _check_memory(self.name, target, (*args, *options.values()))
+        for name in [n for n in options if n in _IGNORED and n not in names]:
+            del options[name]
+        for name in [n for n in options if n in known and known[n] not in options]:
+            options[known[name]] = options.pop(name)
+        if self.more:
+            first = [options.pop(n) for n in names[len(args) : self.count] if n in options]
+            for name in [n for n in options if n in _SEVERAL and n not in names]:
+                first.append(options.pop(name))
+            args = (*args, *first)
+        try:
+            value = self.fn(*args, **options)
+        except _ERRORS as error:
+            return self.failed(error, args, options)
+        return value if out is None else _write(self.name, out, value)
+
+
 def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with torch's second names of its arguments and with `out=`."""
-    code = getattr(fn, "listed", fn).__code__
-    count = code.co_argcount
-    names = code.co_varnames[: count + code.co_kwonlyargcount]
-    more, rest = bool(code.co_flags & 4), bool(code.co_flags & 8)
-    if "out" in names or (rest and not more and count == 0):
+    calling = _Calling(fn)
+    if calling.final():
         return fn
-    known: dict[str, str] = {}
-    for others, place in ((_FIRST, 0), (_SECOND, 1)):
-        if count > place:
-            known.update(dict.fromkeys(others, names[place]))
-    for other, real in _NAMES.items():
-        for name in set(real) & set(names):
-            known[other] = name
-    known = {other: name for other, name in known.items() if other not in names}
+    spelled, failed = calling.spelled, calling.failed
     tensors = _TENSORS.get(fn.__name__, 0)
-    own = frozenset(() if more else names)
+    own = frozenset(() if calling.more else calling.names)
     # What it is outside of autocast. What wraps a listed function has its attributes, too.
     plain: Callable[..., Any] = fn
     if getattr(fn, "__wrapped__", fn) is getattr(fn, "listed", None):
         plain = fn.listed  # type: ignore[attr-defined]
 
-    @wraps(fn)
-    def call(*args: Any, **options: Any) -> Any:
-        for x in args[:tensors]:
-            if not is_tensor(x):
-                check_tensors(fn.__name__, **dict(zip(names[:tensors], args, strict=False)))
-        if not options or own.issuperset(options):  # most calls
+    # The shortest way for each kind: this runs in every call.
+    if tensors:
+
+        @wraps(fn)
+        def call(*args: Any, **options: Any) -> Any:
+            for x in args[:tensors]:
+                if not is_tensor(x):
+                    check_tensors(
+                        fn.__name__, **dict(zip(calling.names, args[:tensors], strict=False))
+                    )
+            if options and not own.issuperset(options):
+                return spelled(args, options)
             try:
                 return (fn if mode.dtypes else plain)(*args, **options)
-            except (AttributeError, TypeError) as error:
-                if (value := _foreign(fn.__name__, args, options)) is not NotImplemented:
-                    return value
-                check_arguments(fn.__name__, fn, args, options)
-                raise _twin(_mistyped(fn.__name__, error)) from None
-            except (ValueError, IndexError) as error:
-                raise _twin(error) from None
-        out = options.pop("out", None)
-        if out is not None:
-            for target in out if isinstance(out, list | tuple) else (out,):
-                _check_memory(fn.__name__, target, (*args, *options.values()))
-        for name in [n for n in options if n in _IGNORED and n not in names]:
-            del options[name]
-        for name in [n for n in options if n in known and known[n] not in options]:
-            options[known[name]] = options.pop(name)
-        if more:
-            first = [options.pop(n) for n in names[len(args) : count] if n in options]
-            for name in [n for n in options if n in _SEVERAL and n not in names]:
-                first.append(options.pop(name))
-            args = (*args, *first)
-        try:
-            value = fn(*args, **options)
-        except (AttributeError, TypeError) as error:
-            value = _foreign(fn.__name__, args, options)
-            if value is not NotImplemented:
-                return value
-            check_arguments(fn.__name__, fn, args, options)
-            raise _twin(_mistyped(fn.__name__, error)) from None
-        except (ValueError, IndexError) as error:
-            raise _twin(error) from None
-        return value if out is None else _write(fn.__name__, out, value)
+            except _ERRORS as error:
+                return failed(error, args, options)
+
+    elif plain is fn:
+
+        @wraps(fn)
+        def call(*args: Any, **options: Any) -> Any:
+            if options and not own.issuperset(options):
+                return spelled(args, options)
+            try:
+                return fn(*args, **options)
+            except _ERRORS as error:
+                return failed(error, args, options)
+
+    else:
+
+        @wraps(fn)
+        def call(*args: Any, **options: Any) -> Any:
+            if options and not own.issuperset(options):
+                return spelled(args, options)
+            try:
+                return (fn if mode.dtypes else plain)(*args, **options)
+            except _ERRORS as error:
+                return failed(error, args, options)
 
     return call

@@ -1,23 +1,161 @@
-"""Tensors like another one, linspace, the identity and triangles."""
+"""Tensors like another one, of data, of ramps; the identity; tensors with given strides."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.layout import Layout
 from rushlight.core.ops.common import Scalar, is_tensor
-from rushlight.core.ops.creation import arange, empty, full
+from rushlight.core.ops.creation import arange, empty, full, ones, sizes, zeros
 from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.movement import permute
+from rushlight.core.ops.strided import as_strided
+from rushlight.core.tensor import interpreter_stack
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+def _options(x: Tensor, dtype: DType | str | None, device: Device | str | None) -> dict[str, Any]:
+    return {"dtype": x.dtype if dtype is None else as_dtype(dtype), "device": device or x.device}
+
+
+def _new(
+    x: Tensor, make: Any, shape: tuple[int, ...], dtype: DType | str | None,
+    device: Device | str | None,
+) -> Tensor:  # fmt: skip
+    options = _options(x, dtype, device)
+    return interpreter_stack.new_like(x, lambda shape: make(shape, **options), shape)
+
+
+@method()
+def new_zeros(
+    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros of a shape, by default with the dtype and device of x."""
+    out = _new(x, zeros, sizes("new_zeros", size), dtype, device)
+    return out.requires_grad_() if requires_grad else out
+
+
+@method()
+def new_ones(
+    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones of a shape, by default with the dtype and device of x."""
+    out = _new(x, ones, sizes("new_ones", size), dtype, device)
+    return out.requires_grad_() if requires_grad else out
+
+
+@method()
+def new_empty(
+    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of a shape without chosen values, by default with the dtype and device of x."""
+    out = _new(x, empty, sizes("new_empty", size), dtype, device)
+    return out.requires_grad_() if requires_grad else out
+
+
+@method()
+def new_full(
+    x: Tensor, size: Sequence[int], fill_value: float, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A shape full of one value, by default with the dtype and device of x."""
+    options = _options(x, dtype, device)
+    out: Tensor = interpreter_stack.new_like(
+        x, lambda shape: full(shape, fill_value, **options), tuple(size)
+    )
+    return out.requires_grad_() if requires_grad else out
+
+
+@method()
+def new_tensor(
+    x: Tensor, data: Any, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of `data`, by default with the dtype and device of x."""
+    return of_data(data, **_options(x, dtype, device)).requires_grad_(requires_grad)
+
+
+@public
+def scalar_tensor(
+    s: float,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 0-d tensor of a number."""
+    return full((), s, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
+
+
+@public
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """base ** linspace(start, end, steps), as torch rounds it for integers."""
+    found = as_dtype(dtype)
+    start, end = (v.item() if hasattr(v, "item") else v for v in (start, end))
+    if found.kind in "bui":
+        start, end = int(start), int(end)
+    wide = found if found.is_floating_point else float64
+    there = device if found.is_floating_point else "cpu"
+    out = (
+        (base ** linspace(start, end, steps, dtype=wide, device=there))
+        .to(found)
+        .to(_device(device))
+    )
+    return out.requires_grad_() if requires_grad else out
+
+
+def _strided(
+    size: Sequence[int], stride: Sequence[int], dtype: DType | str | None, device: Any
+) -> Tensor:
+    layout = Layout(tuple(size), tuple(stride), 0)
+    memory = empty(max(layout.extent[1], 1), dtype=as_dtype(dtype), device=device)
+    return as_strided(memory, size, stride)
+
+
+@public
+def empty_strided(
+    size: Sequence[int], stride: Sequence[int], *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to write to, with these strides; it holds zeros."""
+    out = _strided(size, stride, dtype, device)
+    return out.requires_grad_() if requires_grad else out
+
+
+@method()
+def new_empty_strided(
+    x: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`empty_strided`, by default with the dtype and device of x."""
+    out = _strided(size, stride, dtype or x.dtype, device or x.device)
+    return out.requires_grad_() if requires_grad else out
+
+
+@public
+def empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to write to, whose dims lie in memory in the order given; it holds zeros."""
+    memory = empty([size[d] for d in physical_layout], dtype=dtype, device=device)
+    out = permute(memory, *(list(physical_layout).index(d) for d in range(len(size))))
+    return out.requires_grad_() if requires_grad else out
 
 
 @public
@@ -30,7 +168,9 @@ def full_like(
     kind, there = x.dtype if dtype is None else dtype, x.device if device is None else device
     if not x.level:
         return full(x.shape, fill_value, dtype=kind, device=there, requires_grad=requires_grad)
-    out = levels.like(x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape)
+    out = interpreter_stack.new_like(
+        x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -109,31 +249,6 @@ def eye(
     cols = arange(n if m is None else m, device=device)
     found = (rows == cols).to(as_dtype(dtype))
     return found.requires_grad_() if requires_grad else found
-
-
-@public
-@method()
-def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """The last two dims' lower triangle, zeros above `diagonal`; same shape."""
-    rows, columns = _places(x)
-    return x.masked_fill(columns > rows + diagonal, 0)
-
-
-@public
-@method()
-def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """The last two dims' upper triangle, zeros below `diagonal`; same shape."""
-    rows, columns = _places(x)
-    return x.masked_fill(columns < rows + diagonal, 0)
-
-
-def _places(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers of the rows, as a column, and of the columns; floats, which compare faster."""
-    if x.ndim < 2:
-        raise ShapeError(f"tril/triu: shape {x.shape} has fewer than two dims")
-    kind = "float32" if max(x.shape[-2:]) < 1 << 24 else "int64"
-    rows, columns = (arange(n, dtype=kind, device=x.device) for n in x.shape[-2:])
-    return rows.unsqueeze(1), columns
 
 
 def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str | None) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.backends import HOST
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
@@ -16,12 +17,33 @@ from rushlight.core.ops.binary import WHERE
 from rushlight.core.ops.common import TensorLike, alike, is_tensor
 from rushlight.core.ops.declare import METHODS, PUBLIC, method
 from rushlight.core.ops.inplace import copy_, ready, scaled_steps_
+from rushlight.core.tensor import autograd
 from rushlight.core.tensor.grad_mode import mode, needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
     def __getattr__(name: str) -> Any: ...  # the stub imports names that the loop below makes
+
+
+@method()
+def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """callable(element) written over each element, on cpu; slow. TypeError on other devices."""
+    return map_(x, x, lambda a, _: callable(a))
+
+
+@method()
+def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """callable(a, b) of each element and that of `tensor`, written over x; on cpu, slow."""
+    if x.device is not HOST:
+        raise TypeError(f"map_: the tensor is on {x.device}; it takes tensors on cpu")
+    if x.requires_grad:
+        raise RuntimeError("map_: a Python function is not differentiated; use it under no_grad")
+    left, right = (t.detach().numpy() for t in (x, tensor.expand(x.shape)))
+    found = [callable(a.item(), b.item()) for a, b in zip(left.flat, right.flat, strict=True)]
+    made = np.array(found, left.dtype).reshape(x.shape)
+    with autograd.no_grad():
+        return copy_(x, x.from_host(made, x.dtype))
 
 
 NAMES = """
@@ -38,10 +60,14 @@ NAMES = """
     greater_equal less less_equal not_equal clip
     masked_scatter put bitwise_left_shift bitwise_right_shift
 """
-for _file in ("creation", "clamping", "math.integers", "math.matrices", "math.pointwise",
-              "math.scans", "math.special", "array.selecting", "special.gamma",
-              "special.errors", "special.bessel", "math.floats", "array.reducing"):  # fmt: skip
+
+
+for _file in ("creation", "pointwise", "cumulative", "diagonals", "indexing", "linalg.blas",
+              "linalg.norms", "complex", "special.aliases", "special.gamma", "special.errors",
+              "special.bessel", "views"):  # fmt: skip
     import_module(f"rushlight.core.functional.{_file}")  # they declare what is named above
+
+
 import_module("rushlight.core.ops")
 
 
@@ -129,6 +155,8 @@ FUNCTIONS = """
     fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative
     rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
 """
+
+
 for _name in FUNCTIONS.split():
     if f"{_name}_" not in PUBLIC:
         PUBLIC[f"{_name}_"] = METHODS[f"{_name}_"]

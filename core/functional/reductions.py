@@ -1,32 +1,293 @@
-"""Reductions that are composites: mean and variance, norms, products."""
+"""Reductions: means, variances, norms, products, extremes, order statistics, distinct elements."""
 
 from __future__ import annotations
 
+import builtins
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from rushlight.core.basis.dtype import PARTS, DType, as_dtype, int64
-from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.ops.binary import where
-from rushlight.core.ops.common import floating
+from rushlight.core.functional.comparison import nth_value, sort, values_at
+from rushlight.core.ops.autocast import casts
+from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.ops.common import TensorLike, floating, is_tensor
+from rushlight.core.ops.creation import arange, full, zeros
 from rushlight.core.ops.declare import method, network, public
-from rushlight.core.ops.join import CAT
+from rushlight.core.ops.join import CAT, cat
 from rushlight.core.ops.reduce import (
     AMAX,
     SUM,
     Dims,
+    ValuesIndices,
     amax,
     amin,
+    argmax,
+    argmin,
     count_of,
     dims_of,
     kept_shape,
+    sum,
     widened,
 )
-from rushlight.core.ops.unary import abs, exp, isfinite, log, sqrt, square, turned
+from rushlight.core.ops.unary import abs, exp, isfinite, isnan, log, sqrt, square, turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
+    """Rows (n, k), or elements (n,), that differ from the one before; `at`: where each was."""
+    n = rows.shape[0]
+    one = full((builtins.min(1, n),), True, dtype="bool", device=rows.device)
+    differs = rows[1:] != rows[:-1]
+    starts = cat([one, differs.any(1) if rows.ndim == 2 else differs])
+    first = starts.nonzero().reshape(-1)
+    found: list[Tensor] = [rows[first]]
+    if inverse:
+        group = starts.to(int64).cumsum(0) - 1
+        own = group if at is None else zeros(
+            n, dtype=int64, device=rows.device).scatter(0, at, group)  # fmt: skip
+        found.append(own.reshape(*shape))
+    if counts:
+        ends = cat([first, full((1,), n, dtype=int64, device=rows.device)])
+        found.append(ends[1:] - ends[:-1])
+    return found
+
+
+def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
+    if dim is None:
+        rows, shape = x.reshape(x.numel()), x.shape
+    else:
+        d = normalize_dim("unique", dim, x.shape)
+        moved = x.transpose(0, d)
+        shape = x.shape[d : d + 1]
+        rows = moved.reshape(x.shape[d], x.numel() // builtins.max(x.shape[d], 1))
+    at = None
+    if ordered:
+        if dim is None:
+            at = rows.argsort(0)
+        else:
+            at = arange(rows.shape[0], device=x.device)
+            for column in reversed(rows.unbind(1)):  # stable, so the first column decides
+                at = at[column[at].argsort(0)]
+        rows = rows[at]
+    found = _grouped(rows.detach(), at, inverse, counts, shape)
+    if dim is not None:
+        found[0] = found[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@public
+@method()
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The elements of flat x, or slices of `dim`, without repetitions in a row; reads how many."""
+    return _unique(x, False, return_inverse, return_counts, dim)
+
+
+@public
+@method()
+def unique(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The different elements of x, or slices of `dim`, in order; reads how many there are.
+
+    Optionally also where each went, and how often it occurs.
+    """
+    return _unique(x, True, return_inverse, return_counts, dim)
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest."""
+
+    min: Tensor
+    max: Tensor
+
+
+def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
+    if x.ndim == 0:
+        return ValuesIndices(x.clone(), x.zeros_like(dtype=int64))
+    d = normalize_dim("median", dim, x.shape)
+    n = x.shape[d]
+    if not n:
+        raise IndexError(f"median: shape {x.shape} has no elements along dim {dim}")
+    found = sort(x, d)
+    if not x.dtype.is_floating_point:
+        return nth_value(found, d, (n - 1) // 2, keepdim)
+    gone = isnan(x).sum(d, True)
+    # nan sorts last, so the last element is nan where any is.
+    usual = gone.zeros_like() + (n - 1) // 2
+    place = ((n - 1 - gone).clamp(min=0) // 2) if skip else where(gone > 0, n - 1, usual)
+    return values_at(found, d, place, keepdim)
+
+
+@public
+@method()
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median of all elements, or (values, indices) along `dim`; nan if any is nan."""
+    return _median(x.reshape(-1), 0, False, False).values if dim is None else _median(
+        x, dim, keepdim, False)  # fmt: skip
+
+
+@public
+@method()
+def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of the elements that are not nan."""
+    return _median(x.reshape(-1), 0, False, True).values if dim is None else _median(
+        x, dim, keepdim, True)  # fmt: skip
+
+
+@public
+@method()
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The most frequent value along `dim`, the smallest of equally frequent ones, and an index."""
+    if x.ndim == 0:
+        return ValuesIndices(x.clone(), x.zeros_like(dtype=int64))
+    d = normalize_dim("mode", dim, x.shape)
+    found = sort(x, d)
+    v = found.values.detach()
+    equal = v.unsqueeze(d + 1) == v.unsqueeze(d)
+    place = equal.sum(d + 1).argmax(d, True)
+    # The last of the equal ones, as torch's cpu gives it.
+    count = equal.sum(d + 1).gather(d, place)
+    place = place + count - 1
+    return values_at(found, d, place, keepdim)
+
+
+def _quantile(
+    name: str, x: Tensor, q: TensorLike, dim: int | None, keepdim: bool, interpolation: str,
+    skip: bool,
+) -> Tensor:  # fmt: skip
+    if not x.dtype.is_floating_point:
+        raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype")
+    ways = ("linear", "lower", "higher", "midpoint", "nearest")
+    if interpolation not in ways:
+        raise ValueError(f"{name}: interpolation is {interpolation!r}; supported: {ways}")
+    rank = x.ndim
+    if dim is None:
+        x, d = x.reshape(-1), 0
+    else:
+        d = normalize_dim(name, dim, x.shape)
+    if x.ndim == 0:
+        x, keepdim = x.reshape(1), False
+    n = x.shape[d]
+    if not n:
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along dim {dim}")
+    points = q if is_tensor(q) else full((), q, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
+    sorted_ = x.gather(d, x.detach().argsort(d)).transpose(d, -1)
+    gone = isnan(sorted_).sum(-1, True)
+    last = (n - 1 - gone).clamp(min=0).to(x.dtype)
+    at = points.reshape(-1) * last  # type: ignore[union-attr]
+    low, high = at.floor(), at.ceil()
+    if interpolation == "lower":
+        high = low
+    elif interpolation == "higher":
+        low = high
+    elif interpolation == "nearest":
+        low = high = at.round()
+    a, b = sorted_.gather(-1, low.to(int64)), sorted_.gather(-1, high.to(int64))
+    share = (at - low) if interpolation != "midpoint" else (at - low).sign() * 0.5
+    found = a + (b - a) * share
+    if not skip:
+        found = where(gone > 0, math.nan, found).to(x.dtype)
+    found = found.transpose(d, -1)
+    count = found.shape[d]
+    found = found.permute(d, *(i for i in range(found.ndim) if i != d))
+    if keepdim:
+        rest = [1] * rank if dim is None else [1 if i == d else n for i, n in enumerate(x.shape)]
+        found = found.reshape(count, *rest)
+    return found if is_tensor(q) and q.ndim else found.reshape(*found.shape[1:])  # type: ignore[union-attr]
+
+
+@public
+@method()
+@casts(cpu="float32")
+def quantile(
+    x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """The q-th quantiles (0 to 1) along `dim` or of all; a 1-d `q` adds a first dim."""
+    return _quantile("quantile", x, q, dim, keepdim, interpolation, False)
+
+
+@public
+@method()
+@casts(cpu="float32")
+def nanquantile(
+    x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """`quantile` of the elements that are not nan."""
+    return _quantile("nanquantile", x, q, dim, keepdim, interpolation, True)
+
+
+@public
+@method()
+def nansum(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
+) -> Tensor:
+    """`sum` with nan as zero."""
+    x = x if not x.dtype.is_floating_point else where(isnan(x), 0.0, x).to(x.dtype)
+    return sum(x, dim, keepdim, dtype=dtype)
+
+
+@public
+@method()
+def nanmean(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
+) -> Tensor:
+    """`mean` of the elements that are not nan."""
+    x = x if dtype is None else x.to(as_dtype(dtype))
+    return nansum(x, dim, keepdim) / (~isnan(x)).sum(dim, keepdim).to(x.dtype)
+
+
+@public
+@method()
+def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+    """The number of elements that are not zero, int64."""
+    return (x != 0).sum(dim)
+
+
+@public
+@method()
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """(min, max) over `dim` or of all."""
+    if dim is not None and x.ndim and not x.shape[normalize_dim("aminmax", dim, x.shape)]:
+        raise IndexError(f"aminmax: dim {dim} of {x.shape} has no elements")
+    return MinMax(amin(x, dim, keepdim), amax(x, dim, keepdim))
+
+
+@public
+def var_mean(
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(variance, mean) over `dim`; see `var`."""
+    found = var(x, dim, unbiased, keepdim, correction=correction)
+    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
+
+
+@public
+def std_mean(
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(standard deviation, mean) over `dim`; see `var`."""
+    found = std(x, dim, unbiased, keepdim, correction=correction)
+    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
+
+
+@public
+@method()
+@casts(accelerator="float32")
+def dist(x: Tensor, other: TensorLike, p: float = 2) -> Tensor:
+    """The p-norm of x - other."""
+    return (x - other).norm(p)
 
 
 def _mean_input(name: str, x: Tensor) -> Tensor:
@@ -79,7 +340,7 @@ def _var(
         raise TypeError("var: give unbiased or correction, not both")
     less = correction if correction is not None else 0 if unbiased is False else 1
     dims = dims_of("var", dim, x)
-    count = max(count_of(x, dims) - less, 0)
+    count = builtins.max(count_of(x, dims) - less, 0)
     wide = widened(x)
     total = SUM(_square(wide - mean(wide, dims, True)), dim=dims, keepdim=keepdim)
     return total / count
@@ -106,6 +367,7 @@ def _root(x: Tensor, p: float) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="float32")
 def norm(
     x: Tensor, p: float | str | None = 2, dim: Dims = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -145,6 +407,7 @@ def _power(x: Tensor, p: float) -> Tensor:
 
 
 @network
+@casts(accelerator="float32")
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """`input` divided by its p-norm along `dim`, or by `eps` where that is larger; same shape."""
     return input / input.norm(p, dim, True).clamp(min=eps)
@@ -152,6 +415,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 @public
 @method()
+@casts("float32")
 def prod(
     x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
@@ -182,6 +446,7 @@ def prod(
 
 @public
 @method()
+@casts(accelerator="float32")
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim` without overflow."""
     x = floating("logsumexp", x)
@@ -194,3 +459,53 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     top = top.where(isfinite(top), 0.0).to(wide.dtype)
     out = (log(SUM(exp(wide - top), dim=dims, keepdim=True)) + top).to(x.dtype)
     return out if keepdim else out.reshape(*kept_shape(x, dims, False))
+
+
+@overload
+def max(x: Tensor, dim: Tensor | None = None, keepdim: bool = False) -> Tensor: ...
+
+
+@overload
+def max(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+
+
+@public
+@method()
+def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The largest element; with `dim`, (values, indices) along it; the first of equal ones.
+
+    A tensor in the place of `dim`: `maximum` of both.
+    """
+    if is_tensor(dim):
+        return maximum(x, dim)
+    return amax(x) if dim is None else _picked(argmax, x, dim, keepdim)
+
+
+@overload
+def min(x: Tensor, dim: Tensor | None = None, keepdim: bool = False) -> Tensor: ...
+
+
+@overload
+def min(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+
+
+@public
+@method()
+def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The smallest element; with `dim`, (values, indices) along it; the first of equal ones.
+
+    A tensor in the place of `dim`: `minimum` of both.
+    """
+    if is_tensor(dim):
+        return minimum(x, dim)
+    return amin(x) if dim is None else _picked(argmin, x, dim, keepdim)
+
+
+def _picked(arg: Callable[..., Tensor], x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+    if x.ndim == 0:
+        return ValuesIndices(x.clone(), arg(x, dim))
+    index = arg(x, dim, True)
+    values = x.gather(dim, index)
+    if keepdim:
+        return ValuesIndices(values, index)
+    return ValuesIndices(values.squeeze(dim), index.squeeze(dim))

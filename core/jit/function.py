@@ -19,7 +19,6 @@ from rushlight.core.backends import (
     SharedBuffers,
     get_linear_mode,
 )
-from rushlight.core.basis import levels
 from rushlight.core.basis.errors import DeviceMemoryError
 from rushlight.core.basis.graph import PASSES, Graph
 from rushlight.core.jit import capture
@@ -27,7 +26,7 @@ from rushlight.core.jit.grad_slots import GradSlots
 from rushlight.core.jit.pytree import OutputSpec, Signature, mapped, origin
 from rushlight.core.jit.tracing import Tracer
 from rushlight.core.nn.module import Module
-from rushlight.core.tensor import autograd
+from rushlight.core.tensor import autograd, interpreter_stack
 from rushlight.core.tensor.grad_mode import autocast_state
 from rushlight.core.tensor.saving import is_anomaly_enabled
 from rushlight.core.tensor.storage import Storage
@@ -347,7 +346,8 @@ def jit(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         traced = capture.active and capture.capturing()
-        if traced or (levels.active and levels.innermost()) or is_anomaly_enabled():
+        batched = interpreter_stack.active and interpreter_stack.innermost()
+        if traced or batched or is_anomaly_enabled():
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
         signature = Signature(

@@ -130,6 +130,9 @@ class Hooked:
         """Call hook(module, args) before forward; it may return other arguments.
 
         with_kwargs: hook(module, args, kwargs), which returns None or both.
+
+        `prepend`: before the hooks that are there. Raises nothing; a call of the module raises what
+        `hook` raises.
         """
         return self._add_hook("pre", hook, prepend, with_kwargs=with_kwargs)
 
@@ -140,6 +143,8 @@ class Hooked:
         """Call hook(module, args, output) after forward; it may return another output.
 
         with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raises.
+
+        `prepend`: before the hooks that are there.
         """
         return self._add_hook("post", hook, prepend, with_kwargs=with_kwargs, always=always_call)
 

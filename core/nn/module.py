@@ -190,6 +190,8 @@ class Module(Tree):
         destination: a dict to add them to. prefix: of the names. keep_vars: the parameters
         themselves. What `get_extra_state` of a module gives is under "_extra_state". The three may
         also come by place.
+
+        `args` are these three by place. Raises nothing of its own.
         """
         given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
         if given:
@@ -295,6 +297,8 @@ class Module(Tree):
 
         Arguments may be a dtype, a device, or a tensor with the wanted dtype and device. Returns
         the module. memory_format has no effect. TypeError for a dtype that is not floating.
+
+        `args` are those by place. `non_blocking` has no effect.
         """
         for a in args:
             if isinstance(a, Tensor):

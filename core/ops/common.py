@@ -37,7 +37,7 @@ def _infer_full(*, shape: tuple[int, ...], value: Scalar, dtype: DType) -> Meta:
     return Meta(dtype, Layout.contiguous(shape))
 
 
-FULL = Op("full", infer=_infer_full, differentiable=False)
+FULL = Op("full", infer=_infer_full, differentiable=False, complex=True)
 
 
 def is_tensor(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS, complex_of
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -37,12 +38,24 @@ def _fft_grad(c: Context, g: Tensor) -> Tensor:
     return FFT(g, dim=c.attrs["dim"], forward=not c.attrs["forward"])
 
 
-VIEW_AS_REAL: Op = Op("view_as_real", infer=_infer_real, view=True,
-                      grads=(rule(lambda c, g: view_as_complex(g)),))  # fmt: skip
-VIEW_AS_COMPLEX = Op("view_as_complex", infer=_infer_complex, view=True,
-                     grads=(rule(lambda c, g: view_as_real(g)),))  # fmt: skip
+VIEW_AS_REAL: Op = Op(
+    "view_as_real",
+    infer=_infer_real,
+    view=True,
+    grads=(rule(lambda c, g: view_as_complex(g)),),
+    complex=True,
+    batch="same",
+)
+VIEW_AS_COMPLEX = Op(
+    "view_as_complex",
+    infer=_infer_complex,
+    view=True,
+    grads=(rule(lambda c, g: view_as_real(g)),),
+    complex=True,
+    batch="same",
+)
 # Sums of x exp(-2 pi i k t / n), or with + where not `forward`; nothing is divided by n.
-FFT: Op = Op("fft", infer=_infer_fft, grads=(rule(_fft_grad),))
+FFT: Op = Op("fft", infer=_infer_fft, grads=(rule(_fft_grad),), complex=True, batch="dim")
 
 
 @public
@@ -54,6 +67,7 @@ def view_as_real(x: Tensor) -> Tensor:
 
 
 @public
+@casts(cpu="float32")
 def view_as_complex(x: Tensor) -> Tensor:
     """A view of pairs (..., 2) as complex numbers (...); a copy where the memory has no pairs."""
     if x.dtype not in PARTS.values() or x.shape[-1:] != (2,):

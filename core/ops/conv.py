@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.join import cat
@@ -156,6 +157,7 @@ def _of_parts(product: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Te
 
 @public
 @network
+@casts("low")
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -205,6 +207,7 @@ def conv2d(
 
 @public
 @network
+@casts("low")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,

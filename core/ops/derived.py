@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import HOST, Device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import float64
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.reduce import widened
-from rushlight.core.tensor import autograd
+from rushlight.core.tensor import autograd, interpreter_stack
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -47,7 +46,9 @@ class _Derived(Op):
         return made
 
 
-DERIVED = _Derived("derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False)
+DERIVED = _Derived(
+    "derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False, batch="same"
+)
 
 
 def derived(
@@ -63,9 +64,9 @@ def derived(
     x = tensors[0]
     two = (x, tensors[1] if len(tensors) > 1 else None)
     slopes = (*slopes, None)
-    if levels.active and levels.among(two):
+    if interpreter_stack.active and interpreter_stack.any_batched(two):
         attrs = {"name": name, "value": value, "slopes": slopes, "wide": wide}
-        return levels.handlers.run(DERIVED, two, attrs)
+        return interpreter_stack.handlers.run(DERIVED, two, attrs)
     with autograd.no_grad():
         parts = tensors
         if wide:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, normalize_dim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.declare import method, public
@@ -66,16 +67,29 @@ def _embedding_grad(c: Context, g: Tensor, index: Tensor) -> Tensor:
     return INDEX_ADD(_zeros(g, (rows, width)), index.reshape(index.numel()), flat, dim=0)
 
 
-GATHER = Op("gather", infer=_infer_gather, grads=(rule(_gather_grad, 1),))
-SCATTER = Op("scatter", infer=_infer_first,
-             grads=(rule(_scatter_rest, 1), None, rule(_pick_grad, 1)))  # fmt: skip
-SCATTER_ADD = Op("scatter_add", infer=_infer_first,
-                 grads=(rule(lambda c, g: g), None, rule(_pick_grad, 1)))  # fmt: skip
-INDEX_SELECT = Op("index_select", infer=_infer_select, grads=(rule(_select_grad, 1),))
+GATHER = Op(
+    "gather", infer=_infer_gather, grads=(rule(_gather_grad, 1),), complex=True, batch="dim"
+)
+SCATTER = Op(
+    "scatter",
+    infer=_infer_first,
+    grads=(rule(_scatter_rest, 1), None, rule(_pick_grad, 1)),
+    complex=True,
+    batch="dim",
+)
+SCATTER_ADD = Op(
+    "scatter_add",
+    infer=_infer_first,
+    grads=(rule(lambda c, g: g), None, rule(_pick_grad, 1)),
+    complex=True,
+    batch="dim",
+)
+INDEX_SELECT = Op("index_select", infer=_infer_select, grads=(rule(_select_grad, 1),), complex=True)
 INDEX_ADD = Op(
     "index_add", infer=_infer_first,
     grads=(rule(lambda c, g: g), None,
            rule(lambda c, g, i: INDEX_SELECT(g, i, dim=c.attrs["dim"]), 1)),
+    complex=True,
 )  # fmt: skip
 EMBEDDING = Op("embedding", infer=_infer_embedding, grads=(rule(_embedding_grad, 1),), blocks=(0,))
 
@@ -85,7 +99,7 @@ def _infer_ravel(*index: Meta, sizes: Shape) -> Meta:
 
 
 # Joins the indices of several dims into one index into the flattened dims; each is checked.
-RAVEL_INDEX = Op("ravel_index", infer=_infer_ravel, differentiable=False)
+RAVEL_INDEX = Op("ravel_index", infer=_infer_ravel, differentiable=False, batch="same")
 
 
 def _integers(name: str, index: Tensor) -> Tensor:
@@ -155,6 +169,7 @@ def scatter(
 
 @public
 @method()
+@casts(accelerator="widest")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on."""
     if x.ndim == 0 and index.ndim == src.ndim == 0:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.jit import capture
@@ -23,6 +22,7 @@ from rushlight.core.ops.common import (
 )
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.subscript import ASSIGN, whole
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.grad_mode import needs_gradient
 from rushlight.core.tensor.op import REGISTRY, Op, rule
 
@@ -108,7 +108,7 @@ ADD_SCALED = Op("add_scaled", infer=lambda x, y, scale: x.fresh(), grads=(
     rule(lambda c, g: g),
     rule(lambda c, g, scale: g * scale, 2),
     rule(lambda c, g, y: g * y, 1),
-))  # fmt: skip
+), batch="same")  # fmt: skip
 ADD = REGISTRY["add"]
 
 
@@ -138,7 +138,7 @@ def scaled_steps_(x: Tensor, first: str, a: Tensor, b: Tensor, scale: Any) -> Te
     if not plain or x.dtype.kind != "f" or capture.active or needs_gradient(x, a, b):
         return None
     device = x.storage.device
-    if levels.active or not device.backend.supports("chain"):
+    if interpreter_stack.active or not device.backend.supports("chain"):
         return add_scaled_(x, REGISTRY[first](a, b), scale)
     # Operands count from 1, which is x; ~0 is the first step's value.
     others, second = ((a,), 1) if b is x else ((a, b), 3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import result_type
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import public
 from rushlight.core.ops.movement import narrow, shape_of
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -31,10 +32,11 @@ def _cat_grad(c: Context, g: Tensor) -> tuple[Tensor | None, ...]:
     return tuple(out)
 
 
-CAT = Op("cat", infer=_infer_cat, joint=rule(_cat_grad))
+CAT = Op("cat", infer=_infer_cat, joint=rule(_cat_grad), complex=True, batch="dim")
 
 
 @public
+@casts("widest")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along `dim`; the other sizes must agree; promoted dtype.
 

@@ -28,7 +28,13 @@ def _solve_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Te
 
 
 # a^-1 b of (..., n, n) and (..., n, k).
-SOLVE = Op("solve", infer=lambda a, b, check: b.fresh(), joint=rule(_solve_grad, 0, "out"))
+SOLVE = Op(
+    "solve",
+    infer=lambda a, b, check: b.fresh(),
+    joint=rule(_solve_grad, 0, "out"),
+    complex=True,
+    batch="same",
+)
 
 
 def _triangular_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -42,8 +48,13 @@ def _triangular_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tenso
 
 # The same where a is triangular, or is read so; `full`: the gradient has all elements all the same,
 # as torch's of Cholesky factors.
-SOLVE_TRIANGULAR: Op = Op("solve_triangular", infer=lambda a, b, upper, unit, full: b.fresh(),
-                          joint=rule(_triangular_grad, 0, "out"))  # fmt: skip
+SOLVE_TRIANGULAR: Op = Op(
+    "solve_triangular",
+    infer=lambda a, b, upper, unit, full: b.fresh(),
+    joint=rule(_triangular_grad, 0, "out"),
+    complex=True,
+    batch="same",
+)
 
 
 def _halved(x: Tensor) -> Tensor:
@@ -63,7 +74,7 @@ def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
 
 # The lower triangle l with l l^H = a, of which the lower triangle is read; or the adjoint, upper.
 CHOLESKY = Op("cholesky", infer=lambda a, check, upper: a.fresh(),
-              grads=(rule(_cholesky_grad, "out"),))  # fmt: skip
+              grads=(rule(_cholesky_grad, "out"),), complex=True, batch="same")  # fmt: skip
 
 
 def _infer_lu(a: Meta, *, pivot: bool) -> Meta:
@@ -83,7 +94,7 @@ def _lu_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 
 # Of (..., m, n): l below the diagonal and u, n columns; the row that each row was swapped with; and
 # the row that lies in its place in the end.
-LU = Op("lu", infer=_infer_lu, grads=(rule(_lu_grad, "out"),))
+LU = Op("lu", infer=_infer_lu, grads=(rule(_lu_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_qr(a: Meta, *, complete: bool) -> Meta:
@@ -106,7 +117,7 @@ def _qr_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 
 
 # q transposed, (k, m), and r, (k, n).
-QR = Op("qr", infer=_infer_qr, grads=(rule(_qr_grad, "out"),))
+QR = Op("qr", infer=_infer_qr, grads=(rule(_qr_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_svd(a: Meta, *, full: bool) -> Meta:
@@ -150,7 +161,7 @@ def _gaps(s: Tensor) -> Tensor:
 
 
 # Rows: u transposed (m columns), the singular values, vh (n columns); zeros where one is shorter.
-SVD = Op("svd", infer=_infer_svd, grads=(rule(_svd_grad, "out"),))
+SVD = Op("svd", infer=_infer_svd, grads=(rule(_svd_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
@@ -164,7 +175,7 @@ def _eigh_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 
 
 # The eigenvectors as columns, and the eigenvalues as one more; one triangle is read.
-EIGH = Op("eigh", infer=_infer_eigh, grads=(rule(_eigh_grad, "out"),))
+EIGH = Op("eigh", infer=_infer_eigh, grads=(rule(_eigh_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_eig(a: Meta) -> Meta:
@@ -184,16 +195,22 @@ def _eig_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 
 
 # The same of any square matrix, as parts of complex numbers.
-EIG = Op("eig", infer=_infer_eig, grads=(rule(_eig_grad, "out"),))
+EIG = Op("eig", infer=_infer_eig, grads=(rule(_eig_grad, "out"),), complex=True, batch="same")
 
 # Householder's vectors below r, transposed, and their factors as one more row.
 GEQRF = Op("geqrf", infer=lambda a: a.fresh((*a.shape[:-2], a.shape[-1] + 1, a.shape[-2])),
-           differentiable=False)  # fmt: skip
+           differentiable=False, complex=True, batch="same")  # fmt: skip
 # Of symmetric or Hermitian matrices by Bunch and Kaufman (1977): l below the diagonal with the
 # blocks of one or two rows of d; as one more column the rows that were swapped, as LAPACK notes it.
 LDL = Op("ldl", infer=lambda a, hermitian: a.fresh((*a.shape[:-1], a.shape[-1] + 1)),
-         differentiable=False)  # fmt: skip
-LDL_SOLVE = Op("ldl_solve", infer=lambda a, pivots, b, hermitian: b.fresh(), differentiable=False)
+         differentiable=False, complex=True, batch="same")  # fmt: skip
+LDL_SOLVE = Op(
+    "ldl_solve",
+    infer=lambda a, pivots, b, hermitian: b.fresh(),
+    differentiable=False,
+    complex=True,
+    batch="same",
+)
 
 
 def _infer_pinv(a: Meta, atol: Meta, rtol: Meta, *, hermitian: bool) -> Meta:
@@ -217,7 +234,7 @@ PINV = Op("pinv", infer=_infer_pinv, grads=(
     rule(_pinv_grad, 0, "out"),
     *(rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape, dtype=c.inputs[i].dtype))
       for i in (1, 2)),
-))  # fmt: skip
+), complex=True)  # fmt: skip
 
 
 def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:
@@ -227,7 +244,18 @@ def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:
     return SOLVE(a.mH, inner * one - g.mT @ out, check=False)
 
 
-DET: Op = Op("det", infer=lambda a: a.fresh(a.shape[:-2]),
-         grads=(rule(lambda c, g, a: g[..., None, None] * turned(COFACTOR(a)), 0),))  # fmt: skip
+DET: Op = Op(
+    "det",
+    infer=lambda a: a.fresh(a.shape[:-2]),
+    grads=(rule(lambda c, g, a: g[..., None, None] * turned(COFACTOR(a)), 0),),
+    complex=True,
+    batch="same",
+)
 # The gradient of the determinant, of a singular matrix too. Its own is there for the others.
-COFACTOR: Op = Op("cofactor", infer=lambda a: a.fresh(), grads=(rule(_cofactor_grad, 0, "out"),))
+COFACTOR: Op = Op(
+    "cofactor",
+    infer=lambda a: a.fresh(),
+    grads=(rule(_cofactor_grad, 0, "out"),),
+    complex=True,
+    batch="same",
+)

@@ -20,6 +20,7 @@ from rushlight.core.basis.layout import (
     normalize_dims,
 )
 from rushlight.core.jit import capture
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule, tensor_class
@@ -141,18 +142,26 @@ def _unfold_backward_grad(c: Context, g: Tensor) -> Tensor:
     return UNFOLD(g, dim=a["dim"], size=a["size"], step=a["step"], dilation=a["dilation"])
 
 
-PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True)
-EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True)
+PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True, complex=True)
+EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True, complex=True)
 VIEW = Op("view", infer=_infer_view, view=True, blocks=(0,),
-          grads=(rule(lambda c, g: g.reshape(*shape_of(c))),))  # fmt: skip
-SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,))
+          grads=(rule(lambda c, g: g.reshape(*shape_of(c))),), complex=True)  # fmt: skip
+SLICE = Op(
+    "slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,), complex=True
+)
 # Elements of some dims, which are removed, and ranges of the others.
-INDEX = Op("index", infer=_infer_index, grads=(rule(_index_grad),), view=True)
-SLICE_BACKWARD = Op("slice_backward", infer=_infer_slice_backward,
-                    grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),))  # fmt: skip
-UNFOLD = Op("unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True)
+INDEX = Op("index", infer=_infer_index, grads=(rule(_index_grad),), view=True, complex=True)
+SLICE_BACKWARD = Op(
+    "slice_backward",
+    infer=_infer_slice_backward,
+    grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),),
+    complex=True,
+)
+UNFOLD = Op(
+    "unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True, complex=True, batch="dim"
+)
 UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
-                     grads=(rule(_unfold_backward_grad),))  # fmt: skip
+                     grads=(rule(_unfold_backward_grad),), complex=True, batch="dim")  # fmt: skip
 
 
 @public
@@ -323,7 +332,13 @@ def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
     return x.fresh()
 
 
-FLIP: Op = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),))
+FLIP: Op = Op(
+    "flip",
+    infer=_infer_flip,
+    grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),),
+    complex=True,
+    batch="dims",
+)
 
 
 @public
@@ -344,10 +359,11 @@ def _pad_grad(c: Context, g: Tensor) -> Tensor:
     ))  # fmt: skip
 
 
-PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
+PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),), complex=True)
 
 
 @public
+@casts("inside")
 def pad(
     x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
 ) -> Tensor:

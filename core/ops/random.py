@@ -8,7 +8,6 @@ import numpy as np
 
 from rushlight.core.backends import Device, Generator, drawing
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import PARTS, DType, as_dtype, int64
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
@@ -16,6 +15,7 @@ from rushlight.core.jit import capture
 from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.creation import sizes
 from rushlight.core.ops.declare import public
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.op import Meta, Op
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def _draw(
     generator: Generator | None,
     **attrs: Any,
 ) -> Tensor:
-    if levels.active and levels.innermost() is not None:
-        return levels.drawn(
+    if interpreter_stack.active and interpreter_stack.innermost() is not None:
+        return interpreter_stack.draw_per_sample(
             lambda shape: _draw(op, shape, words, dtype, device, generator, **attrs), shape
         )
     found = _device(device)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64, uint8
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim, normalize_dims
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -58,13 +59,13 @@ def _extreme_grad(c: Context, g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return hit * (_spread(c, g) / _spread(c, hit.sum(c.attrs["dim"])))
 
 
-SUM = Op("sum", infer=_infer, grads=(rule(_spread),))
-AMAX = Op("amax", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),))
-AMIN = Op("amin", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),))
-ANY = Op("any", infer=_infer_bool, differentiable=False)
-ALL = Op("all", infer=_infer_bool, differentiable=False)
-ARGMAX = Op("argmax", infer=_infer_index, differentiable=False)
-ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
+SUM = Op("sum", infer=_infer, grads=(rule(_spread),), complex=True, batch="dim")
+AMAX = Op("amax", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),), batch="dim")
+AMIN = Op("amin", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),), batch="dim")
+ANY = Op("any", infer=_infer_bool, differentiable=False, batch="dim")
+ALL = Op("all", infer=_infer_bool, differentiable=False, batch="dim")
+ARGMAX = Op("argmax", infer=_infer_index, differentiable=False, batch="dim")
+ARGMIN = Op("argmin", infer=_infer_index, differentiable=False, batch="dim")
 
 
 def dims_of(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
@@ -82,6 +83,7 @@ def widened(x: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="float32")
 def sum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
@@ -180,11 +182,12 @@ def _cumsum_grad(c: Context, g: Tensor) -> Tensor:
     return g.flip(d).cumsum(d).flip(d)
 
 
-CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),))
+CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),), batch="dim")
 
 
 @public
 @method()
+@casts(accelerator="float32")
 def cumsum(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
     """Running sums along `dim`; same shape; integers and booleans give int64."""
     if dtype is not None:

@@ -23,8 +23,8 @@ def _infer_topk(x: Meta, *, k: int, dim: int, largest: bool) -> Meta:
     return x.fresh((*x.shape[:dim], k, *x.shape[dim + 1 :]), int64)
 
 
-ARGSORT = Op("argsort", infer=_infer_argsort, differentiable=False)
-TOPK = Op("topk", infer=_infer_topk, differentiable=False)
+ARGSORT = Op("argsort", infer=_infer_argsort, differentiable=False, batch="dim")
+TOPK = Op("topk", infer=_infer_topk, differentiable=False, batch="dim")
 
 
 @public

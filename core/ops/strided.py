@@ -43,7 +43,7 @@ def _grad(c: Context, g: Tensor) -> Tensor:
     return INDEX_SELECT(memory, at, dim=0).reshape(*x.shape)
 
 
-AS_STRIDED = Op("as_strided", infer=_infer, grads=(rule(_grad),), view=True)
+AS_STRIDED = Op("as_strided", infer=_infer, grads=(rule(_grad),), view=True, complex=True)
 
 
 @public

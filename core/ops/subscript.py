@@ -245,8 +245,12 @@ def _put_value(c: Context, g: Tensor, index: Tensor) -> Tensor:
 
 
 # x with a region replaced, and x with elements at flat positions replaced; both run in place.
-ASSIGN = Op("assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)))
-PUT = Op("put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)))
+ASSIGN = Op(
+    "assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)), complex=True
+)
+PUT = Op(
+    "put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)), complex=True
+)
 
 
 @method("__setitem__")

@@ -19,6 +19,12 @@ class Muon(Rule):
 
     For matrices alone. adjust_lr_fn: "original" scales lr by sqrt(max(1, rows / columns)),
     "match_rms_adamw" (Liu et al., 2025) by 0.2 * sqrt(max(rows, columns)).
+
+    `weight_decay` is decoupled. `nesterov`: the gradient counts once more. `ns_steps` iterations
+    with `ns_coefficients`; `eps` keeps the norm from zero. `params` are tensors, or dicts of them
+    with options of their own. Raises ValueError for no parameters, for one that is no leaf or comes
+    twice, and for negative options or betas outside [0, 1). ValueError also for a parameter that is
+    no matrix.
     """
 
     decoupled = True
@@ -90,6 +96,11 @@ class Adafactor(Rule):
     min(lr, 1 / sqrt(step)) times the parameter's root mean square, at least eps[1]; a step's root
     mean square is at most d. beta2_decay: the means' new part is step ** beta2_decay. eps[0]: the
     least estimate; None is the dtype's.
+
+    `weight_decay` is decoupled. `maximize`: the objective grows. `foreach` changes nothing.
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1).
     """
 
     decoupled = None  # the rate follows from the parameter before its decay

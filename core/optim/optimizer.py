@@ -156,7 +156,11 @@ class Optimizer:
         return None
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """Write the next value into `param`; called under no_grad."""
+        """Write the next value into `param`; called under no_grad.
+
+        `grad` is the gradient, `state` the parameter's, `group` its options. A subclass defines it;
+        the base raises NotImplementedError.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no update method")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

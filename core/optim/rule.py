@@ -52,7 +52,11 @@ class Rule(Optimizer):
     def move(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
-        """Write the next value into `param`. rates: `numbers`."""
+        """Write the next value into `param`. rates: `numbers`.
+
+        `grad` is the gradient, `state` the parameter's, `group` its options. A subclass defines it;
+        the base raises NotImplementedError.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no method move")
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:

@@ -16,6 +16,11 @@ class SGD(Rule):
     This is Polyak's momentum in the form of Sutskever et al. (2013); `nesterov` is their variant.
     weight_decay times the parameter is added to its gradient. As in torch, the first step uses
     v = grad, without dampening.
+
+    `maximize`: the objective grows. `params` are tensors, or dicts of them with options of their
+    own. Raises ValueError for no parameters, for one that is no leaf or comes twice, and for
+    negative options or betas outside [0, 1). ValueError also for nesterov without momentum.
+    `foreach` and `fused` change nothing. `differentiable`: gradients go through steps.
     """
 
     sparse = True
@@ -59,6 +64,11 @@ class ASGD(Rule):
 
     The rate is lr / (1 + lambd * lr * step) ** alpha; lambd is a decay of the parameter. The mean
     of the parameters since step t0 is the state's "ax".
+
+    `weight_decay` times the parameter is added to its gradient. `maximize`: the objective grows.
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1). `foreach` and `capturable` change nothing. `differentiable`: gradients go through steps.
     """
 
     def __init__(

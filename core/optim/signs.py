@@ -16,6 +16,12 @@ class Rprop(Rule):
 
     It grows by etas[1] while the gradient keeps its sign, and shrinks by etas[0] where the sign
     changes, which also skips the step; it stays within step_sizes.
+
+    `lr` is the first step size. `maximize`: the objective grows. `params` are tensors, or dicts of
+    them with options of their own. Raises ValueError for no parameters, for one that is no leaf or
+    comes twice, and for negative options or betas outside [0, 1). ValueError also for etas that do
+    not shrink and grow. `foreach` and `capturable` change nothing. `differentiable`: gradients go
+    through steps.
     """
 
     def __init__(
@@ -63,6 +69,11 @@ class Lion(Rule):
 
     betas: the rate of the mean that steps, and of the one that is kept. Not in torch; the options
     are those of the authors' program.
+
+    `weight_decay` is a rate. `maximize`: the objective grows. `params` are tensors, or dicts of
+    them with options of their own. Raises ValueError for no parameters, for one that is no leaf or
+    comes twice, and for negative options or betas outside [0, 1). `foreach` and `capturable` change
+    nothing. `differentiable`: gradients go through steps.
     """
 
     decoupled = True

@@ -44,7 +44,11 @@ def _pair(name: str, a: Tensor, b: Tensor) -> None:
 
 @_for("mm", "matmul", "spmm", "smm", "hspmm", "mv", "bmm")
 def matmul(a: Any, b: Any, reduce: str = "sum") -> Any:
-    """The product of two matrices; sparse where both are, else dense."""
+    """The product of two matrices; sparse where both are, else dense.
+
+    `a` and `b` are matrices, or b a vector; at least one is sparse. `reduce` changes nothing.
+    Raises ShapeError for sizes that do not fit.
+    """
     if not isinstance(a, SparseTensor):
         return matmul(b.t(), a.transpose(0, -1)).transpose(0, -1)
     _pair("matmul", a, b)
@@ -76,7 +80,11 @@ def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 
 @_for("addmm", "sspaddmm")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """beta * input + alpha * (mat1 @ mat2)."""
+    """beta * input + alpha * (mat1 @ mat2).
+
+    `input` is a matrix or a number, `mat1` or `mat2` sparse; `beta` and `alpha` are numbers. Raises
+    ShapeError for sizes that do not fit.
+    """
     return beta * input + alpha * matmul(mat1, mat2)
 
 
@@ -195,7 +203,10 @@ def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
 
 @_for("sum")
 def sum(x: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum of all elements, a number; of some dims, sparse while a sparse dim is left."""
+    """The sum of all elements, a number; of some dims, sparse while a sparse dim is left.
+
+    `x` is sparse; `dtype` is that of the sum. Raises NotImplementedError for `keepdim`.
+    """
     values = x._values() if dtype is None else x._values().to(dtype)
     if dim is None:
         return values.sum()
@@ -239,13 +250,21 @@ def _softmax(x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
 
 @_for("softmax")
 def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
-    """softmax along a dim over the stored elements; the others count as -inf."""
+    """softmax along a dim over the stored elements; the others count as -inf.
+
+    `input` is sparse; `dtype` is that of the result. Raises TypeError for a dtype that is not
+    known.
+    """
     return _softmax(input, dim, dtype, False)
 
 
 @_for("log_softmax")
 def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
-    """log of `softmax`."""
+    """log of `softmax`.
+
+    `input` is sparse, `dim` the dim, `dtype` that of the result. Raises TypeError for a dtype that
+    is not known.
+    """
     return _softmax(input, dim, dtype, True)
 
 

@@ -55,6 +55,9 @@ class Node:
 
     hooks: what backward does with the gradient of the op's result (hooks.py), or None. nan and
     trace are set while anomalies are detected (saving.py).
+
+    `op` made it, with `context`; `edges` lead to the inputs' nodes, `saved` are values by place. It
+    raises nothing.
     """
 
     __slots__ = (

@@ -38,6 +38,8 @@ def from_dlpack(
     device: where the tensor is to be; cpu takes a copy of memory elsewhere. copy: True for a copy,
     False for BufferError where one is needed. BufferError for memory that the process cannot
     reach, TypeError for a dtype that the table does not have.
+
+    `ext_tensor` is the object or capsule.
     """
     source = Source(ext_tensor)
     there = HOST if device is None else _device(device)
@@ -65,6 +67,10 @@ def tensor(
 
     Python floats give the default dtype (float32), complex numbers complex64, ints int64, bools
     bool; arrays keep their dtype.
+
+    `device` is where it is, `requires_grad` whether it needs a gradient. Raises TypeError for
+    values that are no numbers, ValueError for lists of different lengths and for integers that the
+    dtype cannot hold.
     """
     if isinstance(data, Tensor):
         out = data.detach().clone()
@@ -148,7 +154,10 @@ def _holds_float64(data: Any) -> bool:
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
-    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes."""
+    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes.
+
+    `data`, `dtype` and `device` are as there. Raises TypeError or ValueError as there.
+    """
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
@@ -163,6 +172,8 @@ def asarray(
     """`obj` (tensor, array, DLPack object, lists) as a tensor, over its memory where it can be.
 
     copy: True for new memory, False for ValueError where it would be needed.
+
+    `dtype` and `device` are the result's, `requires_grad`: it needs a gradient.
     """
     given = obj
     if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
@@ -187,6 +198,8 @@ def frombuffer(
     """A tensor of one dim over a buffer's memory on cpu: `count` elements after `offset` bytes.
 
     count: -1 for all that follow. ValueError where the buffer is too short, or leaves a rest.
+
+    `dtype` says how bytes are read; `requires_grad`: the tensor needs a gradient.
     """
     found, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
     rest = data.size - offset

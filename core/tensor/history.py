@@ -155,7 +155,10 @@ class History(Exchange):
         return True
 
     def follow(self, base: Tensor, op: Op, attrs: Mapping[str, Any]) -> None:
-        """Mark this new tensor as the view of `base` that a view op makes."""
+        """Mark this new tensor as the view of `base` that a view op makes.
+
+        `op` made it with `attrs`. It raises nothing.
+        """
         self.is_view = True
         if autograd.is_grad_enabled() and not base.is_current:
             base.refresh()

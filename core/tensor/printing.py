@@ -34,6 +34,8 @@ def set_printoptions(
     edgeitems: elements at each end of a dim that is cut (3). linewidth: columns (80). sci_mode:
     whether numbers are scientific; None decides by the numbers. profile: "default", "short" or
     "full" sets all of them first.
+
+    Raises ValueError for another profile.
     """
     if profile is not None:
         if profile not in _PROFILES:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import (
     DType,
     as_dtype,
@@ -30,7 +29,7 @@ from rushlight.core.basis.errors import (
 )
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, op, sweep
+from rushlight.core.tensor import autograd, interpreter_stack, op, sweep
 from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
@@ -44,6 +43,9 @@ class Tensor(History):
     Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like; `Tensor(2, 3)` has these
     sizes, `Tensor([1, 2])` these values, both in the default dtype on cpu. Operators and methods
     are the functions of the same name, with the tensor as first argument.
+
+    `storage`, `dtype`, `layout` and `more` are what ops pass, or sizes, or values. Raises TypeError
+    for other arguments.
     """
 
     __slots__ = ("storage", "__weakref__")
@@ -73,6 +75,8 @@ class Tensor(History):
         """Wrap bytes (an array of uint8, a memoryview, ...) without a copy, on cpu.
 
         The bytes are row-major elements of any dtype. ValueError where the size does not fit.
+
+        `buffer` is read as `dtype` in `shape`.
         """
         found, layout = as_dtype(dtype), Layout.contiguous(shape)
         if (layout.shape[-1] if layout.shape else 1) % found.block:
@@ -179,6 +183,11 @@ class Tensor(History):
         """Add to `.grad` of every leaf that this tensor was computed from.
 
         gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
+
+        `retain_graph` keeps what backward needs, by default where `create_graph` lets gradients be
+        differentiated again. `inputs`: the leaves to add to, all unless set. Raises RuntimeError
+        for several elements without gradient, where no gradient is recorded, and for a graph that
+        was freed.
         """
         sweep.backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
 
@@ -238,6 +247,8 @@ class Tensor(History):
         dtype that cannot be quantized to, with those that can, and for a tensor of another device,
         which nothing moves silently; ValueError for a last dim that is no whole number of blocks,
         and for NaN and infinity.
+
+        `args` are those by place; `memory_format` changes nothing.
         """
         if len(args) == 1 and args[0].__class__ is DType and dtype is device is None and not copy:
             if args[0] is self.dtype or args[0].kind != "q":
@@ -351,12 +362,12 @@ def _transfer_grad(c: Context, g: Tensor) -> Tensor:
 
 
 # No backend runs this op. It is recorded by hand, as its input and output are on two devices.
-TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),), complex=True)
 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
     if x.level:
-        return levels.handlers.move(x, device)
+        return interpreter_stack.handlers.move(x, device)
     layout = Layout.contiguous(x.shape)
     if capture.active:
         capture.transfer_begins(x, device)

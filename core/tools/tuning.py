@@ -21,6 +21,8 @@ async def tune_async(
     """`tune` without blocking, for use in a tab.
 
     work and progress may be coroutine functions.
+
+    `device` as there; it raises what tune raises.
     """
     from rushlight.core.tools.measure import tuned
 

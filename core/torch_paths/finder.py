@@ -21,8 +21,9 @@ from typing import Any
 from rushlight.core.basis.errors import absent
 
 ROOT = "rushlight."
-_later: dict[str, str] = {}  # see `install`
-ROOMS = frozenset(("core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
+_entered: dict[str, ModuleType] = {}  # see `install`
+_later: dict[str, str] = {}
+ROOMS = frozenset(("cli", "core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
 
 
 class Row:
@@ -203,11 +204,18 @@ def imported(module: str) -> ModuleType:
     return importlib.import_module(ROOT + module)
 
 
+def entered() -> dict[str, str]:
+    """The paths that `install` was given, and the names of their modules."""
+    now = {path: module.__name__ for path, module in _entered.items()}
+    return {**now, **{path: ROOT + module for path, module in _later.items()}}
+
+
 def install(modules: dict[str, ModuleType], later: dict[str, str]) -> None:
     """Enter the modules under their paths of torch, and answer for those below them.
 
     later: paths of modules that are imported when they are asked for.
     """
+    _entered.update(modules)
     _later.update(later)
     sys.modules[ROOT[:-1]].__class__ = _Package
     for path, module in modules.items():

@@ -98,6 +98,8 @@ def add_adapter(
     layer's weight may be of any storage dtype; it stays as it is.
     Returns the model. ValueError for a name in use, a configuration that means no module, and a
     layer that the kind of adapter does not take.
+
+    `trainable`: whether the parameters take gradients.
     """
     try:
         tokens = token_paths(model, config)

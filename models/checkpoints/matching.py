@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import LoadError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.prefixes import EXPERT
 

@@ -41,7 +41,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
         dim = one.rotary.dim
         experts = [e.mlp for e in model.spec.layers if isinstance(e.mlp, ExpertsSpec)]
         _refuse(model, experts)
-        routing = experts[0].routing
+        routing, shared = experts[0].routing, experts[0].shared
         return {
             "attention.head_count_kv": 1, "attention.q_lora_rank": one.query_rank or 0,
             "attention.kv_lora_rank": one.rank, "attention.key_length": one.rank + dim,
@@ -49,7 +49,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
             "attention.value_length_mla": one.value, "expert_weights_norm": routing.normalized,
             "expert_gating_func": np.uint32(1 + (score == "sigmoid")),
             "expert_group_count": routing.groups, "expert_group_used_count": routing.kept,
-            "expert_shared_count": experts[0].shared // experts[0].inner,
+            "expert_shared_count": 0 if shared is None else shared.inner // experts[0].inner,
             "leading_dense_block_count": len(model.spec.layers) - len(experts),
         }  # fmt: skip
 

@@ -248,6 +248,8 @@ class Encoder(SentenceEncoder):
 
         attention_mask (batch, length): false or zero for padding. Raises ValueError for a text
         longer than the context.
+
+        `token_type_ids` (batch, length): the segment of each token, 0 unless set.
         """
         limit, spec = self.context_length, self.spec
         if ids.ndim != 2 or ids.shape[1] > limit:

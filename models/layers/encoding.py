@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
 from rushlight.models.layers.heads import HeadedEncoder, HeadNames, head_of
 from rushlight.models.layers.norms import NormSpec

@@ -141,7 +141,7 @@ def _weight(
             _weight(f"{name}.experts.", t[i], {p: s[i] for p, s in stored.items()}, weights, dtype)
             for i in range(t.shape[0])
         ]
-        from rushlight.core.functional.pieces import stack
+        from rushlight.core.functional.joining import stack
 
         return stack(each)
     if "packed" not in stored:

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.configuration import named_dtype
+from rushlight.models.find_config import named_dtype
 from rushlight.models.prequantized.bitsandbytes import bitsandbytes
 from rushlight.models.prequantized.compressed import compressed
 from rushlight.models.prequantized.floats import fp8

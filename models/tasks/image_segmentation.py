@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import Pixels, load_all
 from rushlight.models.image.plot import drawable

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor

@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.generation.ahead import read_ahead
 from rushlight.models.generation.chatting import check_variable, check_variables
+from rushlight.models.generation.prefill import read_ahead
 from rushlight.models.generation.sampling import CACHE_TYPES, Options
 from rushlight.models.generation.steps import Token
 from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task

@@ -39,6 +39,8 @@ class Batch:
     """(rows, length) tensors: ids, labels, and the number of the text that a token is of.
 
     Padding is of text 0.
+
+    The tensors are `ids`, `labels` and `segments`. It checks and raises nothing.
     """
 
     ids: Tensor
@@ -131,7 +133,11 @@ def examples_of(
 def preference_of(
     model: Any, row: Mapping[str, Any], *, max_length: int | None = None
 ) -> tuple[Example, Example]:
-    """The (chosen, rejected) examples of a row with these keys and a "prompt", for `dpo_loss`."""
+    """The (chosen, rejected) examples of a row with these keys and a "prompt", for `dpo_loss`.
+
+    `row` has texts, `model` the tokenizer; `max_length` is the most tokens. Raises ValueError for a
+    key that is missing or no text.
+    """
     both = ({"prompt": row.get("prompt"), "completion": _text(row, n)} for n in (
         "chosen", "rejected"))  # fmt: skip
     one, two = (examples_of(model, each, max_length=max_length)[0] for each in both)
@@ -203,6 +209,8 @@ def padded(examples: Sequence[Example], *, device: Device | str = "cpu", step: i
     """A batch with a row for each example, as long as the longest, or up to a multiple of `step`.
 
     Few lengths occur, so that captured steps are replayed.
+
+    `device` is where it is. Raises ValueError for no `examples`.
     """
     width = -(-max(map(len, examples)) // step) * step
     return _rows([[one] for one in examples], width, device)
@@ -215,6 +223,8 @@ def packed(
 
     The longest examples are placed first, each in the fullest row that has room (best fit,
     decreasing). ValueError for an example that is longer.
+
+    `device` is where they are.
     """
     room: list[int] = []
     held: list[list[Example]] = []

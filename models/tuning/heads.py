@@ -15,7 +15,11 @@ from rushlight.models.sentence_modules import pooled
 
 
 class ClassificationHead(nn.Module):
-    """(n, width) vectors -> (n, classes) scores: dropout and one linear layer."""
+    """(n, width) vectors -> (n, classes) scores: dropout and one linear layer.
+
+    `width` features, `classes` scores, `dropout` in training; `std` of the first weights. Raises
+    ValueError for no classes.
+    """
 
     def __init__(self, width: int, classes: int, *, dropout: float = 0.1, std: float = 0.02):
         if classes < 1:
@@ -38,6 +42,8 @@ def embed(model: Any, texts: Sequence[str], *, normalize: bool | None = None) ->
 
     model: a sentence encoder. normalize: whether vectors have length one; default: as the
     checkpoint says.
+
+    Raises ValueError for no texts.
     """
     ids, mask = batch_of(model, texts)
     hidden = model(ids, mask).float()

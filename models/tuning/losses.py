@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rushlight.core import ops
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.losses import cross_entropy
 from rushlight.core.functional.network.activations import logsigmoid
+from rushlight.core.functional.network.losses import cross_entropy
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.tuning.examples import IGNORED
@@ -50,6 +50,8 @@ def dpo_loss(
     -log sigmoid(beta ((chosen - reference_chosen) - (rejected - reference_rejected))). The
     reference is the model without its adapter (`rl.adapters.disable_adapter`). label_smoothing: the
     share of pairs that are taken to be the other way round (Mitchell, 2023).
+
+    Raises ShapeError for shapes that do not broadcast.
     """
     margin = ((chosen - reference_chosen) - (rejected - reference_rejected)) * beta
     loss = -logsigmoid(margin) * (1 - label_smoothing)
@@ -65,6 +67,8 @@ def ranking_loss(
 
     anchors, positives: (n, width); negatives: (m, width), further texts that fit no anchor. The
     cross entropy of scale * cosine, where an anchor's own positive is the right class.
+
+    Raises ShapeError for widths that differ.
     """
     others = positives if negatives is None else ops.cat((positives, negatives))
     scores = normalize(anchors, dim=-1) @ normalize(others, dim=-1).t() * scale

@@ -65,6 +65,9 @@ def finetuning(
     steps: the number of updates, by default that of `epochs`. batch_size: examples of a step.
     length: the most tokens of an example, and pack: rows of so many tokens, which hold several.
     options: those of `train`.
+
+    `model` writes, or gives sentence vectors; `rows` have the keys that `finetune` names; `beta` is
+    dpo_loss's; `seed` of the order. Raises ValueError for rows of other keys, or none.
     """
     first = rows[0] if rows else {}
     loss: Callable[[Any], Tensor]
@@ -103,6 +106,8 @@ def train(
     loss) is called after each step. The model is in training mode meanwhile. ValueError if no
     parameter takes gradients; FloatingPointError for a loss that is not finite, before the step
     that it would spoil.
+
+    `model` is what loss runs; `batches` are taken in turn.
     """
     return _driven(_training(model, batches, loss, steps=steps, **options))
 

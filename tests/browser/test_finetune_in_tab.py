@@ -13,6 +13,8 @@ import pytest
 import rushlight as rl
 from rushlight.models import tuning
 
+pytestmark = pytest.mark.warm_start
+
 GENERATE = Path(__file__).parents[1] / "models" / "test_generate.py"
 ROWS = [
     {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": "u"}]}

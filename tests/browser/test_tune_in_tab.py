@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.warm_start
+
 TEXTS = ["a rush and a little fat", "cheap light"]
 
 TUNE = """

@@ -314,7 +314,7 @@ def test_heads_and_sentences_learn() -> None:
 
 @pytest.mark.native
 def test_the_command_trains_an_adapter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from rushlight.core.cli import run
+    from rushlight.cli import run
 
     m = _generate.tiny()
     m.save_pretrained(tmp_path / "model")

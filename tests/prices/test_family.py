@@ -23,7 +23,7 @@ FILE = '''\
 
 from dataclasses import dataclass
 
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec, LayerSpec

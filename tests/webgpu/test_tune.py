@@ -328,7 +328,7 @@ def test_a_row_that_nobody_measured_is_never_used(
 def test_the_command(
     gpu: rl.Device, backend: Any, choices: Choices, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rushlight.core.cli import run
+    from rushlight.cli import run
 
     assert run(["tune", "--show"]) == 0
     assert "nothing was measured" in capsys.readouterr().out

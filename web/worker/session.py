@@ -87,6 +87,9 @@ async def build(
 
     linear: the mode of products with quantized weights; an option of a task overrides it. context:
     the most tokens of a conversation, if fewer than the model's own.
+
+    `dtype`: floating weights are converted to it. Raises LoadError or FormatError for files that
+    are no model.
     """
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
@@ -193,6 +196,9 @@ async def run(
     report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
     token. `breathe` runs between two steps. If it returns True, this raises
     asyncio.CancelledError.
+
+    `number` is the model's, `name` the task's, `given` its input and `options` its options, in
+    JavaScript's spelling.
     """
     pipe, chosen = _pipeline(number, name), given_of(options)
     if name == "chat" or (chosen or {}).get("template"):
@@ -245,6 +251,9 @@ async def token_count(number: int, prompt: Any, options: Any = None) -> int:
     """The number of tokens of a text, or of messages in the chat template.
 
     options: those of the task chat that shape a prompt.
+
+    `number` is the model's, `prompt` the text or messages. Raises ValueError for a model that does
+    not write.
     """
     model: Any = model_of(number, "tokenCount")
     if isinstance(prompt, str):
@@ -266,6 +275,8 @@ async def tune(
 
     report(done, total, what) reports progress. `breathe` runs between two measurements. If it
     returns True, this raises asyncio.CancelledError.
+
+    `number` is the model's.
     """
 
     async def tell(*told: Any) -> None:

@@ -235,9 +235,8 @@ def in_use() -> str:
     if library is not None:
         return f"C, {library.variant}"
     asked = os.environ.get("RUSHLIGHT_KERNELS") == "numpy"
-    why = (
-        "RUSHLIGHT_KERNELS=numpy" if asked else problem or "no C kernels are built for this machine"
-    )
+    none = "no C kernels are built for this machine; `make kernels` in a checkout builds them"
+    why = "RUSHLIGHT_KERNELS=numpy" if asked else problem or none
     return f"NumPy ({why})"
 
 

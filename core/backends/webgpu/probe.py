@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends.modes import debugging
 from rushlight.core.backends.profiling import Event, Label, Steps, cost, credit, now
 from rushlight.core.backends.protocol import Bytes, Operand
 from rushlight.core.backends.readback import Readback
-from rushlight.core.backends.registry import debugging
 from rushlight.core.backends.webgpu.ceilings import measure
 
 if TYPE_CHECKING:

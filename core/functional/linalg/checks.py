@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS
 from rushlight.core.basis.errors import LinalgError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.autocast import is_autocast_enabled
+from rushlight.core.ops.matmul import matmul
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+def product_of(name: str, a: Tensor, b: Tensor) -> Tensor:
+    """The product of two tensors of one dtype; TypeMismatch for two dtypes, but in autocast."""
+    if a.dtype is not b.dtype and not is_autocast_enabled(a.device.type):
+        raise TypeMismatch(
+            f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()"
+        )
+    return matmul(a, b)
 
 
 _MOST_EMPTY = 1 << 20  # matrices without elements, whose number no memory bounds

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rushlight.core.basis.dtype import int32, int64
 from rushlight.core.basis.errors import RangeError, ShapeError
-from rushlight.core.functional.array.diagonals import diagonal
+from rushlight.core.functional.diagonals import diagonal
 from rushlight.core.functional.linalg.checks import failed, matrices, square, together
 from rushlight.core.functional.linalg.factorizations import first_of, qr, svd
 from rushlight.core.functional.reductions import mean

@@ -9,9 +9,10 @@ import numpy as np
 
 from rushlight.core.basis.dtype import int32, int64
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.array.diagonals import diagonal
-from rushlight.core.functional.creation import eye, of_data, tril, triu
+from rushlight.core.functional.creation import eye, of_data
+from rushlight.core.functional.diagonals import diagonal, tril, triu
 from rushlight.core.functional.linalg.checks import failed, matrices, square
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import view_as_complex
 from rushlight.core.ops.declare import linalg, public
 from rushlight.core.ops.join import CAT
@@ -81,6 +82,7 @@ def first_of(bad: Tensor) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
     """L with L L^H = x, for positive definite matrices (..., n, n); its adjoint where `upper`.
 
@@ -91,6 +93,7 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -> Cholesky:
     """`cholesky` that does not raise but says in `info` where it ended; nan from there on."""
     square("linalg.cholesky_ex", x)
@@ -99,6 +102,7 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 
 @linalg()
+@casts(cpu="float32")
 def qr(a: Tensor, mode: str = "reduced") -> QRParts:
     """Q R = a of (..., m, n). mode: "reduced" (k = min(m, n) columns), "complete" (m), "r" (no Q).
 
@@ -117,6 +121,7 @@ def qr(a: Tensor, mode: str = "reduced") -> QRParts:
 
 
 @linalg()
+@casts(cpu="float32")
 def svd(a: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVDParts:
     """U diag(S) Vh = a of (..., m, n); U (m, m) and Vh (n, n), or k = min(m, n) wide or high.
 
@@ -132,6 +137,7 @@ def svd(a: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 
 @linalg()
+@casts(cpu="float32")
 def svdvals(a: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values (..., min(m, n)), from the largest."""
     return svd(a, False).S
@@ -144,6 +150,7 @@ def _upper(name: str, side: str) -> bool:
 
 
 @linalg()
+@casts(cpu="float32")
 def eigh(a: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803
     """Real eigenvalues and vectors of symmetric or Hermitian matrices; `UPLO` is the part read."""
     square("linalg.eigh", a)
@@ -170,6 +177,7 @@ def eigvals(a: Tensor) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def eigvalsh(a: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
     """The eigenvalues of symmetric matrices, from the smallest."""
     return eigh(a, UPLO).eigenvalues

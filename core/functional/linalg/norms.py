@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and condition numbers."""
+"""Norms of vectors, matrices and slices, and condition numbers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,30 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional import reductions
-from rushlight.core.functional.array.moving import movedim
 from rushlight.core.functional.linalg.checks import matrices, square
 from rushlight.core.functional.linalg.factorizations import svdvals
 from rushlight.core.functional.linalg.solving import inv_ex
+from rushlight.core.functional.shape import movedim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
-from rushlight.core.ops.declare import linalg
-from rushlight.core.ops.reduce import Dims
+from rushlight.core.ops.declare import linalg, method, public
+from rushlight.core.ops.reduce import Dims, widened
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+@casts(accelerator="float32")
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it."""
+    d = normalize_dim("renorm", dim, x.shape)
+    if x.ndim < 2:
+        raise ShapeError(f"renorm: x is {x.shape}; it must have at least 2 dims")
+    size = widened(x).norm(p, [k for k in range(x.ndim) if k != d], True)
+    scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return (x * scale).to(x.dtype)
 
 
 def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
@@ -28,6 +42,7 @@ def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="float32")
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -45,6 +60,7 @@ def vector_norm(
 
 
 @linalg()
+@casts(accelerator="float32")
 def matrix_norm(
     a: Tensor, ord: float | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -87,6 +103,7 @@ def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="float32")
 def norm(
     a: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -106,6 +123,7 @@ def norm(
 
 
 @linalg()
+@casts(cpu="float32")
 def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number: the norm of a times that of its inverse; infinite where singular.
 

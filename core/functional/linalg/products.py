@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.functional.array import diagonals
-from rushlight.core.functional.creation import eye, tril
+from rushlight.core.functional import diagonals
+from rushlight.core.functional.creation import eye
+from rushlight.core.functional.diagonals import tril
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.linalg.blas import mm
 from rushlight.core.functional.linalg.checks import matrices, square
 from rushlight.core.functional.linalg.solving import inv, solve
-from rushlight.core.functional.math import matrices as products
-from rushlight.core.functional.shapes import broadcast_tensors
+from rushlight.core.functional.shape import broadcast_tensors
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.inplace import copy_
@@ -24,6 +27,18 @@ from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+def kron(x: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: blocks of `other` times each element of x."""
+    rank = max(x.ndim, other.ndim)
+    a = x.reshape(*[1] * (rank - x.ndim), *x.shape)
+    b = other.reshape(*[1] * (rank - other.ndim), *other.shape)
+    wide = a.reshape(*(n for s in a.shape for n in (s, 1)))
+    product = wide * b.reshape(*(n for s in b.shape for n in (1, s)))
+    return product.reshape(*(i * j for i, j in zip(a.shape, b.shape, strict=True)))
 
 
 @linalg()
@@ -77,6 +92,7 @@ def matrix_exp(x: Tensor) -> Tensor:
 
 
 @linalg()
+@casts(cpu="inside", accelerator="low")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the order that takes the fewest multiplications.
 
@@ -112,12 +128,13 @@ def _ordered(given: list[Tensor]) -> Tensor:
     def product(i: int, j: int) -> Tensor:
         if i == j:
             return given[i]
-        return products.mm(product(i, cut[i][j]), product(cut[i][j] + 1, j))
+        return mm(product(i, cut[i][j]), product(cut[i][j] + 1, j))
 
     return product(0, n - 1)
 
 
 @linalg()
+@casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements along `dim`; other dims broadcast."""
     a, b = broadcast_tensors(x, other)
@@ -128,7 +145,13 @@ def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         raise ShapeError(
             f"linalg.cross: dim {dim} of {x.shape}, {other.shape} must have 3 elements"
         )
-    return products.cross(a, b, d)
+    return crossed(a, b, d)
+
+
+def crossed(x: Tensor, other: Tensor, d: int) -> Tensor:
+    """The cross product along `d`, a dim of three elements of both."""
+    a, b = x.unbind(d), other.unbind(d)
+    return stack([a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
 
 
 @linalg()
@@ -138,6 +161,7 @@ def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 @linalg()
+@casts("low")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of conj(x) * y along `dim`; the others broadcast."""
     return (turned(x) * y).sum(dim)
@@ -158,6 +182,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
 
 
 @linalg()
+@casts(cpu="float32")
 def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
     """The inverse for `tensordot` over `ind` dims: of a as a matrix from the first `ind` dims."""
     if ind < 1:
@@ -170,6 +195,7 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first."""
     if dims is not None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.basis.dtype import PARTS, int64
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.array.diagonals import diagonal
-from rushlight.core.functional.creation import eye, tril
+from rushlight.core.functional.creation import eye
+from rushlight.core.functional.diagonals import diagonal, tril
 from rushlight.core.functional.linalg.checks import matrices, square, together
 from rushlight.core.functional.linalg.factorizations import (
     eigh,
@@ -16,7 +16,8 @@ from rushlight.core.functional.linalg.factorizations import (
     order_of,
     svdvals,
 )
-from rushlight.core.functional.math.special import sgn
+from rushlight.core.functional.pointwise import sgn
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.linalg import DET, PINV, SOLVE, SOLVE_TRIANGULAR
@@ -74,6 +75,7 @@ def _solved(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     """X with a X = b (X a = b where not `left`), for a (..., n, n), b (..., n, k) or vectors.
 
@@ -95,6 +97,7 @@ def _one(a: Tensor) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def inv(a: Tensor) -> Tensor:
     """The inverses of (..., n, n). Raises LinalgError for a singular matrix; prefer `solve`."""
     square("linalg.inv", a)
@@ -102,6 +105,7 @@ def inv(a: Tensor) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def inv_ex(a: Tensor, *, check_errors: bool = False) -> Inverted:
     """`inv` that does not raise for singular matrices, whose `info` is not 0 and inverse nan."""
     square("linalg.inv_ex", a)
@@ -129,6 +133,7 @@ def solve_triangular(
 
 
 @linalg()
+@casts(cpu="float32")
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False  # noqa: N803
 ) -> Tensor:  # fmt: skip
@@ -153,6 +158,7 @@ def lu_solve(
 
 @public
 @method()
+@casts(cpu="float32")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """X with a X = B, for the Cholesky factor L of a (its adjoint where `upper`)."""
     square("cholesky_solve", L)
@@ -166,6 +172,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa
 
 @public
 @method()
+@casts(cpu="float32")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """The inverse of the matrix whose Cholesky factor is L (its adjoint where `upper`)."""
     square("cholesky_inverse", L)
@@ -237,6 +244,7 @@ def pinv(
 
 
 @linalg()
+@casts(cpu="float32")
 def matrix_rank(
     a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
 ) -> Tensor:
@@ -252,6 +260,7 @@ def matrix_rank(
 
 
 @linalg()
+@casts(cpu="float32")
 def lstsq(
     a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares:

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.losses import _reduced
+from rushlight.core.functional.network.losses import reduced
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.declare import network, public
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 @public
 @network
+@casts(cpu="float32")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
     blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,
@@ -86,7 +88,7 @@ def ctc_loss(
     if reduction == "mean":
         sizes = of_data([max(c, 1) for c in wanted], dtype=loss.dtype, device=logs.device)
         return (loss / sizes).mean()
-    return _reduced("ctc_loss", loss.reshape() if single else loss, reduction)
+    return reduced("ctc_loss", loss.reshape() if single else loss, reduction)
 
 
 def _infinite(x: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.basis import levels
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.pieces import stack
-from rushlight.core.functional.random import dropout
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.dropout import dropout
 from rushlight.core.jit import capture
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import public
@@ -22,6 +22,7 @@ from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.recurrence import CELL_SCAN
 from rushlight.core.ops.unary import relu, sigmoid, tanh
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.grad_mode import mode
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _scans(x: Tensor, state: State, weights: Weights) -> bool:
         dtype.name in ("float32", "float64") and weights.project is None
         and all(y is None or y.dtype is dtype for y in (*state, *weights))
         and x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL
-        and not (capture.active or levels.active or mode.dtypes)
+        and not (capture.active or interpreter_stack.active or mode.dtypes)
         and x.storage.device.backend.supports("cell_scan")
     )  # fmt: skip
 
@@ -217,6 +218,7 @@ def _cell(mode: str, x: Tensor, state: State, weights: Weights) -> State:
 
 
 @public
+@casts("inside")
 def lstm(*args: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Layers of an LSTM: the outputs, and the last h and c.
 
@@ -229,6 +231,7 @@ def lstm(*args: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @public
+@casts("inside")
 def gru(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
     """Layers of gated recurrent units (Cho et al., 2014); arguments as of `lstm`, hx one tensor."""
     out, h = _layers("gru", "GRU", args, options)
@@ -236,6 +239,7 @@ def gru(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
 
 
 @public
+@casts("inside")
 def rnn_tanh(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
     """Layers of h' = tanh(W_ih x + b_ih + W_hh h + b_hh); arguments as of `gru`."""
     out, h = _layers("rnn_tanh", "RNN_TANH", args, options)
@@ -243,6 +247,7 @@ def rnn_tanh(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
 
 
 @public
+@casts("inside")
 def rnn_relu(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
     """Layers of h' = relu(W_ih x + b_ih + W_hh h + b_hh); arguments as of `gru`."""
     out, h = _layers("rnn_relu", "RNN_RELU", args, options)
@@ -250,6 +255,7 @@ def rnn_relu(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
 
 
 @public
+@casts("inside")
 def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -260,6 +266,7 @@ def lstm_cell(
 
 
 @public
+@casts("inside")
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -269,6 +276,7 @@ def gru_cell(
 
 
 @public
+@casts("inside")
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -278,6 +286,7 @@ def rnn_tanh_cell(
 
 
 @public
+@casts("inside")
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, public, special
@@ -66,6 +67,7 @@ def _inverse(a: Tensor, q: Tensor) -> Tensor:
 @public
 @method()
 @special()
+@casts(accelerator="float32")
 def erfinv(x: Tensor) -> Tensor:
     """The inverse of `erf`: inf at 1, nan beyond."""
     return derived(

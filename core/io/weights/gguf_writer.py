@@ -58,6 +58,8 @@ def save_gguf(
 
     metadata: as for `write_gguf`. Raises TypeError for values that are not tensors, ValueError for
     a name or a dtype that the format does not support, FileExistsError unless `overwrite`.
+
+    `path` is the file, which appears when it is complete.
     """
     rows = []
     for name, tensor in tensors.items():

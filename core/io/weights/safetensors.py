@@ -25,7 +25,7 @@ from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.shards import read_index, taken, weights_in
-from rushlight.core.io.weights.source import Source, open_source
+from rushlight.core.io.weights.source import UNKNOWN, Source, open_source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.tensor.tensor import Tensor
 
@@ -101,7 +101,7 @@ def _parse(source: Source, raw: bytes | memoryview, length: int) -> Table:
                 f"it ends at {end}: {what}",
             )
         end += entry.nbytes
-    if end != source.size:
+    if end != source.size != UNKNOWN:
         raise _bad(source, f"the tensors end at byte {end}, the file has {source.size}")
     return Table({e.name: e for e in entries}, metadata)
 

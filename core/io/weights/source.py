@@ -18,6 +18,9 @@ from rushlight.core.basis.errors import BlockingReadError, FormatError
 Bytes = bytes | memoryview
 
 
+UNKNOWN = 2**53 - 1  # the size of a file that a server does not state, as JavaScript has it
+
+
 class Source(Protocol):
     """`size` bytes; any range of them can be read. `name` is for messages."""
 

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.losses import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    reduction_of,
-)
 from rushlight.core.functional.network.ctc import ctc_loss
 from rushlight.core.functional.network.losses import (
     binary_cross_entropy,
+    binary_cross_entropy_with_logits,
     cosine_embedding_loss,
+    cross_entropy,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
     kl_div,
+    l1_loss,
     margin_ranking_loss,
+    mse_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
+    nll_loss,
     poisson_nll_loss,
+    reduction_of,
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
@@ -75,7 +73,13 @@ class _Weighted(_Loss):
 
 
 class CrossEntropyLoss(_Loss):
-    """`cross_entropy` with fixed options; the class weights are a buffer."""
+    """`cross_entropy` with fixed options; the class weights are a buffer.
+
+    `weight` (classes,) weighs each class. Targets equal to `ignore_index` are left out.
+    `label_smoothing`, from 0 to 1, is the share that all classes get. `reduction` is "mean",
+    "sum" or "none"; `size_average` and `reduce` are torch's old spelling of it. The call raises
+    ValueError for another reduction, and for shapes that do not fit.
+    """
 
     function = staticmethod(cross_entropy)
     weight: Tensor | None
@@ -98,19 +102,33 @@ class CrossEntropyLoss(_Loss):
 
 
 class MSELoss(_Reduced):
-    """`mse_loss` with a fixed reduction."""
+    """`mse_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(mse_loss)
 
 
 class L1Loss(_Reduced):
-    """`l1_loss` with a fixed reduction."""
+    """`l1_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(l1_loss)
 
 
 class NLLLoss(_Loss):
-    """`nll_loss` of log-probabilities; the class weights are a buffer."""
+    """`nll_loss` of log-probabilities; the class weights are a buffer.
+
+    `weight` (classes,) weighs each class. Targets equal to `ignore_index` are left out.
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction, and for shapes that do not fit;
+    IndexError for an index that is no class.
+    """
 
     function = staticmethod(nll_loss)
     weight: Tensor | None
@@ -130,13 +148,24 @@ class NLLLoss(_Loss):
 
 
 class BCELoss(_Weighted):
-    """`binary_cross_entropy` of probabilities; the weights are a buffer."""
+    """`binary_cross_entropy` of probabilities; the weights are a buffer.
+
+    `weight` multiplies each element's loss. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction, and for an input and a target of different shapes.
+    """
 
     function = staticmethod(binary_cross_entropy)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """`binary_cross_entropy_with_logits`; the weights are buffers."""
+    """`binary_cross_entropy_with_logits`; the weights are buffers.
+
+    `weight` multiplies each element's loss, `pos_weight` that of positive targets. `reduction`
+    is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of it. The
+    call raises ValueError for another reduction, and for an input and a target of different
+    shapes.
+    """
 
     function = staticmethod(binary_cross_entropy_with_logits)
     weight: Tensor | None
@@ -160,7 +189,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """`smooth_l1_loss` with fixed options."""
+    """`smooth_l1_loss` with fixed options.
+
+    `beta` is the difference above which the loss is linear. `reduction` is "mean", "sum" or
+    "none"; `size_average` and `reduce` are torch's old spelling of it. The call raises
+    ValueError for another reduction, and for a negative beta.
+    """
 
     function = staticmethod(smooth_l1_loss)
 
@@ -181,7 +215,12 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """`kl_div` with fixed options."""
+    """`kl_div` with fixed options.
+
+    `log_target`: targets are logarithms too. `reduction` is "mean", "batchmean", "sum" or
+    "none"; `size_average` and `reduce` are torch's old spelling of it. The call raises
+    ValueError for another reduction.
+    """
 
     function = staticmethod(kl_div)
 
@@ -193,7 +232,12 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """`poisson_nll_loss` with fixed options."""
+    """`poisson_nll_loss` with fixed options.
+
+    `log_input`: inputs are logarithms of rates; otherwise `eps` keeps log(0) away. `full` adds
+    Stirling's term. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are
+    torch's old spelling of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(poisson_nll_loss)
 
@@ -215,7 +259,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """`gaussian_nll_loss` with fixed options."""
+    """`gaussian_nll_loss` with fixed options.
+
+    `full` adds log(2 pi) / 2. `eps` is the least variance. `reduction` is "mean", "sum" or
+    "none". The call raises ValueError for another reduction, for shapes that do not fit, and
+    for negative variances.
+    """
 
     function = staticmethod(gaussian_nll_loss)
 
@@ -224,7 +273,12 @@ class GaussianNLLLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """`margin_ranking_loss` with fixed options."""
+    """`margin_ranking_loss` with fixed options.
+
+    `margin` is how far apart the two inputs must be. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(margin_ranking_loss)
 
@@ -236,7 +290,12 @@ class MarginRankingLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """`hinge_embedding_loss` with fixed options."""
+    """`hinge_embedding_loss` with fixed options.
+
+    `margin` is how far apart the unlike must be. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(hinge_embedding_loss)
 
@@ -248,7 +307,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """`cosine_embedding_loss` with fixed options."""
+    """`cosine_embedding_loss` with fixed options.
+
+    `margin` is the cosine that the unlike may have. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(cosine_embedding_loss)
 
@@ -260,19 +324,34 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class SoftMarginLoss(_Reduced):
-    """`soft_margin_loss` with a fixed reduction."""
+    """`soft_margin_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(soft_margin_loss)
 
 
 class MultiLabelSoftMarginLoss(_Weighted):
-    """`multilabel_soft_margin_loss`; the weights are a buffer."""
+    """`multilabel_soft_margin_loss`; the weights are a buffer.
+
+    `weight` (classes,) weighs each class. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(multilabel_soft_margin_loss)
 
 
 class MultiMarginLoss(_Loss):
-    """`multi_margin_loss`; the weights are a buffer."""
+    """`multi_margin_loss`; the weights are a buffer.
+
+    `p` is the power, 1 or 2; `margin` how far the right class must lead; `weight` (classes,)
+    weighs each class. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are
+    torch's old spelling of it. The call raises ValueError for another reduction, and for
+    another p.
+    """
 
     function = staticmethod(multi_margin_loss)
     weight: Tensor | None
@@ -292,13 +371,23 @@ class MultiMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Reduced):
-    """`multilabel_margin_loss` with a fixed reduction."""
+    """`multilabel_margin_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(multilabel_margin_loss)
 
 
 class TripletMarginLoss(_Loss):
-    """`triplet_margin_loss` with fixed options."""
+    """`triplet_margin_loss` with fixed options.
+
+    `margin` is how much further the negative must be, in the `p`-norm; `eps` is added to
+    differences. `swap`: the nearer of anchor and positive counts (Balntas et al., 2016).
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(triplet_margin_loss)
 
@@ -322,7 +411,12 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`triplet_margin_with_distance_loss` with fixed options."""
+    """`triplet_margin_with_distance_loss` with fixed options.
+
+    `distance_function` of two tensors, the 2-norm unless set. `margin` is how much further the
+    negative must be. `swap`: the nearer of anchor and positive counts. `reduction` is "mean",
+    "sum" or "none". The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(triplet_margin_with_distance_loss)
 
@@ -335,7 +429,12 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """`ctc_loss` with fixed options."""
+    """`ctc_loss` with fixed options.
+
+    `blank` is the class that writes nothing. `reduction` is "mean", "sum" or "none".
+    `zero_infinity`: targets too long for their input count as 0. The call raises ValueError for
+    another reduction, and for shapes that do not fit (Graves et al., 2006).
+    """
 
     function = staticmethod(ctc_loss)
 

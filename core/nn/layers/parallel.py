@@ -28,6 +28,8 @@ class DataParallel(_Wrapped):
 
     device_ids and output_device are for programs that give them; None, [] and one device are
     accepted, ValueError for several.
+
+    `module` is called on the whole batch; `dim` is where torch would split it.
     """
 
     def __init__(

@@ -108,6 +108,9 @@ class ReduceLROnPlateau(LRScheduler):
 
     mode: "min" or "max" is better. Better is by `threshold`, "rel" of the best or "abs". After a
     reduction `cooldown` epochs are not counted; changes below `eps` are not made.
+
+    `optimizer` has the rates. `threshold_mode` is "rel" or "abs". `min_lr` is the least rate, one
+    or one per group. Raises ValueError for options that are not allowed.
     """
 
     def __init__(

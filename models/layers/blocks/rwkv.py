@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.recurrence import wkv
+from rushlight.core.functional.network.linear_attention import wkv
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor

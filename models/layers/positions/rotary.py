@@ -12,7 +12,7 @@ from rushlight.core import ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.nn.rope import Rope
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import LARGEST, RANGES
+from rushlight.models.config_schema import LARGEST, RANGES
 
 Angles = Mapping["RotarySpec", tuple[Tensor, Tensor]]
 # Scalings that depend on the context's length.

@@ -1,4 +1,4 @@
-"""What changes attention's scores by position: ALiBi, chunks, and the warmth of queries.
+"""What changes attention's scores by position: ALiBi, chunks, and a temperature of queries.
 
 Layers that ask for the same share one tensor within a call of the model.
 """
@@ -50,16 +50,16 @@ def alibi(
     return shared(context, ("alibi", spec, keys), make)
 
 
-def warmth(context: AttentionContext, by: tuple[float, float]) -> Tensor:
+def query_temperature(context: AttentionContext, by: tuple[float, float]) -> Tensor:
     """The factor of queries at late positions, (1 or batch, 1, length, 1)."""
-    at = context.positions
-    assert at is not None
+    positions = context.positions
+    assert positions is not None
 
     def make() -> Tensor:
-        steps = ((at.float() + 1) / by[1]).floor()
+        steps = ((positions.float() + 1) / by[1]).floor()
         return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
 
-    return shared(context, ("warmth", by), make)
+    return shared(context, ("query_temperature", by), make)
 
 
 def same_chunk(

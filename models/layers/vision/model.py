@@ -10,8 +10,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.classes import ArchitectureError
-from rushlight.models.image.described import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.imagenet import CLASSES
+from rushlight.models.image.preprocessor_config import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.loading import small_json

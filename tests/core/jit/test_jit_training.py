@@ -220,7 +220,7 @@ def test_a_language_model(device: str) -> None:
         rl.manual_seed(0)
         config = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
                         num_attention_heads=2, num_key_value_heads=1)  # fmt: skip
-        model = llama.build(config, []).init_(run.device)
+        model = llama.FAMILY.build(config, []).init_(run.device)
         made = optim.AdamW(model.parameters(), lr=0.01)
 
         def fn(ids: rl.Tensor) -> rl.Tensor:

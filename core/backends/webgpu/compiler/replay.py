@@ -12,7 +12,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.backends.passes.folding import fold
-from rushlight.core.backends.passes.last_states import land
+from rushlight.core.backends.passes.last_states import write_state_in_place
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.profiling import cost, credit
 from rushlight.core.backends.protocol import Operand
@@ -79,7 +79,7 @@ class WebGpuExecutable:
             keep = {s for s in self.slots if s.kind != "temp"} | results
             steps = fuse(steps, keep, self.backend.emitter("fuse"))
             # A kernel has no binding left for another state.
-            steps = land(steps, keep, one=True)
+            steps = write_state_in_place(steps, keep, own_target=True)
         self._memory(steps, results)
         noting = self.backend.status.noting
         tape = self._tape(steps)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rushlight.core.backends.modes import debugging
 from rushlight.core.backends.profiling import Label
 from rushlight.core.backends.protocol import Bytes
-from rushlight.core.backends.registry import debugging
 from rushlight.core.backends.tuning import Choices
 from rushlight.core.backends.webgpu.runtime.pool import Buffer, Pool, Virtual
 from rushlight.core.backends.webgpu.runtime.port import SLOT, SPREAD, STRIDE, Port, Range, summary

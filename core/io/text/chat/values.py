@@ -7,10 +7,12 @@ How values are copied, and how an unfinished message is continued, follows trans
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.functions import schema_of_function
 
 # Written behind the text that is to be continued, and looked for in the prompt. The blank at its
 # end tells whether the template keeps blanks there.
@@ -81,14 +83,17 @@ def messages_of(messages: Any) -> list[dict[str, Any]]:
 
 
 def schemas_of(tools: Any) -> list[Any]:
-    """The tools of a template: JSON Schemas as they are."""
+    """The tools of a template: JSON Schemas as they are, and those of Python functions."""
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise TypeError(f"tools is a {type(tools).__name__}; it must be a list of JSON Schemas")
+    tools = [schema_of_function(tool) if inspect.isroutine(tool) else tool for tool in tools]
     for i, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
             kind = type(tool).__name__
-            raise TypeError(f"tools[{i}] is a {kind}; it must be a JSON Schema of a function")
-    return list(tools)
+            raise TypeError(
+                f"tools[{i}] is a {kind}; it must be a function or a JSON Schema of one"
+            )
+    return tools
 
 
 def mark_end(rows: list[dict[str, Any]], asked: bool | str, source: str) -> str:

@@ -161,7 +161,7 @@ class Unpickler:
         else:
             self._collect(op)
 
-    def _collect(self, op: int) -> None:
+    def _collect(self, op: int) -> None:  # noqa: C901, PLR0912 (a table of opcodes)
         """The opcodes that take values from the stack."""
         match chr(op):
             case "(":

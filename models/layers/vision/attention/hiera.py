@@ -9,11 +9,11 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import DINOV2
+from rushlight.models.image.preprocessor_config import DINOV2
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel
@@ -27,7 +27,7 @@ class PooledAttention(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, heads: int) -> None:
         if heads < 1 or outputs % heads:
-            raise FormatError(f"config.json: {outputs} channels do not fit {heads} heads")
+            raise FormatError(f"config.json: {outputs} channels do not fit {heads} num_heads")
         self.heads = heads
         self.qkv, self.proj = nn.Linear(inputs, 3 * outputs), nn.Linear(outputs, outputs)
 

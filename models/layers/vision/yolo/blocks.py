@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.functional.network.pooling import max_pool2d
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
