@@ -129,8 +129,9 @@ class Upsample(Fixed):
 
     def extra_repr(self) -> str:
         """The scale or the size, and the mode, as in torch."""
-        name = "size" if self.scale_factor is None else "scale_factor"
-        return f"{name}={getattr(self, name)!r}, mode={self.mode!r}"
+        held = vars(self)
+        name = "size" if held["scale_factor"] is None else "scale_factor"
+        return f"{name}={held[name]!r}, mode={held['mode']!r}"
 
 
 class UpsamplingNearest2d(Upsample):

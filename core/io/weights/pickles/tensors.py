@@ -262,10 +262,11 @@ def derive(ref: DerivedRef, leaf: Callable[[TensorRef], Tensor]) -> Tensor | Lef
             return from_numpy(_dequantized(*parts))
     shape = parts[-1]
     if ref.how.endswith("coo"):
-        return _coo(*parts, said=ref.how != "coo")
+        return _coo(parts[0], parts[1], shape, said=ref.how != "coo")
     if math.prod(shape) > _SPREAD + 64 * parts[-2].numel():
         return LeftOut(f"a sparse tensor of shape {shape!s:.100}")
-    return from_numpy(_dense(ref.how, *(p.numpy() for p in parts[:-1]), shape=shape))
+    ends, other, values = (p.numpy() for p in parts[:-1])
+    return from_numpy(_dense(ref.how, ends, other, values, shape))
 
 
 def _dequantized(steps: Tensor, scale: Any, zero: Any, dim: int | None) -> Any:
