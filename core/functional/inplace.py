@@ -117,30 +117,26 @@ def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
     return _LERP(x, end, weight)  # type: ignore[no-any-return]
 
 
-@method()
-def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned.
+def _scaled(name: str, first: str) -> Callable[..., Tensor]:
+    """`addcmul_` or `addcdiv_`; first: what becomes of the two tensors before they are scaled."""
+    otherwise, sign = _inplace(name), {"mul": "*", "div": "/"}[first]
 
-    Raises ShapeError for shapes that do not broadcast.
-    """
-    if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written: Tensor | None = scaled_steps_(x, "mul", tensor1, tensor2, value)
-        if written is not None:
-            return written
-    return _ADDCMUL(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+    def write(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+        if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
+            written: Tensor | None = scaled_steps_(x, first, tensor1, tensor2, value)
+            if written is not None:
+                return written
+        return otherwise(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+
+    write.__name__ = write.__qualname__ = f"{name}_"
+    write.__doc__ = (
+        f"`{name}` in place: x + value * tensor1 {sign} tensor2 over `x`, which is returned.\n\n"
+        "    Raises ShapeError for shapes that do not broadcast, TypeError for quotients of integers."
+    )
+    return method()(write)
 
 
-@method()
-def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned.
-
-    Raises ShapeError for shapes that do not broadcast. TypeError for integers.
-    """
-    if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written: Tensor | None = scaled_steps_(x, "div", tensor1, tensor2, value)
-        if written is not None:
-            return written
-    return _ADDCDIV(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+addcmul_, addcdiv_ = _scaled("addcmul", "mul"), _scaled("addcdiv", "div")
 
 
 @method()
@@ -156,12 +152,7 @@ def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     return _MASKED_FILL(x, mask, value)  # type: ignore[no-any-return]
 
 
-_LERP, _ADDCMUL, _ADDCDIV = map(_inplace, ("lerp", "addcmul", "addcdiv"))
-
-
-_MASKED_FILL = _inplace("masked_fill")
-
-
+_LERP, _MASKED_FILL = _inplace("lerp"), _inplace("masked_fill")
 for _name in NAMES.split():
     if f"{_name}_" not in METHODS:
         globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))

@@ -299,36 +299,27 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     return _pow(a, b)
 
 
-@method("__rsub__")
-def reversed_sub(b: TensorLike, a: TensorLike) -> Tensor:
-    """a - b, with the operands exchanged."""
-    return _sub(a, b)
+def exchanged(
+    name: str, fn: Callable[[Any, Any], Tensor], sign: str, *names: str, accelerator: str = ""
+) -> Callable[[TensorLike, TensorLike], Tensor]:
+    """Declare an operator with its operands exchanged, such as `__rsub__`, under `names`."""
+
+    def turned_round(b: TensorLike, a: TensorLike) -> Tensor:
+        return fn(a, b)
+
+    turned_round.__name__ = turned_round.__qualname__ = name
+    turned_round.__module__ = fn.__module__
+    turned_round.__doc__ = f"a {sign} b, with the operands exchanged."
+    if accelerator:
+        turned_round = casts(accelerator=accelerator)(turned_round)
+    return method(*names)(turned_round)
 
 
-@method("__rtruediv__", "__rdiv__")
-@casts(accelerator="float32")
-def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
-    """a / b, with the operands exchanged."""
-    return div(a, b)
-
-
-@method("__rpow__")
-@casts(accelerator="float32")
-def rpow(b: TensorLike, a: TensorLike) -> Tensor:
-    """a ** b, with the operands exchanged."""
-    return pow(a, b)
-
-
-@method("__rfloordiv__")
-def rfloordiv(b: TensorLike, a: TensorLike) -> Tensor:
-    """a // b, with the operands exchanged."""
-    return floor_divide(a, b)
-
-
-@method("__rmod__")
-def rmod(b: TensorLike, a: TensorLike) -> Tensor:
-    """a % b, with the operands exchanged."""
-    return remainder(a, b)
+reversed_sub = exchanged("reversed_sub", _sub, "-", "__rsub__")
+rdiv = exchanged("rdiv", div, "/", "__rtruediv__", "__rdiv__", accelerator="float32")
+rpow = exchanged("rpow", pow, "**", "__rpow__", accelerator="float32")
+rfloordiv = exchanged("rfloordiv", floor_divide, "//", "__rfloordiv__")
+rmod = exchanged("rmod", remainder, "%", "__rmod__")
 
 
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:

@@ -133,7 +133,7 @@ def kl_div(
     else:
         loss = xlogy(target, target) - target * input
     if reduction == "batchmean":
-        return loss.sum() / input.shape[0]
+        return loss.sum() / input.shape[0] if input.ndim else loss
     return reduced("kl_div", loss, reduction)
 
 
