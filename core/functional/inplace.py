@@ -131,7 +131,7 @@ def _scaled(name: str, first: str) -> Callable[..., Tensor]:
     write.__name__ = write.__qualname__ = f"{name}_"
     write.__doc__ = (
         f"`{name}` in place: x + value * tensor1 {sign} tensor2 over `x`, which is returned.\n\n"
-        "    Raises ShapeError for shapes that do not broadcast, TypeError for quotients of integers."
+        "    Raises ShapeError for shapes that do not broadcast, TypeError for integers."
     )
     return method()(write)
 
