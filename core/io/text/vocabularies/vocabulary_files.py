@@ -179,7 +179,10 @@ def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_token(config: dict[str, Any], name: str, tokens: list[str]) -> str | None:
-    """The special token that a configuration, or else custom, calls `name`."""
+    """The special token that a configuration, or else custom, calls `name`.
+
+    `config` is tokenizer_config.json, `tokens` those that there are. It raises nothing.
+    """
     given = config.get(f"{name}_token")
     given = given.get("content") if isinstance(given, dict) else given
     choices = (given,) if isinstance(given, str) else _NAMES[name]
