@@ -106,7 +106,8 @@ def says_schema(text: str) -> bool:
     """Whether an object of a text of JSON describes a tool rather than calls it."""
     for value in _values(unfenced(text)):
         for row in _listed(value):
-            row = row.get("function") if isinstance(row.get("function"), dict) else row
+            inner = row.get("function")
+            row = inner if isinstance(inner, dict) else row
             arguments = next((row[k] for k in _ARGUMENTS if k in row), None)
             of_schema = isinstance(arguments, dict) and isinstance(
                 arguments.get("properties"), dict
