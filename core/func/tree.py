@@ -36,7 +36,10 @@ def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
 
 
 def spread_like(name: str, prefix: Any, value: Any) -> list[Any]:
-    """For each leaf of `value`, the leaf of `prefix`, whose containers may end earlier."""
+    """For each leaf of `value`, the leaf of `prefix`, whose containers may end earlier.
+
+    `name` is in the message. Raises ValueError for another structure.
+    """
     if isinstance(prefix, (list, tuple, dict)):
         parts, below = _parts(value), _parts(prefix)
         same = isinstance(value, dict) is isinstance(prefix, dict) and parts is not None

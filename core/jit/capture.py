@@ -192,7 +192,12 @@ def op_runs(
     inplace: bool = False,
     recorded: bool = False,
 ) -> None:
-    """An op is about to run."""
+    """An op is about to run.
+
+    `name` is the op's, `inputs` and `out` its tensors, `attrs` its attributes; `inplace`: it writes
+    to its first input; `recorded`: autograd notes it. Raises CaptureError for what a replay cannot
+    repeat.
+    """
     hooks = current()
     if hooks is not None:
         hooks.op_runs(name, inputs, out, attrs, inplace, recorded)

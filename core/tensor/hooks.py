@@ -76,7 +76,10 @@ def of(tensor: History) -> Hooks:
 
 
 def add(tensor: History, kind: str, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Register a hook of one kind, "grad" or "after"."""
+    """Register a hook of one kind, "grad" or "after".
+
+    Raises TypeError for no function, RuntimeError for a `tensor` that needs no gradient.
+    """
     global leaves
     if not callable(hook):
         raise TypeError(f"a hook must be callable, not a {type(hook).__name__}")

@@ -121,7 +121,10 @@ def _rows(values: Array, formatted: Callable[[Any], str], indent: int, short: bo
 
 
 def format_tensor(values: Array | None, shape: tuple[int, ...], notes: list[str]) -> str:
-    """The text of a tensor; without `values` only its shape and notes (dtype, device, ...)."""
+    """The text of a tensor; without `values` only its shape and notes (dtype, device, ...).
+
+    It raises nothing.
+    """
     if values is None:
         return f"tensor({', '.join(['...', f'size={shape}', *notes])})"
     if values.size == 0:

@@ -266,7 +266,11 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """`autograd.grad` (core/autograd/rows.py) of one vector."""
+    """`autograd.grad` (core/autograd/rows.py) of one vector.
+
+    `outputs`, `inputs`, `grad_outputs`, `retain_graph`, `create_graph`, `allow_unused`,
+    `materialize_grads` and what it raises are as there.
+    """
     outs: list[Tensor] = _listed(outputs)
     wanted = _needing("grad", inputs)
     seeds = None if grad_outputs is None else _listed(grad_outputs)

@@ -35,7 +35,10 @@ _GAIN = 0.95  # of the time of the guess: what is not faster than that is not ch
 async def tuned(
     device: str | Device, work: Callable[[], Any] | None, progress: Progress | None
 ) -> list[Row]:
-    """See rl.autotune."""
+    """See rl.tune.
+
+    `device`, `work`, `progress` and the ValueError for another device are tune's.
+    """
     chosen = device_of(device)
     backend = (await device_async(chosen)).backend
     tuner = backend.tuner()

@@ -226,7 +226,7 @@ export interface GenerateStats {
 export interface GenerateOptions {
   /** 256 by default. */
   maxNewTokens?: number;
-  /** 0 by default, which always takes the likeliest token. */
+  /** The checkpoint's by default, or 0, which always takes the likeliest token. */
   temperature?: number;
   /** 0: all tokens. */
   topK?: number;

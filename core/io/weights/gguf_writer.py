@@ -87,6 +87,9 @@ def write_gguf(
     progress(done, total) counts bytes. Raises TypeError for a value without a type in GGUF,
     ValueError for a name, shape or dtype that GGUF does not support, FileExistsError unless
     `overwrite`.
+
+    `path` is the file; `rows` are the tensors; `overwrite` replaces it; `progress(done, total)`
+    counts bytes.
     """
     alignment = _alignment(metadata)
     _check_rows(rows)

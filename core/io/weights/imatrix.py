@@ -69,6 +69,8 @@ def write_imatrix(
     counts: the number of tokens in each sum, one or (experts,). chunks: how many texts of
     chunk_size tokens were read. datasets: names of the texts. Raises ValueError where sums and
     counts do not fit each other, FileExistsError unless `overwrite`.
+
+    `path` is the file, which `overwrite` lets be replaced.
     """
     rows = []
     for name in sorted(sums):
@@ -105,6 +107,8 @@ def write_legacy_imatrix(
 
     It has one count for each entry, so each expert's sums are scaled to `chunks`; experts that met
     no token get ones. Source: llama.cpp's IMatrixCollector::save_imatrix_legacy.
+
+    `path`, `counts`, `overwrite` and what it raises are as there; `dataset` is the text's name.
     """
     out = [struct.pack("<i", len(sums))]
     for name in sorted(sums):

@@ -123,7 +123,10 @@ async def run_schedule_async(steps: LoadSchedule, sources: Sequence[Source]) -> 
 
 
 def tensor_of(buffer: Any, dtype: DType, shape: Sequence[int]) -> Tensor:
-    """The tensor of a file's bytes; those of a narrow dtype become float32."""
+    """The tensor of a file's bytes; those of a narrow dtype become float32.
+
+    `buffer` has the bytes of `shape`. Raises ShapeError for another count.
+    """
     if is_narrow(dtype):
         return from_numpy(widened(dtype, np.asarray(buffer)).reshape(shape))
     return Tensor.from_buffer(buffer, dtype, shape)

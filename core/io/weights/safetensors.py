@@ -256,6 +256,8 @@ def save_safetensors(
     The file appears once it is complete. An existing file is replaced; tensors that are views of it
     stay valid. Raises TypeError for values that are not tensors or text, ValueError for a name or a
     dtype that the format does not support.
+
+    `path` is the file, `metadata` texts by name.
     """
     rank = {dtype: number for number, dtype in enumerate(_ORDER)}
     rows = []

@@ -86,6 +86,8 @@ def taken(
 
     named: what the index says of each shard, which wins where two have a tensor; there: what each
     has. FormatError for a tensor that no shard has.
+
+    `path` is the index, for messages.
     """
     owners: dict[str, str] = {}
     for shard, names in shards.items():

@@ -103,7 +103,7 @@ def read_zip(source: Source, lazily: bool = False) -> dict[str, Member]:
 
 
 def _member(source: Source, directory: bytes, start: int, limit: int) -> tuple[Member, int]:
-    """The member whose directory entry begins at `at`, and where the next begins."""
+    """The member whose directory entry begins at `start`, and where the next begins."""
     if start + _MEMBER.size > len(directory) or directory[start : start + 4] != b"PK\1\2":
         raise FormatError(f"{source.name}: entry {start} of the zip's directory is damaged")
     _, _, _, flags, method, _, _, crc, packed, size, named, more, said, *_, offset = (
@@ -127,6 +127,8 @@ def located(source: Source, member: Member, limit: int | None = None) -> Member:
     """The member with its `offset` as the record before it says.
 
     Raises FormatError if there is none, or if its bytes do not end before `limit`.
+
+    `source` is the archive.
     """
     *_, named, more = _unpack(source, _LOCAL, member.header, b"PK\3\4")
     placed = replace(member, offset=member.header + LEAD + named + more)
@@ -165,6 +167,8 @@ def inflate(source: Source, member: Member, most: int | None = None) -> bytearra
     """The bytes of a deflated member, at most the first `most` of them.
 
     Raises FormatError if they are damaged or not as many as the archive says.
+
+    `source` is the archive.
     """
     wanted = member.nbytes if most is None else min(most, member.nbytes)
     out, unpacker, offset = bytearray(), zlib.decompressobj(-15), 0

@@ -89,7 +89,10 @@ def variables(functions: Sequence[Any]) -> list[dict[str, Any] | None]:
 
 
 def revive(name: str, functions: Sequence[Any], states: Any) -> None:
-    """Put what `variables` gave back into callable objects; LoadError where they do not fit."""
+    """Put what `variables` gave back into callable objects; LoadError where they do not fit.
+
+    `name` is in messages; `functions` are the schedule's, `states` their state.
+    """
     states = [] if states is None else states
     if len(states) not in (0, len(functions)):
         raise LoadError(f"{name}: the state is of {len(states)} functions; there are "

@@ -37,7 +37,11 @@ def dtype_of(capsule: Any) -> Any:
 
 
 def exported(array: np.ndarray[Any, Any], dtype: DType, max_version: Any) -> Any:
-    """A capsule of the stored elements of a tensor of `dtype`."""
+    """A capsule of the stored elements of a tensor of `dtype`.
+
+    `array` has the elements, `max_version` is what the reader knows. Raises BufferError for
+    read-only memory and a reader of the first version.
+    """
     if max_version is None and not array.flags.writeable:
         raise BufferError(
             "__dlpack__: the memory is read-only, which DLPack says from version 1 on; "

@@ -132,6 +132,8 @@ def read_tensors(
 
     kind: the file's, for messages. blocks: whether its quantized types have today's layout.
     aligned: whether tensors begin at multiples of 32.
+
+    Raises FormatError for bytes that begin no tensor.
     """
     source, entries = reader.source, dict[str, Entry]()
     while reader.at < source.size:

@@ -202,6 +202,8 @@ def load_pytorch(source: Source, device: str | Place = "cpu", encoding: str = "u
     enumeration its value. Nothing of the file is run or imported: in place of what only code could
     make stands a LeftOut with its name, and a warning is logged. Raises FormatError for a file of
     nothing else, and for one that is damaged.
+
+    `source` is the file; `encoding` of texts that Python 2 pickled.
     """
     file = SavedFile(source, encoding=encoding).read()
     place = placing(device) if not callable(device) else device

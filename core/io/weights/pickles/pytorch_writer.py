@@ -60,6 +60,8 @@ def pickled(value: Any, protocol: int = 2, row: bool = False) -> Pickled:
     """The pickle of `value`; TypeError, before anything is written, for other kinds.
 
     row: for the format before 1.6, in which a storage's id has one part more.
+
+    `protocol` is the pickle's, 2 to 5.
     """
     output = Pickled(protocol, row)
     output.data = bytes([0x80, output.protocol]) + _saved(value, output, 0) + b"."
@@ -209,7 +211,19 @@ def _refused(value: Any, what: str) -> TypeError:
     )
 
 
+def _sparse(tensor: Any, output: Pickled) -> bytes:
+    """A sparse tensor: its layout, indices, values and shape, and whether it is coalesced."""
+    layout = _global("torch.serialization", "_get_layout") + _plain(("torch.sparse_coo",)) + b"R"
+    parts = _tensor(tensor._indices(), False, output) + _tensor(tensor._values(), False, output)
+    rest = _saved(Size(tensor.shape), output, 0) + _plain(tensor.is_coalesced())
+    return _global("torch._utils", "_rebuild_sparse_tensor") + (
+        b"(" + layout + b"(" + parts + rest + b"ttR"
+    )  # fmt: skip
+
+
 def _tensor(tensor: Tensor, needs: bool, output: Pickled) -> bytes:
+    if tensor.is_sparse:
+        return _sparse(tensor, output)
     kind: DType = tensor.dtype
     untyped = kind.name in _UNTYPED
     if kind.name not in STORAGES.values() and (output.row or not untyped):
