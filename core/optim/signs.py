@@ -98,7 +98,7 @@ class Lion(Rule):
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
-        old, new, kept, added, down = rates
+        old, new, keep, added, down = rates
         mean = state["exp_avg"]
         param.add_((mean * old + grad * new).sign() * down)
-        mean.mul_(kept).add_(grad * added)
+        mean.mul_(keep).add_(grad * added)
