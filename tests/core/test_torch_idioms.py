@@ -385,6 +385,8 @@ def test_small_forms() -> None:
     assert rl.ones(1).broadcast_to(2, 3).shape == (2, 3)
     z = rl.ones(1, dtype=rl.complex64)
     assert z.add_(z, alpha=-0.5).item() == 0.5
+    loss = F.kl_div(rl.tensor(0.5), rl.tensor(0.3), reduction="batchmean")
+    assert loss.item() == pytest.approx(0.3 * (np.log(0.3) - 0.5))
     for place in (1.5, "a"):
         with pytest.raises(IndexError, match="is not an index"):
             x[place]

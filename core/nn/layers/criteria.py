@@ -41,7 +41,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Reduced(Fixed):
+class _Loss(Fixed):
+    """A loss; torch shows none of its options."""
+
+    def extra_repr(self) -> str:
+        """Nothing, as in torch."""
+        return ""
+
+
+class _Reduced(_Loss):
     """A loss whose only option is its reduction."""
 
     def __init__(
@@ -50,7 +58,7 @@ class _Reduced(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction))
 
 
-class _Weighted(Fixed):
+class _Weighted(_Loss):
     """A loss with a reduction and weights, which are a buffer."""
 
     weight: Tensor | None
@@ -64,7 +72,7 @@ class _Weighted(Fixed):
         self._given += ("weight",)
 
 
-class CrossEntropyLoss(Fixed):
+class CrossEntropyLoss(_Loss):
     """`cross_entropy` with fixed options; the class weights are a buffer.
 
     `weight` (classes,) weighs each class. Targets equal to `ignore_index` are left out.
@@ -113,7 +121,7 @@ class L1Loss(_Reduced):
     function = staticmethod(l1_loss)
 
 
-class NLLLoss(Fixed):
+class NLLLoss(_Loss):
     """`nll_loss` of log-probabilities; the class weights are a buffer.
 
     `weight` (classes,) weighs each class. Targets equal to `ignore_index` are left out.
@@ -150,7 +158,7 @@ class BCELoss(_Weighted):
     function = staticmethod(binary_cross_entropy)
 
 
-class BCEWithLogitsLoss(Fixed):
+class BCEWithLogitsLoss(_Loss):
     """`binary_cross_entropy_with_logits`; the weights are buffers.
 
     `weight` multiplies each element's loss, `pos_weight` that of positive targets. `reduction`
@@ -180,7 +188,7 @@ class BCEWithLogitsLoss(Fixed):
         )
 
 
-class SmoothL1Loss(Fixed):
+class SmoothL1Loss(_Loss):
     """`smooth_l1_loss` with fixed options.
 
     `beta` is the difference above which the loss is linear. `reduction` is "mean", "sum" or
@@ -197,7 +205,7 @@ class SmoothL1Loss(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction), beta=beta)
 
 
-class HuberLoss(Fixed):
+class HuberLoss(_Loss):
     """`huber_loss` with fixed options."""
 
     function = staticmethod(huber_loss)
@@ -206,7 +214,7 @@ class HuberLoss(Fixed):
         self._fix(reduction=reduction, delta=delta)
 
 
-class KLDivLoss(Fixed):
+class KLDivLoss(_Loss):
     """`kl_div` with fixed options.
 
     `log_target`: targets are logarithms too. `reduction` is "mean", "batchmean", "sum" or
@@ -223,7 +231,7 @@ class KLDivLoss(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
-class PoissonNLLLoss(Fixed):
+class PoissonNLLLoss(_Loss):
     """`poisson_nll_loss` with fixed options.
 
     `log_input`: inputs are logarithms of rates; otherwise `eps` keeps log(0) away. `full` adds
@@ -250,7 +258,7 @@ class PoissonNLLLoss(Fixed):
         )
 
 
-class GaussianNLLLoss(Fixed):
+class GaussianNLLLoss(_Loss):
     """`gaussian_nll_loss` with fixed options.
 
     `full` adds log(2 pi) / 2. `eps` is the least variance. `reduction` is "mean", "sum" or
@@ -264,7 +272,7 @@ class GaussianNLLLoss(Fixed):
         self._fix(full=full, eps=eps, reduction=reduction)
 
 
-class MarginRankingLoss(Fixed):
+class MarginRankingLoss(_Loss):
     """`margin_ranking_loss` with fixed options.
 
     `margin` is how far apart the two inputs must be. `reduction` is "mean", "sum" or "none";
@@ -281,7 +289,7 @@ class MarginRankingLoss(Fixed):
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
-class HingeEmbeddingLoss(Fixed):
+class HingeEmbeddingLoss(_Loss):
     """`hinge_embedding_loss` with fixed options.
 
     `margin` is how far apart the unlike must be. `reduction` is "mean", "sum" or "none";
@@ -298,7 +306,7 @@ class HingeEmbeddingLoss(Fixed):
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
-class CosineEmbeddingLoss(Fixed):
+class CosineEmbeddingLoss(_Loss):
     """`cosine_embedding_loss` with fixed options.
 
     `margin` is the cosine that the unlike may have. `reduction` is "mean", "sum" or "none";
@@ -336,7 +344,7 @@ class MultiLabelSoftMarginLoss(_Weighted):
     function = staticmethod(multilabel_soft_margin_loss)
 
 
-class MultiMarginLoss(Fixed):
+class MultiMarginLoss(_Loss):
     """`multi_margin_loss`; the weights are a buffer.
 
     `p` is the power, 1 or 2; `margin` how far the right class must lead; `weight` (classes,)
@@ -372,7 +380,7 @@ class MultiLabelMarginLoss(_Reduced):
     function = staticmethod(multilabel_margin_loss)
 
 
-class TripletMarginLoss(Fixed):
+class TripletMarginLoss(_Loss):
     """`triplet_margin_loss` with fixed options.
 
     `margin` is how much further the negative must be, in the `p`-norm; `eps` is added to
@@ -402,7 +410,7 @@ class TripletMarginLoss(Fixed):
         )
 
 
-class TripletMarginWithDistanceLoss(Fixed):
+class TripletMarginWithDistanceLoss(_Loss):
     """`triplet_margin_with_distance_loss` with fixed options.
 
     `distance_function` of two tensors, the 2-norm unless set. `margin` is how much further the
@@ -420,7 +428,7 @@ class TripletMarginWithDistanceLoss(Fixed):
         self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 
 
-class CTCLoss(Fixed):
+class CTCLoss(_Loss):
     """`ctc_loss` with fixed options.
 
     `blank` is the class that writes nothing. `reduction` is "mean", "sum" or "none".

@@ -127,6 +127,12 @@ class Upsample(Fixed):
         self._fix(size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
                   recompute_scale_factor=recompute_scale_factor)  # fmt: skip
 
+    def extra_repr(self) -> str:
+        """The scale or the size, and the mode, as in torch."""
+        held = vars(self)
+        name = "size" if held["scale_factor"] is None else "scale_factor"
+        return f"{name}={held[name]!r}, mode={held['mode']!r}"
+
 
 class UpsamplingNearest2d(Upsample):
     """`interpolate` to the nearest element."""

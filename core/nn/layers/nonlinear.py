@@ -126,6 +126,8 @@ class Hardtanh(Fixed):
 class ReLU6(Hardtanh):
     """x limited to [0, 6]."""
 
+    _unshown = ("min_val", "max_val")
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
@@ -133,7 +135,7 @@ class ReLU6(Hardtanh):
 class Hardsigmoid(Fixed):
     """(x + 3) / 6 limited to [0, 1]."""
 
-    function = staticmethod(hardsigmoid)
+    function, _unshown = staticmethod(hardsigmoid), ("inplace",)
 
     def __init__(self, inplace: bool = False) -> None:
         self._fix(inplace=inplace)
@@ -142,7 +144,7 @@ class Hardsigmoid(Fixed):
 class Hardswish(Fixed):
     """x times `Hardsigmoid` (Howard et al., 2019)."""
 
-    function = staticmethod(hardswish)
+    function, _unshown = staticmethod(hardswish), ("inplace",)
 
     def __init__(self, inplace: bool = False) -> None:
         self._fix(inplace=inplace)
@@ -246,7 +248,7 @@ class GLU(Fixed):
 class CosineSimilarity(Fixed):
     """The cosine of the angle between vectors along `dim`."""
 
-    function = staticmethod(cosine_similarity)
+    function, _unshown = staticmethod(cosine_similarity), ("dim", "eps")
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         self._fix(dim=dim, eps=eps)
@@ -259,7 +261,7 @@ class PairwiseDistance(Fixed):
     size 1. The call raises ShapeError for shapes that do not broadcast.
     """
 
-    function = staticmethod(pairwise_distance)
+    function, _unshown = staticmethod(pairwise_distance), ("p", "eps", "keepdim")
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         self._fix(p=p, eps=eps, keepdim=keepdim)

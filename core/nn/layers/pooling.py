@@ -41,6 +41,8 @@ __all__ = [
 
 
 class _MaxPool(Fixed):
+    _unshown = ("return_indices",)
+
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False,
@@ -58,11 +60,15 @@ class _Adaptive(Fixed):
 
 
 class _AdaptiveMax(Fixed):
+    _unshown = ("return_indices",)
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         self._fix(output_size=output_size, return_indices=return_indices)
 
 
 class _Fractional(Fixed):
+    _unshown = ("kernel_size", "output_size", "output_ratio", "return_indices")
+
     rank = 2
 
     def __init__(
@@ -103,6 +109,8 @@ class _LPPool(Fixed):
 
 
 class _AvgPool(Fixed):
+    _unshown = ("ceil_mode", "count_include_pad", "divisor_override")
+
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         ceil_mode: bool = False, count_include_pad: bool = True,
@@ -273,7 +281,7 @@ class LPPool3d(_LPPool):
 class FractionalMaxPool2d(_Fractional):
     """`fractional_max_pool2d` with fixed options.
 
-    Windows of `kernel_size` at random places (Graham, 2014). Set either `output_size` or
+    Windows of `kernel_size` at random places (Graham, 2015). Set either `output_size` or
     `output_ratio`, a share of each dim. `return_indices`: also where each maximum was. Raises
     ValueError for both or none, and for a ratio outside 0 to 1.
     """
@@ -284,7 +292,7 @@ class FractionalMaxPool2d(_Fractional):
 class FractionalMaxPool3d(_Fractional):
     """`fractional_max_pool3d` with fixed options.
 
-    Windows of `kernel_size` at random places (Graham, 2014). Set either `output_size` or
+    Windows of `kernel_size` at random places (Graham, 2015). Set either `output_size` or
     `output_ratio`, a share of each dim. `return_indices`: also where each maximum was. Raises
     ValueError for both or none, and for a ratio outside 0 to 1.
     """

@@ -260,7 +260,8 @@ def _packs(layer: Module) -> bool:
     return bool(
         attn.batch_first and attn.in_proj_weight is not None and attn.in_proj_bias is not None
         and getattr(act, "__name__", type(act).__name__) in ("relu", "gelu", "ReLU", "GELU")
-        and layer.norm1.eps == layer.norm2.eps and attn.num_heads % 2 == 0
+        and len({getattr(layer, name).eps for name in ("norm1", "norm2")}) == 1
+        and attn.num_heads % 2 == 0
     )  # fmt: skip
 
 

@@ -3,6 +3,10 @@
 from rushlight.core.distributions import (
     constraints as constraints, kl as kl, transforms as transforms
 )
+from rushlight.core.distributions.bounded import (
+    ContinuousBernoulli as ContinuousBernoulli, GeneralizedPareto as GeneralizedPareto, Kumaraswamy
+    as Kumaraswamy, VonMises as VonMises, Weibull as Weibull
+)
 from rushlight.core.distributions.categorical import (
     Categorical as Categorical, Multinomial as Multinomial, OneHotCategorical as OneHotCategorical,
     OneHotCategoricalStraightThrough as OneHotCategoricalStraightThrough
@@ -30,8 +34,11 @@ from rushlight.core.distributions.gamma import (
 from rushlight.core.distributions.kl import (
     kl_divergence as kl_divergence, register_kl as register_kl
 )
+from rushlight.core.distributions.matrices import (
+    LKJCholesky as LKJCholesky, Wishart as Wishart
+)
 from rushlight.core.distributions.multivariate import (
-    MultivariateNormal as MultivariateNormal
+    LowRankMultivariateNormal as LowRankMultivariateNormal, MultivariateNormal as MultivariateNormal
 )
 from rushlight.core.distributions.relaxed import (
     RelaxedBernoulli as RelaxedBernoulli, RelaxedOneHotCategorical as RelaxedOneHotCategorical
