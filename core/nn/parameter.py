@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from rushlight.core import ops
+from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 
@@ -63,6 +66,28 @@ def _unpickled_buffer(make: Callable[..., Tensor], state: Any, persistent: bool)
     return Buffer(make(*state), persistent=persistent)
 
 
+# How many parameters layers may still make, and what an error says of more.
+_room: ContextVar[tuple[list[int], str] | None] = ContextVar("room", default=None)
+
+
+@contextmanager
+def at_most(count: int, told: str) -> Iterator[None]:
+    """Let layers make at most `count` parameters in this context; LoadError(told) at the next.
+
+    Those on the meta device are small, but a damaged file may ask for a hundred million.
+    """
+    token = _room.set(([count], told))
+    try:
+        yield
+    finally:
+        _room.reset(token)
+
+
 def parameter(*size: int) -> Parameter:
     """A float32 parameter of this shape on the meta device, without memory."""
+    if (room := _room.get()) is not None:
+        left, told = room
+        if not left[0]:
+            raise LoadError(told)
+        left[0] -= 1
     return Parameter(ops.empty(size, device="meta"))

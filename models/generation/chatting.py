@@ -104,6 +104,8 @@ class Chatting(Model):
         `sampling.Options`; documents, chat_template, continue_final_message and
         chat_template_kwargs, see `apply_chat_template`; any other name is a variable of the
         template, such as enable_thinking. Raises ValueError without a chat template.
+
+        `tools`: functions that the model may call, see there.
         """
         shape, sampling = divided(self.template, options)
         found: Steps[str, None, None] = self.generate(
@@ -121,6 +123,8 @@ class Chatting(Model):
         """The parts of an answer's tokens: content, thinking, and calls if there are `tools`.
 
         prompt: the tokens before, which may have begun a thought.
+
+        `ids` are the answer's. It raises nothing of its own.
         """
         from rushlight.models.generation.answers import parts_of_tokens
 
@@ -133,6 +137,8 @@ class Chatting(Model):
 
         No piece holds a part of the marks around thoughts and calls; a call comes when it is
         complete. Raises ValueError as `chat` does, and without a tokenizer.
+
+        `messages`, `tools` and `options` are those of `chat`.
         """
         shape, sampling = divided(self.template, options)
         ids = self.chat_ids(messages, tools=tools, **shape)
@@ -168,6 +174,9 @@ class Chatting(Model):
 
         As `apply_chat_template`, but the prompt ends where an answer begins, or within the last
         message if that is the assistant's.
+
+        `tools`, `variables` and what it raises are as there; `add_generation_prompt` and
+        `continue_final_message` say it outright.
         """
         if continue_final_message is None:
             continue_final_message = not add_generation_prompt and _unfinished(messages)
@@ -207,6 +216,8 @@ class Chatting(Model):
 
         Raises ValueError without a chat template or messages, and for a reserved name among
         chat_template_kwargs.
+
+        `add_generation_prompt`: the prompt ends where an answer begins. `tokenize`: ids, else text.
         """
         template = self.template
         if template is None and chat_template is not None and "{" in chat_template:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.warm_start
+
 TEXT = "The rush is cut in summer and dried. It burns for half an hour.\n"
 LARGE = 200_000_000  # bytes
 

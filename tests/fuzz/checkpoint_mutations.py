@@ -124,7 +124,7 @@ def folder(files: Folder, rng: random.Random) -> Folder:
 
 
 def mutate(content: bytes, files: Folder, number: int) -> bytes | Folder:
-    """The mutation that has this number: of the GGUF file, or of the folder."""
+    """The mutation that has this number: of the GGUF file, or of the folder if it is odd."""
     rng = random.Random(number)
     if number % 2:
         return folder(files, rng)

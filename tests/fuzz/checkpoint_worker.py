@@ -1,6 +1,6 @@
 """Load mutated checkpoints, one line of JSON a case: its outcome and the memory that it took.
 
-python checkpoint_worker.py FOLDER FIRST LAST GGUF MODEL_FOLDER
+python checkpoint_worker.py gguf|folder FOLDER FIRST LAST GGUF MODEL_FOLDER
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def one(place: Path, content: bytes | dict[str, bytes]) -> dict[str, Any]:
 
 def main() -> None:
     """Run the cases that the command line names."""
-    place, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    content = Path(sys.argv[4]).read_bytes()
-    files = {path.name: path.read_bytes() for path in sorted(Path(sys.argv[5]).iterdir())}
+    kind, place, first, last = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    content = Path(sys.argv[5]).read_bytes()
+    files = {path.name: path.read_bytes() for path in sorted(Path(sys.argv[6]).iterdir())}
     # What is imported on first use is not the cases' doing.
     for seed, ending in ((content, ".gguf"), (files, "")):
         warm = one(place.with_suffix(ending), seed)
         assert warm["outcome"] == "loaded", warm
     mutate = importlib.import_module("checkpoint_mutations").mutate
     for number in range(first, last):
-        changed = mutate(content, files, number)
+        changed = mutate(content, files, 2 * number + (kind == "folder"))
         ending = ".gguf" if isinstance(changed, bytes) else ""
         print(json.dumps(one(place.with_suffix(ending), changed)), flush=True)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import struct
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -139,20 +137,14 @@ SEEDS: dict[str, Callable[[Path], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", SEEDS)
-def test_mutated_files_load_or_raise(kind: str, tmp_path: Path) -> None:
+def test_mutated_files_load_or_raise(
+    kind: str, tmp_path: Path, outcomes_of: Callable[..., list[dict[str, Any]]]
+) -> None:
     seeds = []
     for i, content in enumerate(SEEDS[kind](tmp_path)):
         seeds.append(tmp_path / f"seed{i}")
         seeds[-1].write_bytes(content)
-    cases = CASES
-    done = subprocess.run(
-        [sys.executable, str(HERE / "files_worker.py"), str(tmp_path), "0", str(cases),
-         *map(str, seeds)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=900 + CASES,
-    )  # fmt: skip
-    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(outcomes) == cases, f"case {len(outcomes)} ended the process: {done.stderr}"
+    outcomes = outcomes_of("files_worker.py", CASES, tmp_path, 0, CASES, *seeds)
     wrong = {
         number: o
         for number, o in enumerate(outcomes)
@@ -163,4 +155,4 @@ def test_mutated_files_load_or_raise(kind: str, tmp_path: Path) -> None:
     assert not wrong, f"{len(wrong)} cases, the first: {next(iter(wrong.items()))}"
     # Mutations that all do the same would test little; a reader that refuses all would pass.
     counts = Counter(o["outcome"] for o in outcomes)
-    assert counts["loaded"] > 0.1 * cases and counts["refused"] > 0.2 * cases, counts
+    assert counts["loaded"] > 0.1 * CASES and counts["refused"] > 0.2 * CASES, counts

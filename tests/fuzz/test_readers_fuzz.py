@@ -18,13 +18,13 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.basis.dtype import from_safetensors
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.hub.names import resolve
 
 pytestmark = pytest.mark.native  # needs a process of its own
 
 HERE = Path(__file__).parent
-CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "2400"))
+CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "2400"))  # of each format, in parts
 HANGING = 600.0  # seconds without an answer: a case that never ends, on the busiest machine
 CALLS = 10_000  # of functions, that reading any file may take
 

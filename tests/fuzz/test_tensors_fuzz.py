@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import logging
 import os
 import random
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.usefixtures("quiet")]
 
-MODELS = Path(__file__).parent.parent / "models"
 CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "640"))
 PARTS = 8
-
-
-def _module(path: Path) -> ModuleType:
-    name = f"rushlight_tests_{path.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+Modules = Callable[[str], ModuleType]
 
 
 def damaged(t: rl.Tensor, rng: random.Random) -> tuple[rl.Tensor, str]:
@@ -59,47 +44,24 @@ def damaged(t: rl.Tensor, rng: random.Random) -> tuple[rl.Tensor, str]:
     return t.to(dtype=dtype), dtype
 
 
-def _text(row: str) -> tuple[dict[str, Any], dict[str, rl.Tensor]]:
-    table = _module(MODELS / "families.py")
-    found = open_tables(MODELS / "data" / "families" / f"{row}.safetensors")[0][1].metadata
-    return json.loads(found["config"]), {
-        n: rl.tensor(table.values_of(n, tuple(s))) for n, s in json.loads(found["names"]).items()
-    }
-
-
-def _image(row: str) -> tuple[dict[str, Any], dict[str, rl.Tensor]]:
-    vision, path = _module(MODELS / "vision.py"), MODELS / "data" / "vision" / f"{row}.safetensors"
-    found = open_tables(path)[0][1].metadata
-    stored = {n: t for n, t in load_safetensors(path).items() if n.startswith("given:")}
-    tensors = {n: rl.tensor(vision.values_of(n, tuple(s)))
-               for n, s in vision.names_of(found["names"]).items()}  # fmt: skip
-    given = {n.removeprefix("given:"): t for n, t in stored.items()}
-    return json.loads(found["config"]), tensors | given
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.getLogger("rushlight").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("rushlight").setLevel(logging.NOTSET)
-
-
-def _runs(m: Any, table: str, row: str) -> None:
+def _runs(m: Any, table: str, row: str, module: Modules) -> None:
     """One forward pass of the model."""
     with rl.no_grad():
         if table == "families":
-            rows, families = _module(MODELS / "test_families.py"), _module(MODELS / "families.py")
-            rows.run(m, *rows.given(row, families))
+            rows = module("models/test_families")
+            rows.run(m, *rows.given(row, module("models/families")))
             return
-        vision = _module(MODELS / "vision.py")
+        vision = module("models/vision")
         if hasattr(m, "encode_image"):
             return
         m(rl.tensor(vision.pixels_of(vision.ROWS[row][3], 3)))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_damaged_tensor_is_named_at_load(part: int) -> None:
-    families, vision = _module(MODELS / "families.py"), _module(MODELS / "vision.py")
+def test_a_damaged_tensor_is_named_at_load(
+    part: int, module: Modules, parts_of: Callable[..., Any]
+) -> None:
+    families, vision = module("models/families"), module("models/vision")
     # A table of vectors alone has as many rows as it has.
     rows = [("families", r) for r in families.ROWS if not r.startswith("model2vec")]
     rows += [("vision", r) for r in vision.ROWS]
@@ -110,7 +72,7 @@ def test_a_damaged_tensor_is_named_at_load(part: int) -> None:
         rng = random.Random(number)
         table, row = rows[(number // 4) % len(rows)]  # a row several times in turn
         if row not in made:
-            made = {row: (_text if table == "families" else _image)(row)}
+            made = {row: parts_of(table, row)}
         config, tensors = made[row]
         name = rng.choice(sorted(tensors))
         changed, how = damaged(tensors[name], rng)
@@ -127,7 +89,7 @@ def test_a_damaged_tensor_is_named_at_load(part: int) -> None:
             wrong.append(f"{what}: at load: {error!r:.200}")
             continue
         try:
-            _runs(m, table, row)
+            _runs(m, table, row, module)
             counts["loaded"] += 1
         except ValueError as error:
             if "pixels" not in str(error):

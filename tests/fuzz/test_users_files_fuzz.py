@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import pickle
 import struct
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,20 +88,16 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", SEEDS)
-def test_mutated_files_are_read_or_raise(kind: str, tmp_path: Path) -> None:
+def test_mutated_files_are_read_or_raise(
+    kind: str, tmp_path: Path, outcomes_of: Callable[..., list[dict[str, Any]]]
+) -> None:
     seeds = []
     for i, content in enumerate(SEEDS[kind]()):
         seeds.append(tmp_path / f"seed{i}")
         seeds[-1].write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, str(HERE / "users_worker.py"), kind, str(tmp_path), "0", str(CASES),
-         *map(str, seeds)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=900 + CASES,
-    )  # fmt: skip
-    outcomes = [json.loads(line)["outcome"] for line in done.stdout.splitlines()]
-    assert len(outcomes) == CASES, f"case {len(outcomes)} ended the process: {done.stderr}"
-    wrong = {n: o for n, o in enumerate(outcomes) if o not in ("read", "refused")}
+    outcomes = outcomes_of("users_worker.py", CASES, kind, tmp_path, 0, CASES, *seeds)
+    told = [o["outcome"] for o in outcomes]
+    wrong = {n: o for n, o in enumerate(told) if o not in ("read", "refused")}
     assert not wrong, f"{len(wrong)} cases, the first: {next(iter(wrong.items()))}"
-    counts = Counter(outcomes)
+    counts = Counter(told)
     assert min(counts["read"], counts["refused"]) > 0.01 * CASES, counts

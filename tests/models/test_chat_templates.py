@@ -278,7 +278,7 @@ def test_a_folder_keeps_its_templates(folder: Path, tmp_path: Path) -> None:
 def test_the_command_passes_variables(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rushlight.core.cli import run
+    from rushlight.cli import run
     from rushlight.models.generation.chatting import Chatting
 
     shown: list[dict[str, Any]] = []

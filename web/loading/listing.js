@@ -79,7 +79,9 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
   const where = text.trim();
   const address = /^[a-z]+:/i.test(where) || /^\.{0,2}\//.test(where);
   if (address && URL.canParse(where, base)) {
-    return { kind: "url", url: new URL(where, base).href };
+    const url = new URL(where, base);
+    const known = /^https?:$/.test(url.protocol) || url.protocol === new URL(base).protocol;
+    if (known && !url.username && !url.password) return { kind: "url", url: url.href };
   }
   if (HUB_ID.test(where)) return { kind: "hub", id: where, hubUrl };
   if (/^[\w.-]+$/.test(where)) return { kind: "url", url: new URL(`${where}/`, models).href };
@@ -108,23 +110,43 @@ export async function list(store, source, signal, what = MODEL) {
     }
     return listFolder(store, folder, signal, what);
   }
-  const locate = (/** @type {FileSpec} */ file) => ({
-    ...file,
-    url: new URL(encoded(file.path), folder).href,
+  const locate = (/** @type {FileSpec} */ { path, size, sha256 }) => ({
+    path,
+    size,
+    sha256,
+    url: new URL(encoded(path), folder).href,
   });
-  const files = manifest.files.map((file) =>
-    file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
+  const files = manifest.files.map(({ parts, ...file }) =>
+    parts ? { ...file, parts: parts.map(locate) } : locate(file),
   );
-  return { name: manifest.name, origin: "folder", files: what.pick(files, folder) };
+  const name = typeof manifest.name === "string" ? manifest.name : lastOf(folder);
+  return { name, origin: "folder", files: what.pick(files, folder) };
 }
 
 /** A path as a part of an address: # and ? in a name are its own.
  *  @param {string} path */
 export const encoded = (path) => path.split("/").map(encodeURIComponent).join("/");
 
+/** The name of the file at an address, as it is written where it is no text in UTF-8.
+ *  @param {string} url */
+export function nameAt(url) {
+  const name = new URL(url).pathname.split("/").pop() ?? "";
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+/** @param {string} folder */
+const lastOf = (folder) => folder.split("/").filter(Boolean).pop() ?? folder;
+
+// Half of a character, which no address can have.
+const HALF = /[\ud800-\udfff]/u;
+
 /** Null for text that is no manifest: some hosts answer every URL with their home page.
  *  @param {string} text @param {string} where
- *  @returns {{ name: string, files: FileSpec[] } | null} */
+ *  @returns {{ name: unknown, files: FileSpec[] } | null} */
 function parseManifest(text, where) {
   let manifest;
   try {
@@ -140,11 +162,12 @@ function parseManifest(text, where) {
 /** Throws an error unless a listing's row has a path, and a size, a hash and parts if any.
  *  @param {any} row @param {string} where */
 function checkRow(row, where) {
-  const { path, size = 0, sha256 = "", parts = [] } = row ?? {};
-  const texts = typeof path === "string" && typeof sha256 === "string";
-  const fits = texts && typeof size === "number" && size >= 0 && Array.isArray(parts);
+  const { path, size = 0, sha256 = "", parts } = row ?? {};
+  const texts = typeof path === "string" && !HALF.test(path) && typeof sha256 === "string";
+  const joined = parts === undefined || (Array.isArray(parts) && parts.length > 0);
+  const fits = texts && Number.isSafeInteger(size) && size >= 0 && joined;
   if (!fits) throw malformed(where, row, "a file");
-  for (const part of parts) checkRow({ ...part, parts: [] }, where);
+  for (const part of parts ?? []) checkRow({ ...part, parts: undefined }, where);
 }
 
 /** @param {string} where @param {unknown} value @param {string} what */
@@ -177,7 +200,7 @@ async function listFile(store, address, signal) {
 /** @param {WeightStore} store @param {string} url @param {AbortSignal} [signal]
  *  @returns {Promise<FileSpec>} */
 async function fileAt(store, url, signal) {
-  const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
+  const path = nameAt(url);
   /** @type {Response | undefined} */
   let response;
   try {
@@ -288,7 +311,8 @@ function listLocal(chosen, what) {
 export function shardsOf(text, where) {
   const shards = [...new Set(Object.values(parseListing(text, where)?.weight_map ?? {}))];
   for (const shard of shards) {
-    const fits = typeof shard === "string" && /^[^/\\:]+\.(safetensors|bin)$/.test(shard);
+    const named = typeof shard === "string" && /^[^/\\:]+\.(safetensors|bin)$/.test(shard);
+    const fits = named && !HALF.test(shard);
     if (!fits) throw malformed(where, shard, "the name of a file");
   }
   if (shards.length === 0) throw malformed(where, text, "an index of shards");
@@ -357,10 +381,9 @@ async function askForAdapter(store, at, signal) {
  *  @param {WeightStore} store @param {string} folder @param {AbortSignal | undefined} signal
  *  @param {What} what @returns {Promise<Listing>} */
 async function listFolder(store, folder, signal, what) {
-  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, folder).href });
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(encoded(path), folder).href });
   const files = await what.ask(store, at, signal);
-  const name = folder.split("/").filter(Boolean).pop() ?? folder;
-  return { name, origin: "folder", files: what.pick(files, folder) };
+  return { name: lastOf(folder), origin: "folder", files: what.pick(files, folder) };
 }
 
 /** A repository of the Hugging Face hub, whose listing has sizes and hashes.
@@ -374,7 +397,7 @@ async function listHub(store, id, hubUrl, signal, what) {
     const hint = "Check the owner and the name; a private repository cannot be read from a page.";
     throw new WeightsError(`the hub has no model "${id}"`, { url: tree, status: 404, hint });
   }
-  /** @type {{ type: string, path: string, size: number, lfs?: { oid: string } }[]} */
+  /** @type {{ type: string, path: string, size: number, lfs?: { oid?: unknown } }[]} */
   const rows = parseListing(text, tree);
   if (!Array.isArray(rows)) throw malformed(tree, rows, "a list of files");
   for (const row of rows) checkRow(row, tree);
@@ -384,7 +407,7 @@ async function listHub(store, id, hubUrl, signal, what) {
       path: row.path,
       url: `${hubUrl}/${name}/resolve/${revision}/${encoded(row.path)}`,
       size: row.size,
-      sha256: row.lfs?.oid,
+      sha256: typeof row.lfs?.oid === "string" ? row.lfs.oid : undefined,
     }));
   return { name, origin: "hub", files: what.pick(files, `the hub's ${id}`) };
 }

@@ -172,7 +172,14 @@ async function readWeights(store, file, { size, body }, builder, heap) {
     offset += bytes.length;
   }
   if (!scatter && !refused) begin(true); // the file is shorter than its header: the reader raises
-  await /** @type {Scatter | null} */ (scatter)?.settle(0);
+  const places = /** @type {Scatter | null} */ (scatter);
+  await places?.settle(0);
+  if (places && offset < places.end) {
+    // A server that does not state the size may have sent less; the store then counts it as all.
+    await store.drop(file);
+    const message = `${file.path} ends at byte ${offset}, its tensors at ${places.end}`;
+    throw new WeightsError(message, { url: file.url, hint: "Download the file again." });
+  }
   if (refused) {
     // The stream was read to its end, so a damaged download has failed its hash check already.
     await store.drop(file);

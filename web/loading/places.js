@@ -72,6 +72,7 @@ export class Scatter {
       this.rows.push({ start, end: start + size, kind, place });
     }
     this.rows.sort((a, b) => a.start - b.start);
+    this.end = this.rows.reduce((end, row) => Math.max(end, row.end), 0); // of all tensors
     this.next = 0;
     /** @type {Upload | null} */
     this.upload = null;

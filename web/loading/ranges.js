@@ -49,7 +49,7 @@ export async function ask(file, have, validator, signal) {
     throw offline(file.path, error);
   }
   // 416: the file on the server is now shorter than the cached part.
-  if (response.status === 416) return ask(file, 0, "", signal);
+  if (response.status === 416 && have > 0) return ask(file, 0, "", signal);
   if (!response.ok) throw refusedByServer(file.path, response);
   return response;
 }
@@ -98,16 +98,17 @@ export function validatorOf(response) {
 
 /** The size of the whole file if the server states it. @param {Response} response */
 export function sizeOf(response) {
-  const range = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "");
+  const range = /\/(\d{1,15})$/.exec(response.headers.get("content-range") ?? "");
   if (range) return Number(range[1]);
-  const length = response.headers.get("content-length");
+  const length = response.headers.get("content-length") ?? "";
   // With a content encoding the stated length is that of the compressed bytes.
-  return length && !response.headers.get("content-encoding") ? Number(length) : undefined;
+  const states = /^\d{1,15}$/.test(length) && !response.headers.get("content-encoding");
+  return states ? Number(length) : undefined;
 }
 
 /** The first byte of a 206. @param {Response} response */
 export function startOf(response) {
-  const match = /bytes (\d+)-/.exec(response.headers.get("content-range") ?? "");
+  const match = /bytes (\d{1,15})-/.exec(response.headers.get("content-range") ?? "");
   return match ? Number(match[1]) : 0;
 }
 

@@ -1,7 +1,7 @@
 // spans.js: reads ranges of a weight file, of a server or of a Blob, and nothing else of it.
 
 import { keptSpan } from "./kept.js";
-import { WeightsError, sizeOf, startOf } from "./ranges.js";
+import { WeightsError, offline, sizeOf, startOf } from "./ranges.js";
 
 /** @typedef {import("./ranges.js").FileSpec} FileSpec */
 
@@ -82,8 +82,8 @@ export class Spans {
     const { status } = response;
     // A short file may come whole, and an empty one has no ranges.
     if (status === 416 && from === 0) return { bytes: new Uint8Array(), size: 0 };
-    const whole = status === 200 ? sizeOf(response) : undefined;
-    const fits = whole !== undefined && from === 0 && whole <= to;
+    const all = status === 200 ? sizeOf(response) : undefined;
+    const fits = all !== undefined && from === 0 && all <= to;
     const told = response.headers.has("content-range"); // hidden from other sites, if not allowed
     const other = status === 206 && told && startOf(response) !== from;
     if ((status !== 206 && !fits) || other) {
@@ -92,7 +92,7 @@ export class Spans {
       const message = `${part.path}: the server does not support ranges`;
       throw new WeightsError(message, { hint: DROP, retry: false });
     }
-    const bytes = new Uint8Array(await response.arrayBuffer());
+    const bytes = new Uint8Array(await whole(part, response, signal));
     this.bytes += bytes.length;
     return { bytes, size: status === 206 && !told ? undefined : sizeOf(response) };
   }
@@ -112,6 +112,17 @@ export class Spans {
 function unknownSize({ path }) {
   const message = `${path}: the server does not state the size of the file`;
   return new WeightsError(message, { hint: DROP, retry: false });
+}
+
+/** The bytes of an answer. @param {FileSpec} part @param {Response} response
+ *  @param {AbortSignal} [signal] */
+async function whole(part, response, signal) {
+  try {
+    return await response.arrayBuffer();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw offline(part.path, error);
+  }
 }
 
 /** @param {FileSpec} part @param {RequestInit} options */

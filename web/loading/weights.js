@@ -86,9 +86,10 @@ export class WeightStore {
   async document(url, signal) {
     const cache = await this.cache();
     const request = new Request(keyUrl(url, { document: "1" }));
-    let response;
+    let response, text;
     try {
       response = await fetch(url, { cache: "no-cache", signal });
+      if (response.ok) text = await response.text();
     } catch (error) {
       signal?.throwIfAborted();
       const kept = await cache?.match(request);
@@ -96,8 +97,7 @@ export class WeightStore {
       throw offline(url, error);
     }
     if (response.status === 404 || response.status === 410) return null;
-    if (!response.ok) throw refusedByServer(url, response);
-    const text = await response.text();
+    if (text === undefined) throw refusedByServer(url, response);
     await this.#put(cache, request, new Response(text));
     return text;
   }
@@ -143,7 +143,9 @@ export class WeightStore {
 
   /** Deletes one kept file. @param {FileSpec} file */
   async drop(file) {
-    for (const part of file.parts ?? [file]) await this.#forget(plain(part.url), () => true);
+    for (const { url } of file.parts ?? [file]) {
+      if (url) await this.#forget(plain(url), () => true);
+    }
   }
 
   /** @param {FileSpec[]} parts @param {ReadOptions} options */

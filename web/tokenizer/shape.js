@@ -6,7 +6,13 @@ import { refuse } from "./words.js";
 
 const DEEPEST = 16;
 const LONGEST_ADDED = 1024;
-const LISTS = ["normalizers", "pretokenizers", "processors", "decoders"];
+/** Where the steps of a part's Sequence are. @type {Record<string, string>} */
+const LISTS = {
+  normalizer: "normalizers",
+  pre_tokenizer: "pretokenizers",
+  post_processor: "processors",
+  decoder: "decoders",
+};
 
 /** @param {unknown} value */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -38,7 +44,7 @@ const OBJECT = [isObject, "an object"];
 
 /** The entries of all parts, by their names. @type {Record<string, Kind>} */
 const ENTRIES = {
-  ...Object.fromEntries(LISTS.map((key) => [key, [Array.isArray, "a list"]])),
+  ...Object.fromEntries(Object.values(LISTS).map((key) => [key, [Array.isArray, "a list"]])),
   pattern: [
     (value) => isObject(value) && isText(value.String ?? value.Regex),
     "a String or a Regex",
@@ -64,7 +70,7 @@ const ENTRIES = {
 };
 for (const key of [
   "content", "prepend", "behavior", "replacement", "prepend_scheme", "prefix", "suffix",
-  "precompiled_charsmap",
+  "precompiled_charsmap", "delimiter",
 ]) ENTRIES[key] = TEXT; // prettier-ignore
 for (const key of ["start", "stop", "length"]) ENTRIES[key] = COUNT;
 for (const key of [
@@ -78,6 +84,7 @@ const NEEDED = {
   "normalizer Prepend": ["prepend"],
   "normalizer Precompiled": ["precompiled_charsmap"],
   "pre_tokenizer Split": ["pattern", "behavior"],
+  "pre_tokenizer CharDelimiterSplit": ["delimiter"],
   "post_processor BertProcessing": ["cls", "sep"],
   "post_processor RobertaProcessing": ["cls", "sep"],
   "post_processor TemplateProcessing": ["single", "special_tokens"],
@@ -108,7 +115,7 @@ function checkStep(part, place, step, depth = 0) {
     if (token) expect(step.special_tokens, token.id, `${place}.special_tokens`, OBJECT);
   }
   if (step.type !== "Sequence") return;
-  const key = LISTS.find((name) => Object.hasOwn(step, name)) ?? "steps";
+  const key = LISTS[part];
   expect(step, key, place, [Array.isArray, "a list"]);
   step[key].forEach((/** @type {any} */ one, /** @type {number} */ i) =>
     checkStep(part, `${place}.${key}[${i}]`, one, depth + 1),
@@ -175,6 +182,7 @@ function checkMerges(merges) {
 export function checked(json) {
   if (!isObject(json)) wrong("the file", json, "an object");
   if (!isObject(json.model)) wrong("model", json.model, "an object");
+  expect(json.model, "type", "model", TEXT);
   for (const part of ["normalizer", "pre_tokenizer", "post_processor", "decoder"]) {
     if (json[part] ?? null) checkStep(part, part, json[part]);
   }

@@ -1,7 +1,7 @@
 // inspecting.js: the worker's calls that look into weight files by ranges, without loading them.
 
 import { find, nameOf } from "../gpu/adapter.js";
-import { SMALL_FILES, encoded, list, shardsOf } from "../loading/listing.js";
+import { SMALL_FILES, encoded, list, nameAt, shardsOf } from "../loading/listing.js";
 import { WeightsError } from "../loading/ranges.js";
 import { Spans } from "../loading/spans.js";
 
@@ -38,7 +38,7 @@ async function filesOf(store, source, signal) {
     // The address may be the hub's page about a file, not the file.
     const hub = /^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//;
     const url = source.url.replace(hub, "$1/resolve/");
-    const name = decodeURIComponent(path.split("/").pop() ?? "");
+    const name = nameAt(source.url);
     const small = /\.gguf$/i.test(name) ? [] : await beside(store, url, signal);
     const parts = partsOf(name);
     const at = (/** @type {string} */ path) => ({ path, url: new URL(encoded(path), url).href });
@@ -46,10 +46,13 @@ async function filesOf(store, source, signal) {
     return { name, small, weights, leftOut: 0 };
   }
   if (source.kind === "url" && INDEX.test(path)) {
-    const name = decodeURIComponent(path.split("/").pop() ?? "");
+    const name = nameAt(source.url);
     const text = await store.document(source.url, signal);
     if (text === null) throw new WeightsError(`there is no ${source.url}`, { retry: false });
-    const at = (/** @type {string} */ path) => ({ path, url: new URL(path, source.url).href });
+    const at = (/** @type {string} */ path) => ({
+      path,
+      url: new URL(encoded(path), source.url).href,
+    });
     const small = await beside(store, source.url, signal);
     return { name, small, weights: shardsOf(text, source.url).map(at), leftOut: 0 };
   }

@@ -18,6 +18,9 @@ from rushlight.core.basis.errors import BlockingReadError, FormatError
 Bytes = bytes | memoryview
 
 
+UNKNOWN = 2**53 - 1  # the size of a file that a server does not state, as JavaScript has it
+
+
 class Source(Protocol):
     """`size` bytes; any range of them can be read. `name` is for messages."""
 
@@ -134,9 +137,9 @@ class MmapSource(BytesSource):
     @classmethod
     def of_handle(cls, handle: int, name: str) -> MmapSource:
         """The mapped file that is open under a number; it may be closed afterwards."""
-        made = cls.__new__(cls)
-        made._map(handle, name)
-        return made
+        source = cls.__new__(cls)
+        source._map(handle, name)
+        return source
 
     def close(self) -> None:
         """Release the mapping once no view of it is left."""
@@ -228,13 +231,13 @@ class BlobSource:
         reader = getattr(js, "FileReaderSync", None)
         if reader is None:
             return bytes(_wait(self.read_async(offset, n), self.name))
-        part = self._blob.slice(offset, min(offset + n, self.size))
-        return bytes(reader.new().readAsArrayBuffer(part).to_bytes())
+        slice_ = self._blob.slice(offset, min(offset + n, self.size))
+        return bytes(reader.new().readAsArrayBuffer(slice_).to_bytes())
 
     async def read_async(self, offset: int, n: int) -> bytes:
         """The bytes [offset, offset + n)."""
-        part = self._blob.slice(offset, min(offset + n, self.size))
-        return bytes((await part.arrayBuffer()).to_bytes())
+        slice_ = self._blob.slice(offset, min(offset + n, self.size))
+        return bytes((await slice_.arrayBuffer()).to_bytes())
 
     def close(self) -> None:
         """Release the Blob."""
