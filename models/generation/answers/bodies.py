@@ -108,11 +108,10 @@ def says_schema(text: str) -> bool:
         for row in _listed(value):
             inner = row.get("function")
             row = inner if isinstance(inner, dict) else row
-            arguments = next((row[k] for k in _ARGUMENTS if k in row), None)
-            of_schema = isinstance(arguments, dict) and isinstance(
-                arguments.get("properties"), dict
-            )
-            if "description" in row or (of_schema and arguments.get("type") == "object"):
+            fields = next((row[k] for k in _ARGUMENTS if k in row), None)
+            fields = fields if isinstance(fields, dict) else {}
+            of_schema = isinstance(fields.get("properties"), dict)
+            if "description" in row or (of_schema and fields.get("type") == "object"):
                 return True
     return False
 
