@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo examples test lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
+.PHONY: help demo examples test test-all preflight quick lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -24,7 +24,15 @@ examples: env kernels ## run examples/classic to the numbers they state (minutes
 	@for one in examples/fashion.py examples/classic/*.py; do \
 	    echo "== $$one"; $(BIN)/python $$one || exit 1; done
 
-test: lint pytest ## check everything, as CI does
+SUBJECTS = changed
+
+test: preflight lint pytest ## check everything, as CI does
+
+test-all: ## the same, with fuzzing, all wheels and the demo whether changed or not; keeps durations
+	@RUSHLIGHT_DURATIONS=write $(MAKE) --no-print-directory test SUBJECTS=all
+
+preflight:
+	@tools/preflight.sh
 
 lint: env-test node_modules ## ruff, mypy --strict and tsc
 	$(BIN)/ruff check .
@@ -32,37 +40,35 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 	$(BIN)/mypy
 	@$(NODE) npm run --silent check
 
-# Each part has workers of its own, as compiled shaders stay in the memory of a process. The last
-# part is everything that no other one names. What takes long comes first, or one worker would have
-# it alone at the end.
-PARTS = "tests/simd tests/core" "tests/models" "tests/parity tests/memory" "tests/webgpu" \
-    "tests/packaging tests/prices tests --ignore=tests/core --ignore=tests/simd --ignore=tests/models --ignore=tests/parity \
-     --ignore=tests/memory --ignore=tests/webgpu"
+# One run: what takes long begins first (tests/order.py), and subjects whose files have not changed
+# since `make test-all` are left out (tests/changes.py). BLAS and lavapipe get one thread each, as two
+# workers with a thread per core would slow each other.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --timeout 1200
 
-# BLAS and lavapipe get one thread each. Two workers with a thread per core would slow each other.
 pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@tools/vulkan.sh
 	@$(NODE); export RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 \
-	    LP_NUM_THREADS=1; failed=0; \
-	for part in $(if $(ARGS),"",$(PARTS)); do \
-	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $$part $(ARGS) \
-	        || failed=1; \
-	done; exit $$failed
+	    LP_NUM_THREADS=1 RUSHLIGHT_SUBJECTS=$(if $(ARGS),all,$(SUBJECTS)); \
+	$(PYTEST) --durations=30 $(ARGS)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory pytest-numpy)
 
-# The tests of the cpu device again, without its C kernels. Only `native` tests run here: the others
-# run without C kernels in a checkout without links (tests/packaging/test_checkout.py). Other
-# devices and the tab's tokenizers do not use C kernels.
+# What C kernels replace, with NumPy's: everything that computes on `cpu`. Files, texts and commands
+# do not depend on it, nor do other devices.
 pytest-numpy: env-test node_modules assets
 	@$(NODE) RUSHLIGHT_KERNELS=numpy RUSHLIGHT_TEST_DEVICES=cpu RUSHLIGHT_REQUIRE=cpu,node \
-	    OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 \
-	    --durations=10 -m native -k "not webgpu" --ignore-glob="*_js.py" \
+	    OPENBLAS_NUM_THREADS=1 $(PYTEST) --durations=10 -k "not webgpu" \
+	    --ignore-glob="*_js.py" --ignore=tests/core/io \
+	    --ignore=tests/core/utils --ignore-glob="*test_torch_[nps]*.py" \
 	    tests/core tests/parity tests/memory
 
-format: env-test ## format the Python with ruff, write the stubs, docs/torch.md and docs/array_api.md
+quick: env-test kernels ## lint and nearest tests of what has changed, within 90 seconds
+	@$(BIN)/python tools/quick.py
+
+format: env-test ## format the Python with ruff, write the stubs, the index of families, docs/torch.md and docs/array_api.md
 	$(BIN)/ruff check --fix .
 	$(BIN)/python tools/stubs.py
+	$(BIN)/python tools/family_index.py
 	$(BIN)/python tools/torch_names.py
 	$(BIN)/python tools/array_api_names.py
 	$(BIN)/ruff format .

@@ -70,7 +70,7 @@ VISIT = """async ([name, other, prompt, tokens, texts]) => {
 
 
 def _folders() -> dict[str, str]:
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     return {kind: str(resolve(name)) for kind, name in MODELS.items()}
 
@@ -117,8 +117,13 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 @contextmanager
 def _served(place: Path) -> Iterator[str]:
     """The address of a checkout's built site on that checkout's server."""
+    command = (
+        "try: from rushlight.cli import main\n"
+        "except ImportError: from rushlight.core.cli import main  # before cli/ was a room\n"
+        "main()"
+    )
     process = subprocess.Popen(
-        [sys.executable, "-c", "from rushlight.core.cli import main; main()",
+        [sys.executable, "-c", command,
          "site", "serve", "--port", "0", "--dir", str(place / "dist" / "site")],
         env={**os.environ, "PYTHONPATH": str(place / "src"), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE, text=True,

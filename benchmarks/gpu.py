@@ -195,7 +195,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         }  # fmt: skip
         del model
     if "SmolLM2-135M, q4_1" in given:
-        from rushlight.core.io.hub.names import resolve
+        from rushlight.models.hub.names import resolve
 
         (file,) = resolve(NAME).glob("*.gguf")
         found["models"]["SmolLM2-135M, q4_1"]["llama.cpp"] = llama_bench(str(file))

@@ -59,7 +59,7 @@ def native() -> dict[str, Any]:
     import rushlight as rl
 
     imported = time.perf_counter() - began
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     folder = resolve(NAME)
     before = high_water()

@@ -42,7 +42,7 @@ def compare(found: dict[str, Any], what: str) -> float:
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     folder, model = str(resolve(NAME)), str(minilm_onnx(Path(resolve(NAME))))
     rounds = chosen.rounds or 5
@@ -104,8 +104,8 @@ def open_page(page: Any, names: list[str], *settings: str) -> dict[str, Any]:
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Both in one page, then each in a browser of its own, for its memory."""
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.text.tokenizer import load_tokenizer
+    from rushlight.models.hub.names import resolve
 
     folder = Path(resolve(NAME))
     tokenizer = load_tokenizer((folder / "tokenizer.json").read_bytes())

@@ -49,8 +49,8 @@ def sets(tokenizer: Any) -> dict[str, tuple[list[str], list[list[int]]]]:
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Both in one page, each on a device of its own."""
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.text.tokenizer import load_tokenizer
+    from rushlight.models.hub.names import resolve
 
     folder = Path(resolve(NAME))
     given = sets(load_tokenizer((folder / "tokenizer.json").read_bytes()))

@@ -37,8 +37,8 @@ TOLERANCE = 1e-4
 def cross_encoder(folder: Path) -> None:
     """Writes the checkpoint: the encoder as it is, a pooler and a head by a seed."""
     import rushlight as rl
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.safetensors import load_safetensors, save_safetensors
+    from rushlight.models.hub.names import resolve
 
     source = Path(resolve(NAME))
     stored = load_safetensors(source / "model.safetensors")

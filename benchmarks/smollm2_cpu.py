@@ -85,7 +85,7 @@ class Work(NamedTuple):
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
     found: dict[str, Any] = {"results": [], "samples": {}, "versions": dict(LLAMA)}
@@ -164,7 +164,7 @@ CONTENDERS = ["rushlight", "wllama, 1 thread", "wllama, 2 threads"]
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """All three in one page, then each in a browser of its own, for its memory."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
     rounds = chosen.rounds or 3

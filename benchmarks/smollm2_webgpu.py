@@ -69,7 +69,7 @@ def tinygrad_side(packages: Mapping[str, str], environment: Mapping[str, str]) -
 
 def model_file() -> Path:
     """The GGUF file."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     (model,) = Path(resolve(NAME)).glob("*.gguf")
     return model

@@ -43,7 +43,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     from whisper_ggml import ggml_file
 
     from rushlight.core.io.hub.fetch import cache_dir
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}

@@ -28,7 +28,7 @@ KINDS = {"rushlight": ("float16", "q8_0"), "faster-whisper": ("float32", "int8")
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Each contender and precision, once for each draw."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     own, env = python_side("python.py", chosen.threads)
     other, theirs = python_side("python.py", chosen.threads, pypi(FASTER_WHISPER))

@@ -45,7 +45,7 @@ def resident(pid: int) -> float:
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """A browser of its own for each device."""
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     (file,) = resolve(NAME).glob("*.gguf")
     long = max((v.tolist() for n, v in goldens().items() if n.endswith(".ids")), key=len)

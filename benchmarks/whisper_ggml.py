@@ -18,8 +18,8 @@ from openai_names import held
 
 import rushlight as rl
 from rushlight.core.basis.dtype import as_dtype
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.tensor.quantizing import quantized
+from rushlight.models.hub.names import resolve
 
 # The numbers of types of files and of tensors; 2000 says that blocks have today's layout.
 _FILES, _Q8_0 = {"float16": 1, "q8_0": 2007}, 8

@@ -52,7 +52,11 @@ def sum(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The sum of the selected elements over `dim`; integers give int64."""
+    """The sum of the selected elements over `dim`; integers give int64.
+
+    `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
+    size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
+    """
     dims = normalize_dims("masked.sum", dim, input.shape)
     found: Tensor = f.sum(_filled(input, mask, 0), dims, keepdim, dtype=_sum_dtype(input, dtype))
     return found
@@ -62,7 +66,11 @@ def prod(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The product of the selected elements over `dim`; integers give int64."""
+    """The product of the selected elements over `dim`; integers give int64.
+
+    `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
+    size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
+    """
     found = _filled(input, mask, 1).to(_sum_dtype(input, dtype))
     for d in reversed(normalize_dims("masked.prod", dim, input.shape)):
         found = f.prod(found, d, keepdim)
@@ -78,7 +86,10 @@ def _running(name: str, one: float) -> Callable[..., Tensor]:
         return found.to(kind)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`{name}` along `dim`, over which elements that are not selected do nothing."
+    call.__doc__ = (
+        f"`{name}` of `input` along `dim`, over which elements that `mask` does not select do "
+        "nothing, in the dtype `dtype`. Raises IndexError for a dim that there is not."
+    )
     return call
 
 
@@ -96,7 +107,11 @@ def _extreme(name: str, value: float) -> Callable[..., Tensor]:
         return found.to(input.dtype if dtype is None else as_dtype(dtype))
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`{name}` of the selected elements over `dim`, in the dtype of the input."
+    call.__doc__ = (
+        f"`{name}` of the elements of `input` that `mask` selects, over `dim`, which `keepdim` "
+        "leaves with size 1; in the dtype `dtype` or the input's. Raises IndexError for a dim "
+        "that there is not."
+    )
     return call
 
 
@@ -117,7 +132,11 @@ def mean(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of the selected elements over `dim`; ValueError for integers without a `dtype`."""
+    """The mean of the selected elements over `dim`; ValueError for integers without a `dtype`.
+
+    `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
+    size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
+    """
     kind = input.dtype if dtype is None else as_dtype(dtype)
     if kind.kind not in "fc":
         raise ValueError(f"masked.mean: {kind.name} is not a floating or complex dtype")
@@ -131,6 +150,9 @@ def median(
     """The median, the lower of two, of the selected elements along `dim`.
 
     ValueError for integers of which a row has no element, which would be nan.
+
+    `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
+    size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
     """
     kind = input.dtype if dtype is None else as_dtype(dtype)
     floats = input.dtype.is_floating_point
@@ -147,7 +169,11 @@ def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """log(sum(exp(x))) of the selected elements over `dim`."""
+    """log(sum(exp(x))) of the selected elements over `dim`.
+
+    `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
+    size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
+    """
     dims = normalize_dims("masked.logsumexp", dim, input.shape)
     found = f.logsumexp(_filled(input, mask, -math.inf), dims, keepdim)
     return found.to(input.dtype if dtype is None else as_dtype(dtype))
@@ -157,7 +183,11 @@ def logaddexp(
     input: Tensor, other: Tensor, *, dtype: Dtype = None, input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """log(exp(x) + exp(y)), each of them only where its mask selects it."""
+    """log(exp(x) + exp(y)), each of them only where its mask selects it.
+
+    `input_mask` selects elements of `input`, `other_mask` of `other`; `dtype` is that of the
+    result. Raises IndexError for a mask of more dims than its tensor.
+    """
     a, b = _filled(input, input_mask, -math.inf), _filled(other, other_mask, -math.inf)
     return f.logaddexp(a, b).to(input.dtype if dtype is None else as_dtype(dtype))
 
@@ -166,7 +196,11 @@ def norm(
     input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: bool = False,
     dtype: Dtype = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The vector norm of order `ord` of the selected elements over `dim`."""
+    """The vector norm of order `ord` of the selected elements over `dim`.
+
+    `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
+    size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
+    """
     kind = input.dtype if dtype is None else as_dtype(dtype)
     x = _filled(input, mask, math.inf if ord == -math.inf else 0)
     dims = normalize_dims("masked.norm", dim, input.shape)
@@ -179,7 +213,12 @@ def var(
     correction: float | None = None, keepdim: bool = False, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance of the selected elements over `dim`, by their number less `correction`, 1."""
+    """The variance of the selected elements over `dim`, by their number less `correction`, 1.
+
+    `unbiased` is torch's older way to say a correction of 1. `mask` selects elements of `input`,
+    `dtype` is that of the result, `keepdim` leaves dims with size 1. Raises IndexError for a mask
+    of more dims, or a dim that there is not. ValueError for both of the two.
+    """
     if unbiased is not None and correction is not None:
         raise ValueError("masked.var: give one of unbiased and correction")
     less = float(unbiased is not False) if correction is None else float(correction)
@@ -199,7 +238,12 @@ def std(
     correction: float | None = None, keepdim: bool = False, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The square root of `var`."""
+    """The square root of `var`.
+
+    `dim`, `unbiased` and `correction` as there. `mask` selects elements of `input`, `dtype` is that
+    of the result, `keepdim` leaves dims with size 1. Raises IndexError for a mask of more dims, or
+    a dim that there is not.
+    """
     found = var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype,
                 mask=mask)  # fmt: skip
     return f.sqrt(found)
@@ -215,7 +259,10 @@ def _normal(name: str, value: float) -> Callable[..., Tensor]:
         return found
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`{name}` of the selected elements along `dim`; nan where there is none."
+    call.__doc__ = (
+        f"`{name}` of the elements of `input` that `mask` selects, along `dim`; nan where there is "
+        "none; in the dtype `dtype`. Raises IndexError for a dim that there is not."
+    )
     return call
 
 
@@ -227,6 +274,10 @@ def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The selected elements over their norm along `dim`, at least `eps`; 0 for the others."""
+    """The selected elements over their norm along `dim`, at least `eps`; 0 for the others.
+
+    `ord` is the norm's order. `mask` selects elements of `input`, `dtype` is that of the result.
+    Raises IndexError for a mask of more dims, or a dim that there is not.
+    """
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _filled(input, mask, 0) / size.clamp(min=eps)

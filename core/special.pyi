@@ -1,9 +1,9 @@
 """Types of rl.special. Written by tools/stubs.py (`make format`)."""
 
-from rushlight.core.functional.math.pointwise import (
+from rushlight.core.functional.pointwise import (
     exp2, logit, sinc, xlogy
 )
-from rushlight.core.functional.math.special import (
+from rushlight.core.functional.special.aliases import (
     entr, xlog1py
 )
 from rushlight.core.functional.special.bessel import (

@@ -6,12 +6,11 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from rushlight.models.loading import assemble, load, load_async
-from rushlight.models.model import Model
-
 if TYPE_CHECKING:
-    from rushlight.models import adapters, audio, tuning
+    from rushlight.models import adapters, audio, finetune
     from rushlight.models.gguf.quantize import dequantize, quantize
+    from rushlight.models.loading import assemble, load, load_async
+    from rushlight.models.model import Model
     from rushlight.models.speech.live import LiveTranscriber
     from rushlight.models.tasks.pipeline import pipeline
 
@@ -19,13 +18,14 @@ if __name__ != "rushlight.models":  # imported by its bare name from the reposit
     raise ImportError("import rushlight.models, not models")
 
 __all__ = [
-    "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "load", "load_async",
-    "pipeline", "quantize", "tuning",
+    "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "finetune", "load",
+    "load_async", "pipeline", "quantize",
 ]  # fmt: skip
 
-# What loading a model does not need is imported when it is first asked for, as are the folders.
+# What is here is imported when it is first asked for, as are the folders.
 _PLACES = {
-    "LiveTranscriber": "speech.live", "dequantize": "gguf.quantize", "pipeline": "tasks",
+    "LiveTranscriber": "speech.live", "Model": "model", "assemble": "loading",
+    "dequantize": "gguf.quantize", "load": "loading", "load_async": "loading", "pipeline": "tasks",
     "quantize": "gguf.quantize",
 }  # fmt: skip
 

@@ -21,7 +21,6 @@ from rushlight.core.io.weights.imatrix import write_imatrix, write_legacy_imatri
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families import family_of
 from rushlight.models.generation.generate import CausalLM
-from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.mlp import ExpertStack, TransposedLinear
 from rushlight.models.model import Model
 from rushlight.models.perplexity import Perplexity, Progress, causal, perplexity
@@ -80,6 +79,8 @@ def importance(
     experts over the tokens that choose an expert. The head is left out, as there. text, context,
     linear: as in `perplexity`, which evaluates the windows. ValueError for a family without names
     in GGUF, and as `perplexity`.
+
+    `model` writes; `progress(done, total)` counts windows.
     """
     with _watched(causal(model)) as found:
 
@@ -153,8 +154,8 @@ def _watched(model: CausalLM) -> Iterator[_Watch]:
 
 def gguf_names(model: CausalLM) -> dict[str, str]:
     """The name in GGUF of the weight of every module of the layers, by the module's path."""
-    architecture = getattr(family_of(model.config.model_type, "model_type"), "GGUF", None)
-    if not isinstance(architecture, Architecture):
+    architecture = family_of(model.config.model_type, "model_type").gguf
+    if architecture is None:
         raise ValueError(f"importance: {model.config.model_type} has no names in GGUF")
     known = architecture.names
     parts = {ours: theirs for theirs, ours in known.items() if "{}" in theirs}

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,12 @@ from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.text.chat.sources import FOLDER
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints.fitting import adopted, fitted, one_width
+from rushlight.models.checkpoints.fitting import fitted, narrow, one_width, renamed_tensors
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
-from rushlight.models.config import LAYERS, parse_object
-from rushlight.models.configuration import completed, configuration, named_dtype, require_config
-from rushlight.models.families import families, family_of
-from rushlight.models.parts import parted
+from rushlight.models.config_schema import LAYERS, parse_object
+from rushlight.models.families import families, family_of, of_module
+from rushlight.models.find_config import completed, find_config, named_dtype, require_config
+from rushlight.models.parts import split
 from rushlight.models.reference import ANY, reference_keys
 from rushlight.models.saving import SMALL
 from rushlight.models.sentence_modules import read_list
@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int | None], None]
 
+# The small files by name, the tensors, and the metadata of a file of GGUF, else None.
+Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | None]
+
+# Families whose inputs are numbers, which have a dtype of their own.
+_SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision)\.")
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
-TELLING = (".pth", ".pt", ".bin", ".npz")
+WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 
 
 def load(
@@ -56,8 +61,10 @@ def load(
     `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
+
+    `path_or_name` is one of these; `device` is where the weights are.
     """
-    model = _load(path_or_name, device, dtype, progress)
+    model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
 
@@ -65,36 +72,43 @@ def load(
     return model
 
 
-def _load(
-    path_or_name: str | Path, device: str | Device, dtype: str | DType | None,
-    progress: Progress | None,
-) -> Model:  # fmt: skip
+def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
+    """What `from_parts` takes, of an address, or of the file or folder that a name stands for."""
     from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
-    from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.source import is_address
-    from rushlight.models.layers.vision.yolo.darknet import darknet_at, darknet_in
-    from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
+    from rushlight.models.hub.names import resolve
 
-    if there := darknet_at(str(path_or_name)):
-        return from_parts(*darknet_parts(*there), None, device=device, dtype=dtype)
-    if is_address(path_or_name) and states_metadata(path_or_name):
-        tensors, metadata = load_weights(path_or_name)
-        return from_parts({}, tensors, metadata, device=device, dtype=dtype)
-    folder = resolve(str(path_or_name), progress=progress)
-    telling = folder.suffix in (*TELLING, ".safetensors")
-    files = SmallFiles(folder.parent if telling else folder)
-    pair = None if telling or "config.json" in files else darknet_in(folder)
-    if pair is not None:
-        return from_parts(*darknet_parts(*pair), None, device=device, dtype=dtype)
+    if is_address(path_or_name):
+        address = str(path_or_name)
+        if parts := _opened_by_family(address, [address.partition("?")[0]]):
+            return parts
+        if states_metadata(address):
+            return {}, *load_weights(address)
+    place = resolve(str(path_or_name), progress=progress)
+    weights_file = place.suffix in (*WEIGHTS_WITHOUT_CONFIG, ".safetensors")
+    files = SmallFiles(place.parent if weights_file else place)
+    if not weights_file and "config.json" not in files:
+        if parts := _opened_by_family(place, place.iterdir() if place.is_dir() else [place]):
+            return parts
     if inner := inner_folder(files):
-        folder, files = folder / inner, files.below(inner)
-    if not states_metadata(folder) and not telling and not tells_itself(folder):
-        found = folder.iterdir() if folder.is_dir() else ()
-        if not any(one.suffix in TELLING for one in found):
-            require_config(files, f"{folder}: ")
-    tensors, metadata = load_weights(folder)
-    return from_parts(files, tensors, metadata, device=device, dtype=dtype)
+        place, files = place / inner, files.below(inner)
+    if not states_metadata(place) and not weights_file and not identified_by_tensors(place):
+        inside = place.iterdir() if place.is_dir() else ()
+        if not any(path.suffix in WEIGHTS_WITHOUT_CONFIG for path in inside):
+            require_config(files, f"{place}: ")
+    return files, *load_weights(place)
+
+
+def _opened_by_family(place: Path | str, paths: Iterable[Path | str]) -> Parts | None:
+    """The parts of another tool's files among `paths`, which the family of their suffix opens."""
+    suffixes = {Path(path).suffix for path in paths}
+    for suffix, module in families("suffixes").items():
+        open_parts = of_module(module).open_parts if suffix in suffixes else None
+        opened = open_parts(place) if open_parts else None
+        if opened is not None:
+            return *opened, None
+    return None
 
 
 def inner_folder(files: Mapping[str, bytes]) -> str:
@@ -107,11 +121,11 @@ def inner_folder(files: Mapping[str, bytes]) -> str:
     return path if plain and isinstance(path, str) else ""
 
 
-def tells_itself(folder: Path) -> bool:
+def identified_by_tensors(folder: Path) -> bool:
     """Whether a tensor of a folder tells the family, so that it needs no config.json."""
     from rushlight.core.io.weights.safetensors import open_tables
 
-    file, known = folder / "model.safetensors", families("TENSORS")
+    file, known = folder / "model.safetensors", families("tensors")
     return file.is_file() and any(n in known for _, t in open_tables(file) for n in t.entries)
 
 
@@ -126,6 +140,8 @@ def from_gguf(
 
     Raises LoadError for an architecture that is not supported, and where names or shapes do not
     fit.
+
+    `device` has the weights; `dtype`: floating weights are converted to it.
     """
     from rushlight.models.gguf.names import as_checkpoint
 
@@ -140,7 +156,10 @@ async def load_async(
     *,
     progress: Progress | None = None,
 ) -> Model:
-    """`load` without blocking; in the tab `name` is an address or a hub id."""
+    """`load` without blocking; in the tab `name` is an address or a hub id.
+
+    `path_or_url`, `device`, `dtype`, `progress` and what it raises are load's.
+    """
     if sys.platform != "emscripten":
         return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
     from rushlight.web.loading.download import fetch_checkpoint
@@ -157,7 +176,11 @@ def from_parts(
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
 ) -> Model:
-    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
+    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None.
+
+    `files`, `tensors`, `device`, `dtype` and what it raises are those of `assemble` and
+    `from_gguf`.
+    """
     if metadata is None:
         return assemble(files, tensors, device=device, dtype=dtype)
     return from_gguf(metadata, tensors, device=device, dtype=dtype)
@@ -173,6 +196,8 @@ def assemble(
     """A model from a checkpoint's small files (config.json, tokenizer.json, ...) and tensors.
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
+
+    `device` is where the weights are; `dtype`: floating weights are converted to it.
     """
     tensors = one_width(unwrapped(tensors))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
@@ -199,9 +224,11 @@ def _shortened(
         return _matched(files, tensors, dtype)
     except (FormatError, LoadError) as error:
         kind = small_json(files, "config.json").get("model_type")
-        known = families().get(kind) if isinstance(kind, str) else None
+        known = kind in families() if isinstance(kind, str) else False
         first = first_segment(tensors)
-        if not first or (kind and not (known and hasattr(sys.modules.get(known), "adopt"))):
+        if not first:
+            raise
+        if kind and not (known and family_of(kind, "model_type").rename_tensors):
             raise
         shorter = {n.removeprefix(first): t for n, t in tensors.items()}
         try:
@@ -216,22 +243,25 @@ def _matched(
     """The model on the meta device, the tensors by its names, the small files, and all files."""
     files = completed(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
-    config = configuration(small, tensors)
+    config = find_config(small, tensors)
     told = small.get("config.json")
-    if told is None or "model_type" not in parse_object("config.json", told):
-        # What is saved is in our names, whatever tool's the tensors were in.
+    kind = None if told is None else parse_object("config.json", told).get("model_type")
+    if kind != config.get("model_type"):
+        # What is saved is in our names and of our class, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
+        told = told if kind is None else small["config.json"]
     family = family_of(config.get("model_type"), "config.json: model_type")
-    tensors = adopted(family, tensors)
-    kinds = getattr(family, "Config", None)
-    if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
+    tensors = renamed_tensors(family, tensors)
+    if config.get("quantization_config") and not hasattr(family.config, "quantization_config"):
         from rushlight.models.prequantized import dequantized
 
-        turned = bool(config.get("transposed", getattr(kinds, "transposed", False)))
+        turned = bool(config.get("transposed", getattr(family.config, "transposed", False)))
         config, tensors = dequantized(config, tensors, dtype, turned)
-    tensors = parted(family, tensors)
-    if hasattr(family, "unused"):
-        tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
+    if dtype is None and _SEEN_OR_HEARD.search(family.config.__module__):
+        tensors = narrow(tensors)
+    tensors = split(family, tensors)
+    if (unused := family.unused) is not None:
+        tensors = {n: t for n, t in tensors.items() if not unused(n, config)}
     reference = reference_keys(str(config["model_type"])) or ANY
     for key in LAYERS:
         layers = config.get(key) if reference.own or reference.reads(key) else None

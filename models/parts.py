@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rushlight.core.basis.dtype import uint8
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.basis.quantized import mxfp4
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
 
 
 @dataclass(frozen=True)
@@ -28,33 +31,31 @@ Parts = Mapping[str, Split]  # by the end of a tensor's name
 BLOCKS, SCALES = "_blocks", "_scales"
 
 
-def parts_of(family: ModuleType, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
+def parts_of(family: Family, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
     """The names of a tensor's parts in the model, and what makes them; {} if it has none."""
-    given: Parts = getattr(family, "PARTS", {})
-    for end, split in given.items():
+    for end, kind in family.parts.items():
         if name.endswith(end):
-            return {name.removesuffix(end) + own: made for own, made in split.parts.items()}
+            return {name.removesuffix(end) + own: take for own, take in kind.parts.items()}
     return {}
 
 
-def wholes(family: ModuleType, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def join(family: Family, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a model as a checkpoint has them: parts are joined, one whole at a time."""
-    given: Parts = getattr(family, "PARTS", {})
-    ends = {own: (end, split) for end, split in given.items() for own in split.parts}
+    ends = {own: (end, kind) for end, kind in family.parts.items() for own in kind.parts}
     for name, t in tensors.items():
         own = next((one for one in ends if name.endswith(one)), None)
         if own is None:
             yield name, t
             continue
-        (end, split), before = ends[own], name.removesuffix(own)
-        if own == next(iter(split.parts)):
-            yield before + end, split.join(*(tensors[before + one] for one in split.parts))
+        (end, kind), before = ends[own], name.removesuffix(own)
+        if own == next(iter(kind.parts)):
+            yield before + end, kind.join(*(tensors[before + one] for one in kind.parts))
 
 
-def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def split(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint, with those that the family has in parts replaced by them."""
     found: dict[str, Tensor] = {}
-    for name, t in joined(tensors).items() if hasattr(family, "PARTS") else tensors.items():
+    for name, t in join_blocks(tensors).items() if family.parts else tensors.items():
         parts = parts_of(family, name)
         try:
             found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}
@@ -65,7 +66,7 @@ def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
     return found
 
 
-def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def join_blocks(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors, with each X_blocks and X_scales as one tensor X of MXFP4."""
     found = dict(tensors)
     for name in tensors:
@@ -95,7 +96,7 @@ def _blocks(name: str, blocks: Tensor, scales: Tensor) -> Tensor:
     return Tensor.from_buffer(made.reshape(-1), mxfp4, shape)
 
 
-def turned(t: Tensor) -> Tensor:
+def swap(t: Tensor) -> Tensor:
     """A stack (experts, in, out) as (experts, out, in); blocks are stored so."""
     return t if t.dtype.kind == "q" else t.transpose(1, 2).contiguous()
 
@@ -115,21 +116,26 @@ def _experts(gate: Callable[[int], slice], up: Callable[[int], slice], dim: int)
 
     def join(first: Tensor, second: Tensor) -> Tensor:
         rows = stack([first, second], dim).reshape(first.shape[0], -1, *first.shape[2:])
-        return rows if rows.ndim == 2 else turned(rows)
+        return rows if rows.ndim == 2 else swap(rows)
 
     return {
         "experts.gate_up_proj": Split({f"experts.{n}.weight": f for n, f in both.items()}, join),
         "experts.gate_up_proj_bias": Split({f"experts.{n}.bias": f for n, f in both.items()}, join),
-        "experts.down_proj": Split({"experts.down_proj.weight": turned}, turned),
+        "experts.down_proj": Split({"experts.down_proj.weight": swap}, swap),
         "experts.down_proj_bias": Split({"experts.down_proj.bias": lambda t: t}, lambda t: t),
     }
+
+
+def _in_place(rows: Tensor) -> Tensor:
+    """Rows of each expert where they lie, so that a mapped file's pages stay; blocks are copied."""
+    return rows.contiguous() if rows.dtype.kind == "q" else rows
 
 
 def gate_and_up(whole: str, inside: str) -> Parts:
     """The parts of a stack (experts, rows, in) with the rows of gate, then those of up."""
     both = {
-        f"{inside}gate_proj.weight": lambda t: t[:, : t.shape[1] // 2].contiguous(),
-        f"{inside}up_proj.weight": lambda t: t[:, t.shape[1] // 2 :].contiguous(),
+        f"{inside}gate_proj.weight": lambda t: _in_place(t[:, : t.shape[1] // 2]),
+        f"{inside}up_proj.weight": lambda t: _in_place(t[:, t.shape[1] // 2 :]),
     }
     return {whole: Split(both, lambda gate, up: cat([gate, up], 1))}
 

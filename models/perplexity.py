@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import linear_mode
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -65,6 +65,8 @@ def perplexity(
 
     text: token ids, or a text for the model's tokenizer. ValueError if it is shorter than a window,
     if the model's context is, if the vocabularies differ, or for another kind of model.
+
+    `progress(done, total)` counts windows.
     """
     model, base = causal(model), None if base is None else causal(base)
     ids, first = _tokens(model, text)

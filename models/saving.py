@@ -15,7 +15,7 @@ from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families import family_of
-from rushlight.models.parts import wholes
+from rushlight.models.parts import join
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -41,7 +41,10 @@ def save_folder(
     max_shard_bytes: int,
     overwrite: bool,
 ) -> list[Path]:
-    """What `Model.save_pretrained` does."""
+    """What `Model.save_pretrained` does.
+
+    `model`, `folder`, `dequantize`, `max_shard_bytes`, `overwrite` and what it raises are as there.
+    """
     if max_shard_bytes < 1:
         raise ValueError(f"save_pretrained: max_shard_bytes is {max_shard_bytes}; at least 1")
     target = Path(folder)
@@ -133,7 +136,7 @@ def checkpoint_weights(
                 )
             t = t.dequantize().to(dequantize)
         found[name] = t.detach()
-    for name, t in wholes(family_of(model.config.model_type, "model_type"), found):
+    for name, t in join(family_of(model.config.model_type, "model_type"), found):
         stack = _STACK.fullmatch(name)
         if stack is None:
             yield name, t

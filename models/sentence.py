@@ -160,7 +160,11 @@ class SentenceEncoder(Model):
         prompt_name: str | None = None, prompt: str | None = None, adapter: str | None = None,
         normalize: bool | None = None,
     ) -> Generator[tuple[int, int], None, Tensor]:  # fmt: skip
-        """`encode` batch by batch: yields (done, total) and returns the embeddings."""
+        """`encode` batch by batch: yields (done, total) and returns the embeddings.
+
+        `texts`, `batch_size`, `dim`, `prompt_name`, `prompt`, `adapter`, `normalize` and what it
+        raises are as there; RuntimeError for a checkpoint that gives a vector for each token.
+        """
         if not self.pooling and (self.after is None or self.after.splade is None):
             raise RuntimeError("encode: the checkpoint gives a vector for each token; call "
                                "encode_tokens")  # fmt: skip
@@ -194,6 +198,9 @@ class SentenceEncoder(Model):
         They are what late interaction compares (ColBERT; Khattab and Zaharia, 2020): a checkpoint
         with a projection of tokens applies it and normalises, others give their hidden states.
         Options and errors are those of `encode`. The markers of queries and documents are prompts.
+
+        They are `texts`, `batch_size`, `prompt_name`, `prompt` and `adapter`; what it raises is the
+        same.
         """
         number, before = self._prompted(prompt_name, prompt, adapter)
         found: dict[int, Tensor] = {}

@@ -12,7 +12,7 @@ from rushlight.core.functional.reductions import normalize
 from rushlight.core.io import load
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import DEEPEST, check_keys, choose, parse_object
+from rushlight.models.config_schema import DEEPEST, check_keys, choose, parse_object
 
 # The poolings by the keys of older files, in the order of joined ones, and newer names of some.
 POOLINGS = (
@@ -222,6 +222,8 @@ def _poolings(c: dict[str, Any]) -> tuple[str, ...]:
 def pooled(hidden: Tensor, mask: Tensor, poolings: tuple[str, ...], skip: int) -> Tensor:
     """(batch, length, width) -> (batch, width * poolings), over the places of the mask without the
     first `skip`.
+
+    `hidden` is (batch, length, width). Raises KeyError for a pooling that there is not.
     """
     seen = mask
     places = ops.arange(mask.shape[1], device=mask.device)
@@ -256,6 +258,9 @@ def expanded(scores: Tensor, mask: Tensor, splade: tuple[str, int]) -> Tensor:
     """SPLADE's weights of words (Formal et al., 2021): log(1 + relu(scores)), pooled.
 
     (batch, length, vocab) -> (batch, vocab).
+
+    `mask` is (batch, length); `splade` is "max" or "sum", and how often the logarithm is taken. It
+    raises nothing of its own.
     """
     strategy, logs = splade
     # The largest score is that of the largest logarithm.

@@ -26,7 +26,7 @@ from hypothesis.internal.conjecture import providers
 if hasattr(providers, "is_local_module_file"):
     providers.is_local_module_file = lambda path: False
 # Kernels are what the tests say, whatever was measured on this machine.
-os.environ.setdefault("RUSHLIGHT_TUNE", "off")
+os.environ.setdefault("RUSHLIGHT_AUTOTUNE", "off")
 REQUIRED = frozenset(filter(None, os.environ.get("RUSHLIGHT_REQUIRE", "").split(",")))
 
 
@@ -56,6 +56,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "native: needs a native process, sockets or Node; deselected inside the tab"
     )
+    config.addinivalue_line(
+        "markers", "warm_start: pages of a fresh profile take a kept start (tests/browser)"
+    )
+    writes = os.environ.get("RUSHLIGHT_DURATIONS") == "write"
+    everything = os.environ.get("RUSHLIGHT_SUBJECTS") == "all" and not config.option.keyword
+    if writes and everything and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_beside("order").Stopwatch())
+        config.pluginmanager.register(_beside("changes").Recorder())
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out subjects whose files are unchanged; workers take what is long first."""
+    if os.environ.get("RUSHLIGHT_SUBJECTS") == "changed":
+        changes = _beside("changes")
+        names = changes.unchanged()
+        config.hook.pytest_deselected(
+            items=[item for item in items if changes.belongs(item, names)]
+        )
+        items[:] = [item for item in items if not changes.belongs(item, names)]
+    if hasattr(config, "workerinput"):
+        _beside("order").arrange(items)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say which subjects are left out."""
+    chosen = os.environ.get("RUSHLIGHT_SUBJECTS") == "changed"
+    names = _beside("changes").unchanged() if chosen else []
+    return f"left out, as unchanged since `make test-all`: {', '.join(names)}" if names else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -217,11 +246,11 @@ def every_kernel() -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def readme_blocks() -> Callable[[str], list[str]]:
-    """A function from a language to the README's blocks of it, in order."""
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+def readme_blocks() -> Callable[..., list[str]]:
+    """A function from a language to a page's blocks of it, in order; README.md unless named."""
 
-    def blocks(language: str) -> list[str]:
+    def blocks(language: str, page: str = "README.md") -> list[str]:
+        text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8")
         return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
     return blocks

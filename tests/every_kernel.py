@@ -23,7 +23,7 @@ from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.profiling import drive
 from rushlight.core.backends.webgpu import ceilings
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
-from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.backends.webgpu.compiler import autotune
 from rushlight.core.backends.webgpu.lowering import attention
 from rushlight.core.backends.webgpu.lowering.products import gemm
 from rushlight.core.basis.dtype import DTYPES
@@ -298,7 +298,7 @@ def _measured(device: rl.Device) -> None:
     choices = backend.recorder.choices
     for i in range(12):
         for key in choices.met:
-            names = tune.candidates(backend.emitter("all"), key)
+            names = autotune.candidates(backend.emitter("all"), key)
             choices.table[key] = names[i % len(names)]
         for kind in ("float32", "float16"):
             x, w = _ones(device, 3, 300, dtype=kind), _ones(device, 300, dtype=kind)
@@ -429,7 +429,7 @@ def _step(device: rl.Device, kind: str, length: int) -> None:
     """A step of a small llama."""
     from rushlight.models.families.text import llama
 
-    model = llama.build(dict(
+    model = llama.FAMILY.build(dict(
         vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=1,
         num_attention_heads=4, num_key_value_heads=2, head_dim=32,
     ), [])  # fmt: skip

@@ -1,6 +1,6 @@
-"""Every line of code in the README runs: Python, the cheat sheet and the commands (natively).
+"""Every line of code in the README and in docs/ runs: Python, the cheat sheet, the commands.
 
-The README's pages are run in a browser by tests/browser/test_readme_page.py.
+Their pages for a browser are run in one by tests/browser/test_readme_page.py.
 """
 
 from __future__ import annotations
@@ -22,20 +22,30 @@ from rushlight.models.tasks import tasks
 pytestmark = pytest.mark.native
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+# The pages that people read. Those without code are tables, of which other tests read each row.
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 
-Blocks = Callable[[str], list[str]]
+Blocks = Callable[..., list[str]]
+
+
+def text_of(page: str) -> str:
+    """The text of a page, by its path from the root."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
 
 # Commands that other tests run: the file that does, and what to look for in it.
 RUN_ELSEWHERE = {
-    "rushlight chat": ("tests/core/cli/test_io_cli.py", '"chat"'),
+    "pip install rushlight": (
+        "tests/packaging/test_wheel.py", "test_the_command_runs_from_the_wheel",
+    ),
+    "rushlight chat": ("tests/cli/test_io_cli.py", '"chat"'),
     "rushlight quantize smollm2-135m-instruct small.gguf --type q4_k_m": (
         "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
     ),
     "rushlight finetune smollm2-135m-instruct examples/kinds.jsonl --output kinds --steps 100"
-    " --rate 1e-3": ("tests/models/test_tuning.py", '"finetune"'),
+    " --rate 1e-3": ("tests/models/test_finetune.py", '"finetune"'),
     'rushlight generate --prompt "wolf" --adapter kinds': (
-        "tests/models/test_tuning.py", '"--adapter"',
+        "tests/models/test_finetune.py", '"--adapter"',
     ),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
@@ -45,7 +55,7 @@ RUN_ELSEWHERE = {
     "cp -r dist/site/rushlight my-page/": ("tests/browser/test_readme_page.py", "my-page"),
 }  # fmt: skip
 
-PROGRAM = f"'{sys.executable}' -c 'from rushlight.core.cli import main; main()'"
+PROGRAM = f"'{sys.executable}' -c 'from rushlight.cli import main; main()'"
 
 
 def run_python(block: str, folder: Path) -> None:
@@ -57,18 +67,27 @@ def run_python(block: str, folder: Path) -> None:
     assert printed.getvalue().splitlines() == expected
 
 
-def test_python_blocks(readme_blocks: Blocks, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks(page: str, readme_blocks: Blocks, tmp_path: Path) -> None:
     """Each runs alone, as one who copies a single block runs it."""
-    blocks = readme_blocks("python")
-    assert blocks
-    for block in blocks:
+    for block in readme_blocks("python", page):
         run_python(block, tmp_path)
+
+
+def test_code_is_where_it_is_looked_for(readme_blocks: Blocks) -> None:
+    """No block is of a language that no test runs, and moving pages lost none."""
+    languages = [
+        s for page in PAGES for s in re.findall(r"^```(\S*)\n.*?^```$", text_of(page), re.M | re.S)
+    ]
+    assert set(languages) == {"python", "sh", "html", "js", "text"}
+    assert languages.count("python") >= 14 and languages.count("html") == 3
+    assert [page for page in PAGES if readme_blocks("js", page)] == ["docs/pages.md"]
 
 
 def test_what_needs_more_than_the_package_says_so() -> None:
     """Pictures in files, their boxes drawn and the command need Pillow: said where they are."""
-    place = TEXT.index("rl.image.plot(picture")
-    said = TEXT[max(0, place - 2500) : place]
+    text = text_of("docs/images.md")
+    said = text[: text.index("rl.image.plot(picture")]
     assert "rushlight[image]" in said and "Pillow" in said and "rushlight see" in said
 
 
@@ -81,8 +100,8 @@ def test_a_wrong_comment_is_noticed(tmp_path: Path) -> None:
 
 
 def cheat_sheet() -> list[tuple[str, str, str]]:
-    """(what, Rushlight, PyTorch) for each row of the README's table."""
-    section = TEXT.partition("## Cheat sheet")[2].partition("\n## ")[0]
+    """(what, Rushlight, PyTorch) for each row of the table in docs/tensors.md."""
+    section = text_of("docs/tensors.md").partition("## Cheat sheet")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]*) \| `([^|]*)` \| `([^|]*)` \|$", section, re.M)
     return [(what.strip(), ours, theirs) for what, ours, theirs in rows]
 
@@ -100,13 +119,18 @@ def test_cheat_sheet(tmp_path: Path) -> None:
                 # Spelled as in torch: the other column runs here too under our name.
                 exec(theirs.replace("torch.", "rl."), names)
             else:
-                compile(theirs, "README.md", "exec")
+                compile(theirs, "docs/tensors.md", "exec")
 
 
-def test_commands(readme_blocks: Blocks, tmp_path: Path) -> None:
-    lines = [s for block in readme_blocks("sh") for s in block.splitlines() if s.strip()]
-    assert lines
-    ran = 0
+def test_some_commands_run_here(readme_blocks: Blocks) -> None:
+    lines = [s for page in PAGES for b in readme_blocks("sh", page) for s in b.splitlines()]
+    assert sum(line.partition("  #")[0].strip() not in RUN_ELSEWHERE for line in lines) >= 10
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```sh" in text_of(page)])
+def test_commands(page: str, readme_blocks: Blocks, tmp_path: Path) -> None:
+    """The commands of a page run one after another in one folder."""
+    lines = [s for block in readme_blocks("sh", page) for s in block.splitlines() if s.strip()]
     for line in lines:
         command = line.partition("  #")[0].strip()
         if command in RUN_ELSEWHERE:
@@ -123,18 +147,23 @@ def test_commands(readme_blocks: Blocks, tmp_path: Path) -> None:
             timeout=300,
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
-        ran += 1
-    assert ran >= 3
 
 
 def test_pictures_and_links_are_there() -> None:
-    for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
-        text = (ROOT / name).read_text(encoding="utf-8")
+    for name in (*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md"):
+        text = text_of(name)
         targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)|src=\"(?!https?:)([^\"]+)\"", text)
         for target in {a or b for a, b in targets if not (a or b).startswith("./rushlight")}:
-            assert (ROOT / target).exists(), f"{name} points to {target}"
+            assert ((ROOT / name).parent / target).exists(), f"{name} points to {target}"
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """README.md stays short; what it leaves out is one link away."""
+    readme = text_of("README.md")
+    assert [page for page in PAGES[1:] if f"]({page})" not in readme] == []
+    assert len(readme.splitlines()) <= 170
 
 
 def test_every_task_is_named() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    assert [name for name in tasks() if f"`{name}`" not in readme] == []
+    page = text_of("docs/tasks.md")
+    assert [name for name in tasks() if f"| `{name}` |" not in page] == []

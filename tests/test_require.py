@@ -26,9 +26,7 @@ SKIPS = {
 def _run(folder: Path, name: str, require: str | None) -> int:
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     (folder / name).write_text(SKIPS[name], encoding="utf-8")
-    env = {
-        k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "RUSHLIGHT_REQUIRE"))
-    }
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "RUSHLIGHT_"))}
     if require is not None:
         env["RUSHLIGHT_REQUIRE"] = require
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", name]

@@ -43,6 +43,7 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
     "models": ("models/**/*.py", ["tests/models", "tests/core", "tests/parity"]),
     "simd_kernels": ("simd_kernels/*.c", ["tests/simd", "tests/core"]),
     "wgsl_kernels": ("wgsl_kernels/**/*.wgsl", ["tests/webgpu", "tests/core -k webgpu"]),
+    "cli": ("cli/*.py", ["tests/cli", "tests/models"]),
     "web": ("web/tokenizer/*.js", ["tests/core/io -k 'tokenizer or unigram'", "tests/browser"]),
     "site": ("site/builder/*.py", ["tests/browser/test_site_server.py", "tests/browser"]),
 }

@@ -1,10 +1,11 @@
 """Writes models/families/keys.txt: the keys of config.json that transformers knows, and defaults.
 
-    python tools/config_keys.py
+    python tools/config_keys.py [MODEL_TYPE ...]
 
-It runs where the PyPI package transformers is installed, and reads its configuration classes and,
-as syntax trees, the files that build models of them. A line of the table is a model_type, a tab,
-and a JSON object:
+It runs where the PyPI package transformers is installed, with this package, and reads its
+configuration classes and, as syntax trees, the files that build models of them. The model types are
+those of the families, and others that are named: of a family to be. A line of the table is a
+model_type, a tab, and a JSON object:
 
 - "keys": the fields of the class with their defaults, without those that every class has;
 - "asked": what else the class takes out of config.json, or a model's file reads by name, with the
@@ -26,9 +27,13 @@ import importlib
 import inspect
 import json
 import re
+import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from rushlight.models.families import families
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ROOT / "models" / "families"
@@ -108,16 +113,6 @@ OWN = """
     vgg yolo11 yolov3 yolov8
 """.split()
 BY_HAND |= dict.fromkeys(OWN, {})  # type: ignore[arg-type]
-
-
-def model_types() -> list[str]:
-    """The model types of the families in this checkout."""
-    line = re.compile(r"^MODEL_TYPES = \((.*?)\)", re.M | re.S)
-    found = []
-    for file in sorted(FAMILIES.glob("*/*.py")):
-        match = line.search(file.read_text(encoding="utf-8"))
-        found += re.findall(r'"([^"]+)"', match[1]) if match else []
-    return found
 
 
 def plain(value: Any) -> Any:
@@ -224,7 +219,7 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     return {n: v for n, v in found.items() if v}
 
 
-def table() -> dict[str, dict[str, Any]]:
+def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Every line, by model_type."""
     from transformers import PreTrainedConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -234,7 +229,7 @@ def table() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {
         "*": {"keys": general, "asked": EVERYWHERE}
     }  # fmt: skip
-    todo = model_types()
+    todo = [*families(), *more]
     classes = {}
     while todo:
         kind = todo.pop()
@@ -254,9 +249,8 @@ def table() -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    lines = [
-        f"{kind}\t{json.dumps(line, separators=(',', ':'))}\n" for kind, line in table().items()
-    ]
+    told = table(sys.argv[1:]).items()
+    lines = [f"{kind}\t{json.dumps(line, separators=(',', ':'))}\n" for kind, line in told]
     FILE.write_text("".join(lines), encoding="utf-8")
 
 

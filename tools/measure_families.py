@@ -1,10 +1,11 @@
 """Writes models/families/measured.toml and docs/models.md: how near families are to references.
 
-    python tools/measure_families.py [cpu,webgpu]
+    python tools/measure_families.py [cpu,webgpu] [MODEL_TYPE ...]
 
 Each row of tests/models/families.py and vision.py, a small random checkpoint, is computed on each
 device. An error is the largest difference from the reference's results, by the largest of these;
-a family has the largest of its rows. Figures of a device that is not named stay.
+a family has the largest of its rows. Figures of a device that is not named stay, and if families
+are named those of all others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
 small random checkpoints: the largest difference from the reference, by its largest result, in the
-worst of a family's rows in `tests/models/families.py` and `vision.py`. Each runs on `cpu` and
+worst of a family's rows in `tests/models/families/` and `vision.py`. Each runs on `cpu` and
 `webgpu`, natively and in the tab. A family without figures has tests of its own, on real weights.
 
 | model_type | formats | reference | error, cpu | error, webgpu | what it is |
@@ -58,18 +59,22 @@ def _off(found: Any, wanted: Any) -> float:
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
 
 
-def texts(device: str) -> Iterator[tuple[str, str, float]]:
+def texts(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
     """(model_type, reference, error) of each row of families.py."""
     table, tests = _module("families"), _module("test_families")
-    for row in table.ROWS:
+    for row, (_, config) in table.ROWS.items():
+        if only and config["model_type"] not in only:
+            continue
         model = tests.model(row, table, device)
         found = rl.from_numpy(tests.run(model, *tests.given(row, table)))
         kind = str(tests.metadata(row)[0]["model_type"])
         yield kind, "transformers", _off(found, rl.from_numpy(tests.golden(row)[0]))
 
 
-def images(device: str) -> Iterator[tuple[str, str, float]]:
+def images(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
     """The same of vision.py: logits, or what a model has in place of them."""
+    if only and not any(".vision." in families()[kind] for kind in only):
+        return
     tests = _module("test_vision")
     for row, (source, _, _, size) in tests.table.ROWS.items():
         model, golden = (
@@ -113,7 +118,7 @@ def write(table: dict[str, dict[str, Any]]) -> None:
 
 def page() -> str:
     """The page of the table."""
-    from rushlight.core.cli.commands import family_rows
+    from rushlight.cli.commands import family_rows
 
     rows = []
     for row in family_rows():
@@ -129,24 +134,30 @@ def page() -> str:
     return HEAD + "".join(rows)
 
 
-def main(devices: list[str]) -> None:
+def main(devices: list[str], only: Sequence[str] = ()) -> None:
     table: dict[str, dict[str, Any]] = {kind: {} for kind in families()}
     if FILE.is_file():
         for kind, row in tomllib.loads(FILE.read_text(encoding="utf-8")).items():
-            table.get(kind, {}).update({k: v for k, v in row.items() if k not in devices})
+            table.get(kind, {}).update(
+                {k: v for k, v in row.items() if k not in devices or (only and kind not in only)}
+            )
     sources: dict[str, set[str]] = {}
     for device in devices:
         for read in (texts, images):
-            for kind, source, off in read(device):
+            for kind, source, off in read(device, only):
+                if only and kind not in only:
+                    continue
                 sources.setdefault(kind, set()).add(source)
                 table[kind][device] = float(f"{max(table[kind].get(device, 0.0), off):.1e}")
                 print(device, kind, f"{off:.1e}", flush=True)
     for kind, module in families().items():
         kin = {s for k, m in families().items() if m == module for s in sources.get(k, ())}
+        if only and kind not in only:
+            continue
         named = REFERENCES.get(kind) or ", ".join(sorted(sources.get(kind) or kin))
         table[kind]["reference"] = named or table[kind]["reference"]
     write(table)
 
 
 if __name__ == "__main__":
-    main((sys.argv[1] if len(sys.argv) > 1 else "cpu,webgpu").split(","))
+    main((sys.argv[1] if len(sys.argv) > 1 else "cpu,webgpu").split(","), sys.argv[2:])

@@ -6,10 +6,13 @@ their modules run, which a type checker cannot see. The stubs say which function
 
 from __future__ import annotations
 
+import ast
+import importlib
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,12 +99,77 @@ def listed(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _static(module: ModuleType) -> bool:
+    """Whether a type checker can read which names a module exports."""
+    path = Path(str(module.__file__))
+    path = path.with_suffix(".pyi") if path.with_suffix(".pyi").exists() else path
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return isinstance(node.value, ast.List) and all(
+                isinstance(name, ast.Constant) for name in node.value.elts
+            )
+    return True
+
+
+def _named(module: ModuleType) -> list[str]:
+    """The lines that import what a module exports from where it is defined."""
+    places: dict[str, str] = {}
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        if isinstance(value, ModuleType):
+            places[name] = value.__name__.rpartition(".")[0]
+        else:
+            places[name] = getattr(value, "__module__", "")
+    ours = {name: place for name, place in places.items() if place.startswith("rushlight.")}
+    return [
+        _wrapped(
+            f"from {place} import (",
+            [f"{name} as {name}" for name, defined in ours.items() if defined == place],
+            ")",
+        )
+        for place in sorted(set(ours.values()))
+    ]
+
+
+def modules() -> dict[str, str]:
+    """The files in src/rushlight/ by which editors and type checkers find `rushlight.nn`.
+
+    No program runs them: `import rushlight` has entered the modules of core/ under these names.
+    """
+    from rushlight.core.torch_paths import finder
+
+    rows = {path: f"rushlight.{row.module}" for path, row in finder.table().items() if row.module}
+    every = {**finder.entered(), **rows}
+    first = {name: path for path, name in reversed(every.items())}
+    real = {
+        path: name
+        for path, name in every.items()
+        if name.startswith("rushlight.") and "_" not in [part[0] for part in path.split(".")]
+        and (path in finder.entered() or first[name] == path)  # a second path is for old programs
+    }  # fmt: skip
+    del real["jit"]  # rl.jit is a function
+    folders = {path.rpartition(".")[0] for path in real} - {""}
+    texts = {}
+    for path, name in sorted(real.items()):
+        if path.startswith("array_api"):  # loops make its names
+            lines = ["def __getattr__(name: str) -> object: ..."]
+        elif _static(module := importlib.import_module(name)):
+            lines = [f"from {name} import *"]
+        else:
+            lines = _named(module)
+        file = path.replace(".", "/") + ("/__init__.py" if path in folders else ".py")
+        head = f'"""Types of rushlight.{path}. {NOTE}"""'
+        texts[f"src/rushlight/{file}"] = "\n".join([head, "", *lines]) + "\n"
+    return texts
+
+
 def stubs() -> dict[str, str]:
     """The text of each stub, by its path."""
     import rushlight
 
     assert rushlight.__all__  # importing the package makes every declaration
     return {
+        **modules(),
         "core/functional/declared.pyi": declared(),
         "core/nn/functional.pyi": network(),
         "core/special.pyi": listed("special"),
@@ -113,4 +181,5 @@ def stubs() -> dict[str, str]:
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "src"))
     for path, text in stubs().items():
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text, encoding="utf-8")

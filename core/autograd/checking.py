@@ -52,6 +52,9 @@ def gradcheck(
 
     GradcheckError where they do not, unless raise_exception is false. Use float64: the defaults
     are too fine for less. options: torch's others, which change nothing.
+
+    `eps` is the step of the differences; `atol` and `rtol` are the tolerances. ValueError where no
+    input needs a gradient.
     """
     given: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     wanted = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
@@ -85,6 +88,9 @@ def gradgradcheck(
     """`gradcheck` of the gradient, by the inputs and by the gradients of the results.
 
     grad_outputs: those gradients; random numbers if left out.
+
+    `func`, `eps`, `atol`, `rtol`, `raise_exception`, `options` and the errors it raises are those
+    of gradcheck.
     """
     given: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     wanted = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]

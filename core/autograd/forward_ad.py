@@ -62,7 +62,11 @@ def _current(name: str, level: int | None) -> Scope:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor with the values of `tensor`, and a tangent of its shape and dtype."""
+    """A tensor with the values of `tensor`, and a tangent of its shape and dtype.
+
+    `level` is None, or the present one. Raises ValueError for a dtype that is not floating,
+    RuntimeError for another shape or dtype and outside of `dual_level`.
+    """
     scope = _current("make_dual", level)
     if tensor.dtype.kind not in "fc":
         raise ValueError(f"make_dual: {tensor.dtype.name} is not a floating dtype")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from rushlight.core.functional.array.moving import sum_to_size
+from rushlight.core.functional.shape import sum_to_size
 from rushlight.core.ops import zeros
 from rushlight.core.tensor.autograd import Node, edge_of
 from rushlight.core.tensor.grad_mode import is_grad_enabled, no_grad
@@ -177,7 +177,11 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save what backward needs, where forward takes no ctx."""
+        """Save what backward needs, where forward takes no ctx.
+
+        `ctx` keeps it, `inputs` are forward's arguments, `output` its result. The base raises
+        NotImplementedError.
+        """
         raise NotImplementedError("setup_context is not defined")
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.grad_mode import enable_grad
 from rushlight.core.tensor.sweep import grad
 from rushlight.core.tensor.tensor import Tensor
@@ -74,7 +74,13 @@ def _end(found: Any, create_graph: bool) -> Any:
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """func(*inputs), and the product of the vector `v` with its Jacobian, shaped as `inputs`."""
+    """func(*inputs), and the product of the vector `v` with its Jacobian, shaped as `inputs`.
+
+    `func` takes the `inputs`, a tensor or several; `v` is shaped as its result, needed for more
+    than one element. `create_graph`: the results can be differentiated again. `strict`:
+    RuntimeError where an output does not depend on an input, which otherwise gives zeros. Raises
+    RuntimeError for a v that does not fit.
+    """
     with enable_grad():
         xs = _leaves(_tuple(inputs), create_graph)
         out = func(*xs)
@@ -89,6 +95,11 @@ def jvp(
     """func(*inputs), and the product of its Jacobian with `v`, which is shaped as `inputs`.
 
     It is the gradient of a vjp by its vector.
+
+    `func` takes the `inputs`, a tensor or several; `v` is needed for more than one element.
+    `create_graph`: the results can be differentiated again. `strict`: RuntimeError where an output
+    does not depend on an input, which otherwise gives zeros. Raises RuntimeError for a v that does
+    not fit.
     """
     with enable_grad():
         xs = _leaves(_tuple(inputs), create_graph)
@@ -108,6 +119,10 @@ def jacobian(
     """The Jacobian: shape of the output and then of the input, in tuples where there are several.
 
     One backward per element of the output. vectorize and strategy change nothing.
+
+    `func` takes the `inputs`, a tensor or several. `create_graph`: the results can be
+    differentiated again. `strict`: RuntimeError where an output does not depend on an input, which
+    otherwise gives zeros.
     """
     with enable_grad():
         xs = _leaves(_tuple(inputs), create_graph)
@@ -131,7 +146,13 @@ def hessian(
     func: Function, inputs: Any, create_graph: bool = False, strict: bool = False,
     vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
-    """The Hessian of a function with one element: the Jacobian of its gradient."""
+    """The Hessian of a function with one element: the Jacobian of its gradient.
+
+    `func` takes the `inputs`, a tensor or several. `create_graph`: the results can be
+    differentiated again. `strict`: RuntimeError where an output does not depend on an input, which
+    otherwise gives zeros. `vectorize` and `outer_jacobian_strategy` change nothing. Raises
+    RuntimeError for a result of several elements.
+    """
 
     def slope(*xs: Tensor) -> Any:
         outs = _tuple(func(*xs))
@@ -145,7 +166,13 @@ def hessian(
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """func(*inputs) of one element, and the product of `v` with its Hessian."""
+    """func(*inputs) of one element, and the product of `v` with its Hessian.
+
+    `func` takes the `inputs`, a tensor or several; `v` is shaped as they are. `create_graph`: the
+    results can be differentiated again. `strict`: RuntimeError where an output does not depend on
+    an input, which otherwise gives zeros. Raises RuntimeError for a result of several elements, and
+    a v that does not fit.
+    """
     with enable_grad():
         xs = _leaves(_tuple(inputs), create_graph)
         out = func(*xs)

@@ -27,6 +27,9 @@ def grad(
     else RuntimeError. materialize_grads gives zeros instead of None. `only_inputs` changes
     nothing. is_grads_batched: grad_outputs have a new dim 0, and so have the results: one row for
     each of theirs, computed together by `vmap`.
+
+    `grad_outputs` are the weights of the outputs, ones unless set. `retain_graph` keeps what
+    backward needs, by default where `create_graph` lets the results be differentiated again.
     """
     options: dict[str, Any] = {
         "create_graph": create_graph, "allow_unused": allow_unused,

@@ -18,6 +18,8 @@ class Variable(metaclass=_Tensors):
     """`Variable(x, requires_grad=False)` is the tensor x; every tensor is a Variable.
 
     volatile is of the oldest programs and changes nothing.
+
+    `data` is x, a tensor; it raises AttributeError for other values.
     """
 
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:

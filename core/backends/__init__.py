@@ -1,5 +1,6 @@
 """Devices, and the protocol between them and the rest of the core."""
 
+from rushlight.core.backends.modes import debug, get_linear_mode, linear_mode, set_linear_mode
 from rushlight.core.backends.passes.reusing import SharedBuffers
 from rushlight.core.backends.protocol import Backend, Bytes, Executable, Operand
 from rushlight.core.backends.readback import CompletedReadback, Readback
@@ -8,7 +9,6 @@ from rushlight.core.backends.registry import (
     KINDS,
     Device,
     Generator,
-    debug,
     device,
     device_async,
     devices,
@@ -16,14 +16,11 @@ from rushlight.core.backends.registry import (
     fresh_seed,
     generator_states,
     get_default_device,
-    get_linear_mode,
     get_num_threads,
     instantiated,
-    linear_mode,
     manual_seed,
     restore_generators,
     set_default_device,
-    set_linear_mode,
     set_num_threads,
     states,
 )

@@ -1,4 +1,4 @@
-"""The devices by name, and settings for all of them: seeds, debug mode, threads, precision.
+"""The devices by name, their random numbers, and the threads of the cpu.
 
 `device("cpu")` returns the one Device object of that name; its backend module is imported on first
 use. This is the only module that knows the backends.
@@ -10,8 +10,7 @@ import copy
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +110,8 @@ class Device(metaclass=_ByName):
 
     `Device(name)` is `device(name)`. index: the number of a GPU; None where there is only one of
     its type.
+
+    `type` takes the place of `name`. Raises ValueError for a device that is not there.
     """
 
     if TYPE_CHECKING:
@@ -217,10 +218,6 @@ def _make_backend(dev: Device) -> Backend:
     return CpuBackend()
 
 
-debugging = [False]
-_PRECISIONS = ("exact", "fast")
-_activation_precision = ["exact"]  # of all threads
-_precision_here: ContextVar[str | None] = ContextVar("activation_precision", default=None)
 KINDS = ("cpu", "meta", "webgpu")
 _default_seed = [fresh_seed()]  # another in each process, as in torch
 # The devices of the blocks `with device(...)` around here; the last one is the default.
@@ -251,9 +248,9 @@ def device(name: str | Device | None, index: int | None = None) -> Device:
     if key not in _devices:
         with _devices_lock:
             if key not in _devices:
-                made = object.__new__(Device)
-                made._set_up(*key)
-                _devices[key] = made
+                opened = object.__new__(Device)
+                opened._set_up(*key)
+                _devices[key] = opened
     return _devices[key]
 
 
@@ -277,14 +274,14 @@ async def device_async(name: str | Device) -> Device:
     In a browser without JSPI (Safari) await this once before the webgpu device is used; elsewhere
     it is optional. DeviceError if there is no adapter.
     """
-    found = device(name)
-    if found.type == "webgpu" and found._backend is None:
+    opened = device(name)
+    if opened.type == "webgpu" and opened._backend is None:
         from rushlight.core.backends.webgpu import open_backend_async
 
-        await found._adopt(open_backend_async(found.index or 0))
+        await opened._adopt(open_backend_async(opened.index or 0))
     else:
-        _ = found.backend
-    return found
+        _ = opened.backend
+    return opened
 
 
 def manual_seed(seed: int) -> Generator:
@@ -332,19 +329,6 @@ def devices() -> list[Device]:
     return [device("cpu"), *(device(f"webgpu:{i}") for i in range(count_adapters()))]
 
 
-@contextmanager
-def debug(enabled: bool = True) -> Iterator[None]:
-    """Within this context webgpu submits every op by itself and waits for it.
-
-    A device error then names exactly one op, at the line that ran it. This is slow.
-    """
-    before, debugging[0] = debugging[0], enabled
-    try:
-        yield
-    finally:
-        debugging[0] = before
-
-
 def set_num_threads(count: int) -> None:
     """Let the cpu device's C kernels use `count` threads; the default is the number of cores.
 
@@ -361,36 +345,3 @@ def get_num_threads() -> int:
     from rushlight.core.backends.cpu import simd
 
     return simd.threads[0]
-
-
-def set_linear_mode(mode: str) -> None:
-    """Set how `linear` multiplies with block-quantized weights: "exact" (default) or "fast".
-
-    exact: activations stay float32. fast: each 32 activations are rounded to 16-bit integers
-    (llama.cpp uses 8 bits) if the device has such a kernel; else as exact. Generation has its own
-    setting (its option `linear`), and `linear_mode` sets the mode for a block of code. ValueError
-    for another mode.
-    """
-    _activation_precision[0] = _checked(mode)
-
-
-def get_linear_mode() -> str:
-    """The mode of `linear_mode` in this context, else that of `set_linear_mode`."""
-    return _precision_here.get() or _activation_precision[0]
-
-
-@contextmanager
-def linear_mode(mode: str) -> Iterator[None]:
-    """Within this context `linear` runs in this mode; see `set_linear_mode`."""
-    token = _precision_here.set(_checked(mode))
-    try:
-        yield
-    finally:
-        _precision_here.reset(token)
-
-
-def _checked(mode: str) -> str:
-    if mode not in _PRECISIONS:
-        known = ", ".join(_PRECISIONS)
-        raise ValueError(f"linear mode {mode!r} is not supported; supported: {known}")
-    return mode

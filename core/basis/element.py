@@ -38,6 +38,8 @@ class DType:
     A quantized dtype also has `fields`, by name, and `value(b, i)`: element i of block b, whose
     attributes are the fields. Each device evaluates this formula over its own kind of numbers;
     core/basis/quantized.py lists the operations that a formula may use.
+
+    `encoded`: stored as integers that NumPy cannot compute with. It raises nothing.
     """
 
     name: str

@@ -52,6 +52,10 @@ class TypeMismatch(TypeError, RuntimeError):
     """Dtypes that do not fit each other; a RuntimeError too, as in torch."""
 
 
+class IndexTypeError(IndexError, TypeError):
+    """What is no index, such as 1.5: an IndexError in torch, a TypeError in Python."""
+
+
 class LinalgError(RushlightError, RuntimeError):
     """A matrix is singular, not positive definite, or a method of linear algebra did not end."""
 
@@ -66,6 +70,10 @@ class FormatError(RushlightError, ValueError):
 
 class LoadError(RushlightError, RuntimeError):
     """The names, shapes or dtypes of a checkpoint do not fit the model."""
+
+
+class GroupError(LoadError, ValueError):
+    """A state's groups of parameters are not the optimizer's; a ValueError too, as in torch."""
 
 
 class BlockingReadError(RushlightError, RuntimeError):
@@ -93,7 +101,10 @@ class DeviceLimitError(DeviceMemoryError):
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of the first thousand `names` that look most like `name`, best first."""
+    """Up to `count` of the first thousand `names` that look most like `name`, best first.
+
+    It raises nothing.
+    """
     return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)
 
 

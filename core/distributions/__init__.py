@@ -1,6 +1,13 @@
 """Distributions of random numbers, under the names of torch.distributions."""
 
 from rushlight.core.distributions import constraints, kl, transforms
+from rushlight.core.distributions.bounded import (
+    ContinuousBernoulli,
+    GeneralizedPareto,
+    Kumaraswamy,
+    VonMises,
+    Weibull,
+)
 from rushlight.core.distributions.categorical import (
     Categorical,
     Multinomial,
@@ -43,18 +50,25 @@ from rushlight.core.distributions.gamma import (
     StudentT,
 )
 from rushlight.core.distributions.kl import kl_divergence, register_kl
-from rushlight.core.distributions.multivariate import MultivariateNormal
+from rushlight.core.distributions.matrices import LKJCholesky, Wishart
+from rushlight.core.distributions.multivariate import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+)
 from rushlight.core.distributions.relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
 from rushlight.core.distributions.transforms import *  # noqa: F403
 from rushlight.core.distributions.transforms import __all__ as _transforms
 
 __all__ = [
-    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
-    "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel",
-    "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Laplace", "LogNormal",
-    "LogisticNormal", "MixtureSameFamily", "Multinomial",
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2",
+    "ContinuousBernoulli", "Dirichlet", "Distribution",
+    "Exponential", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel",
+    "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Kumaraswamy",
+    "LKJCholesky", "Laplace", "LogNormal",
+    "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial",
     "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
     "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli",
-    "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform", "constraints",
-    "kl", "kl_divergence", "register_kl", "transforms", *_transforms,
+    "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform",
+    "VonMises", "Weibull", "Wishart", "constraints", "kl", "kl_divergence", "register_kl",
+    "transforms", *_transforms,
 ]  # fmt: skip

@@ -16,7 +16,11 @@ __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategorical
 
 
 class Categorical(ByProbs):
-    """An index (int64) of the last dim of `probs`, which need not sum to one, or of `logits`."""
+    """An index (int64) of the last dim of `probs`, which need not sum to one, or of `logits`.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for both or none of the two,
+    and for parameters outside their sets.
+    """
 
     has_enumerate_support = True
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -127,7 +131,12 @@ class _OfClasses(Distribution):
 
 
 class OneHotCategorical(_OfClasses):
-    """A vector with a one at the class that was drawn, and zeros."""
+    """A vector with a one at the class that was drawn, and zeros.
+
+    Give one of `probs` and `logits`. The last dim has the classes. `validate_args`: whether
+    arguments are checked. Raises ValueError for both or none, and for parameters outside their
+    sets.
+    """
 
     has_enumerate_support = True
     support = constraints.one_hot
@@ -172,7 +181,12 @@ class OneHotCategorical(_OfClasses):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot draws with the gradient of the probabilities (Bengio, Léonard, Courville, 2013)."""
+    """One-hot draws with the gradient of the probabilities (Bengio, Léonard, Courville, 2013).
+
+    Give one of `probs` and `logits`. The last dim has the classes. `validate_args`: whether
+    arguments are checked. Raises ValueError for both or none, and for parameters outside their
+    sets.
+    """
 
     has_rsample = True
 
@@ -183,7 +197,12 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(_OfClasses):
-    """How often each class was drawn in `total_count` draws."""
+    """How often each class was drawn in `total_count` draws.
+
+    Give one of `probs` and `logits`. The last dim has the classes. `validate_args`: whether
+    arguments are checked. Raises ValueError for both or none, and for parameters outside their
+    sets; NotImplementedError for a total_count that is no int.
+    """
 
     def __init__(
         self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,

@@ -26,7 +26,11 @@ __all__ = [
 
 
 class Independent(Distribution):
-    """Another distribution whose last dims of the batch become dims of the event."""
+    """Another distribution whose last dims of the batch become dims of the event.
+
+    The last `reinterpreted_batch_ndims` dims of the batch of `base_distribution`. `validate_args`:
+    whether arguments are checked. Raises ValueError for more dims than there are.
+    """
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
@@ -98,7 +102,11 @@ class Independent(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture: `mixture_distribution` chooses along the components' last dim of the batch."""
+    """A mixture: `mixture_distribution` chooses along the components' last dim of the batch.
+
+    `component_distribution` has the components. `validate_args`: whether arguments are checked.
+    Raises ValueError for other kinds, and for shapes that do not fit.
+    """
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution,
@@ -187,7 +195,11 @@ class MixtureSameFamily(Distribution):
 
 
 class TransformedDistribution(Distribution):
-    """What `transforms`, one after another, make of draws of a base distribution."""
+    """What `transforms`, one after another, make of draws of a base distribution.
+
+    `base_distribution` is drawn from. `validate_args`: whether arguments are checked. Raises
+    ValueError for a base of too few dims.
+    """
 
     def __init__(
         self, base_distribution: Distribution, transforms: Transform | Sequence[Transform],
@@ -281,7 +293,11 @@ class TransformedDistribution(Distribution):
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal variable."""
+    """exp of a normal variable.
+
+    `loc` and `scale` are the mean and the deviation of the logarithm. `validate_args`: whether
+    arguments are checked. Raises ValueError for parameters outside their sets.
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     base_dist: Normal
@@ -321,7 +337,11 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """A normal vector mapped to the simplex by breaking a stick."""
+    """A normal vector mapped to the simplex by breaking a stick.
+
+    `loc` and `scale` are those of the normal vector, one shorter. `validate_args`: whether
+    arguments are checked. Raises ValueError for parameters outside their sets.
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
 
@@ -333,7 +353,11 @@ class LogisticNormal(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """Density alpha scale^alpha / x^(alpha + 1) from `scale` on."""
+    """Density alpha scale^alpha / x^(alpha + 1) from `scale` on.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 

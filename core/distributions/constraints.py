@@ -10,16 +10,20 @@ from rushlight.core.functional.linalg.factorizations import cholesky_ex
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "half_open_interval",
-    "independent", "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky",
-    "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive",
-    "positive_definite", "positive_integer", "real", "real_vector", "simplex", "square",
-    "symmetric", "unit_interval",
+    "Constraint", "boolean", "corr_cholesky", "dependent", "greater_than", "greater_than_eq",
+    "half_open_interval", "independent", "integer_interval", "interval", "is_dependent",
+    "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative",
+    "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "real",
+    "real_vector", "simplex", "square", "symmetric", "unit_interval",
 ]  # fmt: skip
 
 
 class Constraint:
-    """A set of values: `check(value)` says which lie in it, without the last `event_dim` dims."""
+    """A set of values: `check(value)` says which lie in it, without the last `event_dim` dims.
+
+    `name` is what it is called, `is_discrete`: whether its values are; `bounds` are kept as
+    attributes. Raises nothing; `check` may.
+    """
 
     def __init__(
         self, name: str, check: Callable[[Tensor], Tensor], event_dim: int = 0,
@@ -144,3 +148,8 @@ lower_cholesky = Constraint(
     2,
 )
 positive_definite = Constraint("a positive definite matrix", _definite, 2)
+corr_cholesky = Constraint(
+    "lower triangular with a positive diagonal and rows of length 1",
+    lambda x: lower_cholesky.check(x) & ((x.square().sum(-1) - 1).abs() <= 1e-4).all(-1),
+    2,
+)

@@ -50,7 +50,11 @@ class _LocationScale(Distribution):
 
 
 class Normal(_LocationScale):
-    """The normal distribution with mean `loc` and standard deviation `scale`."""
+    """The normal distribution with mean `loc` and standard deviation `scale`.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     @property
     def stddev(self) -> Tensor:
@@ -86,7 +90,11 @@ class Normal(_LocationScale):
 
 
 class Laplace(_LocationScale):
-    """Density exp(-|x - loc| / scale) / (2 scale)."""
+    """Density exp(-|x - loc| / scale) / (2 scale).
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     @property
     def variance(self) -> Tensor:
@@ -118,7 +126,11 @@ class Laplace(_LocationScale):
 
 
 class Cauchy(_LocationScale):
-    """The Cauchy distribution; it has neither mean nor variance."""
+    """The Cauchy distribution; it has neither mean nor variance.
+
+    `loc` is the median, `scale` half the width at half the height. `validate_args`: whether
+    arguments are checked. Raises ValueError for parameters outside their sets.
+    """
 
     @property
     def mean(self) -> Tensor:
@@ -152,7 +164,11 @@ class Cauchy(_LocationScale):
 
 
 class Gumbel(_LocationScale):
-    """The largest of many: cdf exp(-exp(-(x - loc) / scale))."""
+    """The largest of many: cdf exp(-exp(-(x - loc) / scale)).
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     @property
     def mean(self) -> Tensor:
@@ -187,7 +203,10 @@ class Gumbel(_LocationScale):
 
 
 class Uniform(Distribution):
-    """Equally likely from `low`, included, to `high`."""
+    """Equally likely from `low`, included, to `high`.
+
+    `validate_args`: whether arguments are checked. Raises ValueError where high is not above low.
+    """
 
     has_rsample = True
     arg_constraints = {"low": constraints.dependent, "high": constraints.dependent}

@@ -12,7 +12,7 @@ from rushlight.core.distributions.continuous import uniform
 from rushlight.core.distributions.distribution import Distribution, Number, Shape, broadcast_all
 from rushlight.core.distributions.gamma import log_gamma_draw
 from rushlight.core.functional import declared as f
-from rushlight.core.functional.drawing import bernoulli, poisson, successes
+from rushlight.core.functional.random import bernoulli, poisson, successes
 from rushlight.core.jit import capture
 from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import floor, sigmoid
@@ -86,7 +86,11 @@ class ByProbs(Distribution):
 
 
 class Bernoulli(ByProbs):
-    """1 with probability `probs`, else 0."""
+    """1 with probability `probs`, else 0.
+
+    Or by its `logits`. `validate_args`: whether arguments are checked. Raises ValueError for both
+    or none of the two, and for parameters outside their sets.
+    """
 
     has_enumerate_support = True
     support = constraints.boolean
@@ -135,7 +139,11 @@ class Bernoulli(ByProbs):
 
 
 class Geometric(ByProbs):
-    """Failures before the first success of probability `probs`."""
+    """Failures before the first success of probability `probs`.
+
+    Or by its `logits`. `validate_args`: whether arguments are checked. Raises ValueError for both
+    or none of the two, and for parameters outside their sets.
+    """
 
     support = constraints.nonnegative_integer
 
@@ -184,6 +192,9 @@ class Binomial(ByProbs):
     """Successes among `total_count` trials of probability `probs`.
 
     A draw is a sum of `total_count` draws of 0 and 1.
+
+    Or by its `logits`. `validate_args`: whether arguments are checked. Raises ValueError for both
+    or none of the two, and for parameters outside their sets.
     """
 
     has_enumerate_support = True
@@ -255,7 +266,11 @@ class Binomial(ByProbs):
 
 
 class NegativeBinomial(ByProbs):
-    """Successes of probability `probs` before `total_count` failures."""
+    """Successes of probability `probs` before `total_count` failures.
+
+    Or by its `logits`. `validate_args`: whether arguments are checked. Raises ValueError for both
+    or none of the two, and for parameters outside their sets.
+    """
 
     arg_constraints = {
         "total_count": constraints.nonnegative, "logits": constraints.real,

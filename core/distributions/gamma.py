@@ -81,7 +81,11 @@ class _ByRate(Distribution):
 
 
 class Gamma(_ByRate):
-    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), where a is `concentration`."""
+    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), where a is `concentration`.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     support = constraints.nonnegative
 
@@ -133,7 +137,11 @@ class Chi2(Gamma):
 
 
 class InverseGamma(_ByRate):
-    """One divided by a gamma variable."""
+    """One divided by a gamma variable.
+
+    `concentration` and `rate` are the gamma variable's. `validate_args`: whether arguments are
+    checked. Raises ValueError for parameters outside their sets.
+    """
 
     support = constraints.positive
 
@@ -225,7 +233,11 @@ class Dirichlet(Distribution):
 
 
 class Beta(Distribution):
-    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1) in [0, 1]."""
+    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1) in [0, 1].
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     has_rsample = True
     arg_constraints = {
@@ -278,7 +290,11 @@ class Beta(Distribution):
 
 
 class StudentT(Distribution):
-    """A normal variable over the root of a chi-squared one divided by `df`."""
+    """A normal variable over the root of a chi-squared one divided by `df`.
+
+    `loc` is added to it, and it is times `scale`. `validate_args`: whether arguments are checked.
+    Raises ValueError for parameters outside their sets.
+    """
 
     has_rsample = True
     arg_constraints = {
@@ -334,7 +350,11 @@ class StudentT(Distribution):
 
 
 class FisherSnedecor(Distribution):
-    """The quotient of two chi-squared variables, each divided by its degrees of freedom."""
+    """The quotient of two chi-squared variables, each divided by its degrees of freedom.
+
+    `df1` and `df2` are these degrees of freedom. `validate_args`: whether arguments are checked.
+    Raises ValueError for parameters outside their sets.
+    """
 
     has_rsample = True
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}

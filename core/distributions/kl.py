@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rushlight.core.distributions.bounded import ContinuousBernoulli
 from rushlight.core.distributions.categorical import Categorical, OneHotCategorical
 from rushlight.core.distributions.composed import Independent, TransformedDistribution
 from rushlight.core.distributions.continuous import (
@@ -21,9 +22,16 @@ from rushlight.core.distributions.continuous import (
 from rushlight.core.distributions.discrete import Bernoulli, Binomial, Geometric, Poisson
 from rushlight.core.distributions.distribution import Distribution
 from rushlight.core.distributions.gamma import Beta, Dirichlet, Gamma
-from rushlight.core.distributions.multivariate import MultivariateNormal, half_log_det, whitened
+from rushlight.core.distributions.matrices import Wishart, mvdigamma
+from rushlight.core.distributions.multivariate import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+    half_log_det,
+    whitened,
+)
 from rushlight.core.distributions.transform import sum_rightmost
 from rushlight.core.functional import declared as f
+from rushlight.core.functional.special.gamma import mvlgamma
 from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import erf
 from rushlight.core.tensor.tensor import Tensor
@@ -154,7 +162,10 @@ def _normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _multivariate(p: Any, q: Any) -> Tensor:
     if p.event_shape != q.event_shape:
         raise ValueError(f"kl_divergence: events of {p.event_shape} and {q.event_shape} elements")
     scale = half_log_det(q.scale_tril) - half_log_det(p.scale_tril)
@@ -162,7 +173,23 @@ def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     rows = p.scale_tril.mT
     trace = whitened(q.scale_tril.unsqueeze(-3), rows).square().sum((-2, -1))
     away = whitened(q.scale_tril, p.loc - q.loc).square().sum(-1)
-    return scale + 0.5 * (trace + away - p.event_shape[0])
+    found: Tensor = scale + 0.5 * (trace + away - p.event_shape[0])
+    return found
+
+
+@register_kl(Wishart, Wishart)
+def _wishart(p: Wishart, q: Wishart) -> Tensor:
+    n, a, b = p.event_shape[0], p.df / 2, q.df / 2
+    scale = q.df * (half_log_det(q.scale_tril) - half_log_det(p.scale_tril))
+    trace = whitened(q.scale_tril.unsqueeze(-3), p.scale_tril.mT).square().sum((-2, -1))
+    rest = mvlgamma(b, n) - mvlgamma(a, n) + (a - b) * mvdigamma(a, n)
+    return scale + a * (trace - n) + rest
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Tensor:
+    low = f.log1p(-p.probs) - f.log1p(-q.probs)
+    return p.mean * (p.logits - q.logits) + p._log_norm() - q._log_norm() + low
 
 
 @register_kl(Uniform, Uniform)

@@ -103,7 +103,12 @@ class ExpRelaxedCategorical(_Warm, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A number in (0, 1) that nears 0 or 1 as the temperature falls."""
+    """A number in (0, 1) that nears 0 or 1 as the temperature falls.
+
+    Give one of `probs` and `logits`. `validate_args`: whether arguments are checked. Raises
+    ValueError for both or none, and for parameters outside their sets (Maddison et al., 2016; Jang
+    et al., 2016).
+    """
 
     arg_constraints = ByProbs.arg_constraints
     base_dist: LogitRelaxedBernoulli
@@ -122,7 +127,12 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A vector of the sum 1 that nears a one-hot one as the temperature falls."""
+    """A vector of the sum 1 that nears a one-hot one as the temperature falls.
+
+    Give one of `probs` and `logits`. `validate_args`: whether arguments are checked. Raises
+    ValueError for both or none, and for parameters outside their sets (Maddison et al., 2016; Jang
+    et al., 2016).
+    """
 
     arg_constraints = Categorical.arg_constraints
     base_dist: ExpRelaxedCategorical

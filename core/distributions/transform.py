@@ -182,7 +182,11 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose last dims of the batch become dims of the event."""
+    """A transform whose last dims of the batch become dims of the event.
+
+    `base_transform` is applied; `reinterpreted_batch_ndims` dims become the event's. `cache_size`
+    changes nothing. It raises nothing of its own.
+    """
 
     def __init__(
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0

@@ -129,7 +129,10 @@ class SoftplusTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale x; event_dim: how many last dims are one event."""
+    """y = loc + scale x; event_dim: how many last dims are one event.
+
+    `cache_size` changes nothing. It raises nothing of its own.
+    """
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0

@@ -1,9 +1,9 @@
 """Batched: a tensor of a running vmap, one sample to the function, all samples in memory.
 
-Its layout is that of a sample. `value` holds all samples along dim 0, or, if `whole` is false, what
-is the same for every sample. An op takes the operands' values apart at the innermost level among
-them and runs once for all samples (rules.py). What it makes is recorded for gradients of the level
-itself, by samples; the op on the values is recorded for those around the vmap.
+Its layout is that of a sample. `value` holds all samples along dim 0, or, if `per_sample` is false,
+what is the same for every sample. An op takes the operands' values apart at the innermost vmap
+among them and runs once for all samples (rules.py). What it makes is recorded for gradients of the
+vmap itself, by samples; the op on the values is recorded for those around it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from rushlight.core.backends import Device
-from rushlight.core.basis import levels
 from rushlight.core.basis.layout import Layout
-from rushlight.core.basis.levels import Level
-from rushlight.core.func.rules import PREPARED, REWRITTEN, wide
-from rushlight.core.functional.pieces import stack
-from rushlight.core.tensor import autograd
+from rushlight.core.func.rules import REWRITTEN, prepared, wide
+from rushlight.core.functional.joining import stack
+from rushlight.core.tensor import autograd, interpreter_stack
+from rushlight.core.tensor.interpreter_stack import Interpreter, handlers
 from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import TRANSFER, Tensor
 
@@ -29,12 +28,14 @@ Attrs = Mapping[str, Any]
 class Batched(Tensor):
     """A tensor of a vmap; see above."""
 
-    __slots__ = ("_held", "level", "owner", "value", "whole")
+    __slots__ = ("_storage", "level", "owner", "value", "per_sample")
 
-    def __init__(self, value: Tensor, owner: Level, whole: bool = True) -> None:
-        self.value, self.owner, self.whole, self.level = value, owner, whole, owner.number
-        at = value.layout
-        layout = Layout(at.shape[1:], at.strides[1:], at.offset) if whole else at
+    def __init__(self, value: Tensor, owner: Interpreter, per_sample: bool = True) -> None:
+        self.value, self.owner, self.per_sample, self.level = value, owner, per_sample, owner.number
+        stored = value.layout
+        layout = stored
+        if per_sample:
+            layout = Layout(stored.shape[1:], stored.strides[1:], stored.offset)
         super().__init__(value.storage, value.dtype, layout)
 
     @property
@@ -44,11 +45,11 @@ class Batched(Tensor):
             raise RuntimeError(
                 "vmap: a tensor of a vmap that has ended is used; return it from the function"
             )
-        return self._held
+        return self._storage
 
     @storage.setter
     def storage(self, value: Any) -> None:
-        self._held = value
+        self._storage = value
 
     @property
     def requires_grad(self) -> bool:
@@ -62,19 +63,19 @@ class Batched(Tensor):
     def alias(self, layout: Layout) -> Tensor:
         """A tensor over the same memory, without the history within vmap."""
         if layout == self.layout:
-            return Batched(self.value, self.owner, self.whole)
+            return Batched(self.value, self.owner, self.per_sample)
         if self.value.requires_grad:
             raise RuntimeError("vmap: a write through this view is not differentiated; use the "
                                "out-of-place op")  # fmt: skip
-        if self.whole:
+        if self.per_sample:
             at = self.value.layout
             layout = Layout((at.shape[0], *layout.shape), (at.strides[0], *layout.strides),
                             layout.offset)  # fmt: skip
-        return Batched(self.value.alias(layout), self.owner, self.whole)
+        return Batched(self.value.alias(layout), self.owner, self.per_sample)
 
     def detach(self) -> Tensor:
         """A tensor of the same memory without history; no gradient flows through it."""
-        return Batched(self.value.detach(), self.owner, self.whole)
+        return Batched(self.value.detach(), self.owner, self.per_sample)
 
     def set_(self, source: Tensor) -> Tensor:
         """Refused: the memory belongs to all samples."""
@@ -105,41 +106,41 @@ class Batched(Tensor):
         self._unread()
 
     def __repr__(self) -> str:
-        what = "all samples" if self.whole else "the same for every sample"
+        what = "all samples" if self.per_sample else "the same for every sample"
         return f"Batched(level {self.level}, {what}: {self.value!r})"
 
 
-def _apart(inputs: Inputs) -> tuple[Level, list[Tensor | None], list[bool]]:
-    """The innermost level among the inputs, their values there, and which of them hold samples."""
+def _apart(inputs: Inputs) -> tuple[Interpreter, list[Tensor | None], list[bool]]:
+    """The innermost vmap among the inputs, their values there, and which of them hold samples."""
     number = max(t.level for t in inputs if t is not None)
-    level: Level | None = None
+    owner: Interpreter | None = None
     values: list[Tensor | None] = []
-    whole = []
+    per_sample = []
     for t in inputs:
         mine = isinstance(t, Batched) and t.level == number
         if mine:
             assert isinstance(t, Batched)
             assert t.storage is not None  # raises where the vmap has ended
-            level = t.owner
+            owner = t.owner
         values.append(t.value if isinstance(t, Batched) and mine else t)
-        whole.append(isinstance(t, Batched) and mine and t.whole)
-    assert level is not None
-    return level, values, whole
+        per_sample.append(isinstance(t, Batched) and mine and t.per_sample)
+    assert owner is not None
+    return owner, values, per_sample
 
 
 def _run(op: Op, inputs: Inputs, attrs: Attrs) -> Tensor:
-    level, values, whole = _apart(inputs)
-    if not any(whole):
-        made = op(*values, **attrs)
-    elif op.name in PREPARED:
-        values, attrs_there = PREPARED[op.name](level.size, values, whole, dict(attrs))
-        made = op(*values, **attrs_there)
+    owner, values, per_sample = _apart(inputs)
+    if not any(per_sample):
+        result = op(*values, **attrs)
+    elif prepare := prepared(op):
+        values, attrs_there = prepare(owner.size, values, per_sample, dict(attrs))
+        result = op(*values, **attrs_there)
     else:
         rule = REWRITTEN.get(op.name)
-        made = rule(level.size, values, whole, **attrs) if rule else NotImplemented
-        if made is NotImplemented:
-            made = _each(op, level.size, values, whole, attrs)
-    out = Batched(made, level, any(whole))
+        result = rule(owner.size, values, per_sample, **attrs) if rule else NotImplemented
+        if result is NotImplemented:
+            result = _each(op, owner.size, values, per_sample, attrs)
+    out = Batched(result, owner, any(per_sample))
     first = inputs[0]
     if op.view and first is not None:
         out.follow(first, op, attrs)
@@ -148,7 +149,7 @@ def _run(op: Op, inputs: Inputs, attrs: Attrs) -> Tensor:
     return out
 
 
-def _each(op: Op, size: int, values: Inputs, whole: Sequence[bool], attrs: Attrs) -> Tensor:
+def _each(op: Op, size: int, values: Inputs, per_sample: Sequence[bool], attrs: Attrs) -> Tensor:
     """The op sample by sample: it has no rule."""
     warnings.warn(
         f"vmap: {op.name} has no rule for batches, so it runs once for each of {size} samples",
@@ -156,7 +157,7 @@ def _each(op: Op, size: int, values: Inputs, whole: Sequence[bool], attrs: Attrs
     )
     rows = []
     for i in range(size):
-        row = [v[i] if v is not None and w else v for v, w in zip(values, whole, strict=True)]
+        row = [v[i] if v is not None and w else v for v, w in zip(values, per_sample, strict=True)]
         rows.append(op(*row, **attrs))
     if not rows:
         raise RuntimeError(f"vmap: {op.name} has no rule for batches and there are no samples")
@@ -164,18 +165,19 @@ def _each(op: Op, size: int, values: Inputs, whole: Sequence[bool], attrs: Attrs
 
 
 def _write(op: Op, inputs: Inputs, attrs: Attrs) -> None:
-    level, values, whole = _apart(inputs)
+    owner, values, per_sample = _apart(inputs)
     there: Attrs = attrs
-    if any(whole):
-        if not whole[0]:
+    if any(per_sample):
+        if not per_sample[0]:
             raise RuntimeError(
                 f"vmap: {op.name}_ writes values that differ by sample to a tensor that is the "
                 "same for every sample; use the out-of-place op, or x.new_zeros(...) of a tensor "
                 "that differs by sample"
             )
-        if op.name not in PREPARED:
+        prepare = prepared(op)
+        if prepare is None:
             raise RuntimeError(f"vmap: {op.name}_ has no rule for batches")
-        values, there = PREPARED[op.name](level.size, values, whole, dict(attrs))
+        values, there = prepare(owner.size, values, per_sample, dict(attrs))
     target = values[0]
     assert target is not None
     op.inplace(target, *values[1:], **there)
@@ -183,33 +185,33 @@ def _write(op: Op, inputs: Inputs, attrs: Attrs) -> None:
 
 def _move(x: Tensor, device: Device) -> Tensor:
     assert isinstance(x, Batched)
-    out = Batched(x.value.to(device), x.owner, x.whole)
+    out = Batched(x.value.to(device), x.owner, x.per_sample)
     if autograd.is_grad_enabled():
         TRANSFER.record(out, (x,), {"source": x.device})
     return out
 
 
-def _like(x: Tensor, make: Any, shape: tuple[int, ...]) -> Tensor:
+def _new_like(x: Tensor, make: Any, shape: tuple[int, ...]) -> Tensor:
     assert isinstance(x, Batched)
-    if not x.whole:
-        return levels.like(x.value, make, shape)
-    return Batched(levels.like(x.value, make, (x.owner.size, *shape)), x.owner)
+    if not x.per_sample:
+        return interpreter_stack.new_like(x.value, make, shape)
+    return Batched(interpreter_stack.new_like(x.value, make, (x.owner.size, *shape)), x.owner)
 
 
 def lifted(x: Tensor) -> Tensor:
     """`x` as a tensor of the innermost vmap, so that gradients by it stay within; else an alias."""
-    level = levels.innermost()
-    if level is None or x.level == level.number:
+    innermost = interpreter_stack.innermost()
+    if innermost is None or x.level == innermost.number:
         return x.alias(x.layout)
-    return Batched(x, level, whole=False)
+    return Batched(x, innermost, per_sample=False)
 
 
-def spread(x: Tensor, level: Level) -> Tensor:
+def spread(x: Tensor, owner: Interpreter) -> Tensor:
     """All samples of a result along dim 0."""
-    if isinstance(x, Batched) and x.level == level.number:
-        return x.value if x.whole else wide(x.value, False, level.size)
-    return wide(x, False, level.size)
+    if isinstance(x, Batched) and x.level == owner.number:
+        return x.value if x.per_sample else wide(x.value, False, owner.size)
+    return wide(x, False, owner.size)
 
 
-levels.handlers.run, levels.handlers.write = _run, _write
-levels.handlers.wrap, levels.handlers.move, levels.handlers.like = Batched, _move, _like
+handlers.run, handlers.write, handlers.wrap = _run, _write, Batched
+handlers.move, handlers.new_like = _move, _new_like

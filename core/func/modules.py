@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import nearest
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.tensor import Tensor
 
@@ -35,6 +35,8 @@ def functional_call(
     One dict by name, or several; `args` is a tuple, or one argument. tie_weights: a tensor that the
     module has under several names is replaced under all. strict: RuntimeError for a name that the
     module has not, and for one that is not given.
+
+    `parameter_and_buffer_dicts` are these dicts. ValueError for a name that comes twice.
     """
     dicts = parameter_and_buffer_dicts
     given: dict[str, Tensor] = {}

@@ -1,7 +1,8 @@
 """What an op does to a batch: its operands and attributes with samples along a new dim 0.
 
 A rule of PREPARED gives the same op's operands and attributes; one of REWRITTEN other ops' result.
-Both get the number of samples, the operands, and which of these hold samples.
+`Op.batch` names the usual ones. Both get the number of samples, the operands, and which of these
+hold samples.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.indexing import EMBEDDING, GATHER, INDEX_ADD, INDEX_SELECT, SCATTER_ADD
 from rushlight.core.ops.movement import VIEW
 from rushlight.core.ops.norm import LAYER_NORM, RMS_NORM
-from rushlight.core.tensor.op import REGISTRY
+from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["PREPARED", "REWRITTEN", "wide"]
+__all__ = ["REWRITTEN", "prepared", "wide"]
 
 Values = Sequence[Any]
 Flags = Sequence[bool]
@@ -27,12 +28,14 @@ Attrs = dict[str, Any]
 Prepared = tuple[list[Any], Attrs]
 
 
-def _wide(size: int, values: Values, whole: Flags) -> list[Any]:
-    return [None if v is None else wide(v, w, size) for v, w in zip(values, whole, strict=True)]
+def _wide(size: int, values: Values, per_sample: Flags) -> list[Any]:
+    return [
+        None if v is None else wide(v, w, size) for v, w in zip(values, per_sample, strict=True)
+    ]
 
 
-def _same(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-    return _wide(size, values, whole), attrs
+def _same(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+    return _wide(size, values, per_sample), attrs
 
 
 def _after(dims: Any) -> Any:
@@ -45,8 +48,8 @@ def _after(dims: Any) -> Any:
 def _along(name: str) -> Callable[..., Prepared]:
     """The rule of an op whose attribute `name` says dims."""
 
-    def rule(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-        return _wide(size, values, whole), attrs | {name: _after(attrs[name])}
+    def rule(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+        return _wide(size, values, per_sample), attrs | {name: _after(attrs[name])}
 
     return rule
 
@@ -54,17 +57,17 @@ def _along(name: str) -> Callable[..., Prepared]:
 def _first(name: str, lead: Callable[[int], Any]) -> Callable[..., Prepared]:
     """The rule of an op whose attribute `name` has an entry for every dim."""
 
-    def rule(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-        return _wide(size, values, whole), attrs | {name: (lead(size), *attrs[name])}
+    def rule(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+        return _wide(size, values, per_sample), attrs | {name: (lead(size), *attrs[name])}
 
     return rule
 
 
-def _permute(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
+def _permute(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     return list(values), {"dims": (0, *_after(attrs["dims"]))}
 
 
-def _expand(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
+def _expand(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     (x,), shape = values, attrs["shape"]
     lead = len(shape) - (x.ndim - 1)
     if lead:
@@ -72,20 +75,20 @@ def _expand(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
     return [x], {"shape": (size, *shape)}
 
 
-def _regions(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-    found = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
-    return _wide(size, values, whole), found
+def _regions(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+    changed = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
+    return _wide(size, values, per_sample), changed
 
 
-def _put(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
-    x, index, value = _wide(size, values, whole)
+def _put(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
+    x, index, value = _wide(size, values, per_sample)
     lead = (arange(size, device=x.device) * (x.numel() // max(size, 1))).reshape(
         size, *[1] * (index.ndim - 1)
     )
     return [x, index + lead, value], attrs
 
 
-def _as_strided(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepared:
+def _as_strided(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     (x,) = values
     at = x.layout
     low, high = Layout(at.shape[1:], at.strides[1:], at.offset).extent
@@ -96,22 +99,9 @@ def _as_strided(size: int, values: Values, whole: Flags, attrs: Attrs) -> Prepar
                           "strides": (at.strides[0], *attrs["strides"])}  # fmt: skip
 
 
-_ELEMENTWISE = (
-    *(n for n, op in REGISTRY.items() if op.infer.__module__.endswith((".unary", ".binary"))),
-    "rope", "ravel_index", "solve", "solve_triangular", "cholesky", "lu", "qr", "svd", "eigh",
-    "eig", "geqrf", "ldl", "ldl_solve", "det", "cofactor", "view_as_real", "view_as_complex",
-    "derived", "clamp", "add_scaled",
-)  # fmt: skip
-_BY_DIM = (
-    "cat", "sum", "amax", "amin", "any", "all", "argmax", "argmin", "cumsum", "argsort", "topk",
-    "softmax", "log_softmax", "gather", "scatter", "scatter_add", "unfold", "unfold_backward",
-    "fft",
-)  # fmt: skip
+_WAYS = {"same": _same, "dim": _along("dim"), "dims": _along("dims")}  # see `Op`
 
 PREPARED: dict[str, Callable[..., Prepared]] = {
-    **dict.fromkeys(_ELEMENTWISE, _same),
-    **dict.fromkeys(_BY_DIM, _along("dim")),
-    "flip": _along("dims"),
     "permute": _permute,
     "expand": _expand,
     "view": _first("shape", lambda size: size),
@@ -125,16 +115,21 @@ PREPARED: dict[str, Callable[..., Prepared]] = {
 }
 
 
+def prepared(op: Op) -> Callable[..., Prepared] | None:
+    """The rule that gives the same op's operands and attributes, if there is one."""
+    return _WAYS.get(op.batch) or PREPARED.get(op.name)
+
+
 def _norm(op: Any) -> Callable[..., Tensor]:
     """Layer norms: parameters that differ by sample are applied after the op."""
 
-    def rule(size: int, values: Values, whole: Flags, *, eps: float) -> Tensor:
+    def rule(size: int, values: Values, per_sample: Flags, *, eps: float) -> Tensor:
         x, *parts = values
-        x = wide(x, whole[0], size)
-        if not any(whole[1:]):
+        x = wide(x, per_sample[0], size)
+        if not any(per_sample[1:]):
             return op(x, *parts, eps=eps)  # type: ignore[no-any-return]
         out = op(x, *[None] * len(parts), eps=eps)
-        for part, w, join in zip(parts, whole[1:], ("__mul__", "__add__"), strict=False):
+        for part, w, join in zip(parts, per_sample[1:], ("__mul__", "__add__"), strict=False):
             if part is not None:
                 out = getattr(out, join)(shape_like(part, w, out.ndim))
         return out  # type: ignore[no-any-return]
@@ -142,11 +137,11 @@ def _norm(op: Any) -> Callable[..., Tensor]:
     return rule
 
 
-def _index_select(size: int, values: Values, whole: Flags, *, dim: int) -> Tensor:
+def _index_select(size: int, values: Values, per_sample: Flags, *, dim: int) -> Tensor:
     x, index = values
-    if not whole[1]:
+    if not per_sample[1]:
         return INDEX_SELECT(x, index, dim=dim + 1)
-    x = wide(x, whole[0], size)
+    x = wide(x, per_sample[0], size)
     return GATHER(x, _spread(index, x.shape, dim + 1), dim=dim + 1)
 
 
@@ -160,19 +155,19 @@ def _spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
     return index.reshape(*ones).expand(*full)
 
 
-def _index_add(size: int, values: Values, whole: Flags, *, dim: int) -> Tensor:
+def _index_add(size: int, values: Values, per_sample: Flags, *, dim: int) -> Tensor:
     x, index, source = values
-    x, source = wide(x, whole[0], size), wide(source, whole[2], size)
-    if not whole[1]:
+    x, source = wide(x, per_sample[0], size), wide(source, per_sample[2], size)
+    if not per_sample[1]:
         return INDEX_ADD(x, index, source, dim=dim + 1)
     return SCATTER_ADD(x, _spread(index, x.shape, dim + 1), source, dim=dim + 1)
 
 
-def _embedding(size: int, values: Values, whole: Flags) -> Tensor:
+def _embedding(size: int, values: Values, per_sample: Flags) -> Tensor:
     weight, index = values
-    if not whole[0]:
+    if not per_sample[0]:
         return EMBEDDING(weight, index)
-    index = wide(index, whole[1], size)
+    index = wide(index, per_sample[1], size)
     rows, width = weight.shape[1:]
     # Every sample has rows of its own.
     lead = (arange(size, device=index.device) * rows).reshape(size, *[1] * (index.ndim - 1))

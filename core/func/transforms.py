@@ -14,8 +14,8 @@ from typing import Any
 from rushlight.core.func import tree
 from rushlight.core.func.scope import Scope, Tangents, filled
 from rushlight.core.func.vmapping import vmap
-from rushlight.core.functional.array.moving import movedim
 from rushlight.core.functional.creation import eye
+from rushlight.core.functional.shape import movedim
 from rushlight.core.tensor.grad_mode import enable_grad, is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
 
@@ -54,6 +54,8 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
 
     argnums: the arguments to differentiate by, nested containers of floating tensors. has_aux:
     `func` returns (output, aux), and the value is that pair.
+
+    The call raises RuntimeError where the value is no 0-d tensor.
     """
 
     @wraps(func)
@@ -79,6 +81,8 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
     """A function that gives the gradient of `func`, which returns one number.
 
     See `grad_and_value`. has_aux: the result is (gradient, aux).
+
+    `argnums` as there; the call raises RuntimeError where the value is no 0-d tensor.
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -101,7 +105,10 @@ def _tensors(name: str, out: Any) -> list[Tensor]:
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), vjp_fn): vjp_fn(cotangents), shaped as the output, gives the products of
-    them with the Jacobian, a tuple shaped as the primals. has_aux: (output, vjp_fn, aux)."""
+    them with the Jacobian, a tuple shaped as the primals. has_aux: (output, vjp_fn, aux).
+
+    A call of vjp_fn raises RuntimeError for cotangents of other shapes.
+    """
     scope = Scope("vjp")
     value = scope.enter(primals)
     with enable_grad():
@@ -188,6 +195,9 @@ def jacrev(
     in them the arguments', of tensors of the shape of the output and then of the argument.
 
     All rows are computed together by `vmap`, or `chunk_size` at a time. has_aux: (Jacobian, aux).
+
+    `argnums`: the arguments to differentiate by. The call raises RuntimeError for a result that is
+    no tensor.
     """
 
     @wraps(func)
@@ -223,7 +233,11 @@ def jacfwd(
     func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error",
     chunk_size: int | None = None,
 ) -> Function:  # fmt: skip
-    """`jacrev` by products with tangents, one for each element of the arguments."""
+    """`jacrev` by products with tangents, one for each element of the arguments.
+
+    `func`, `argnums`, `has_aux` and `chunk_size` as there; `randomness` is vmap's. The call raises
+    RuntimeError for a result that is no tensor.
+    """
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from rushlight.core.basis import levels
 from rushlight.core.func import tree
 from rushlight.core.func.batched import Batched, spread
-from rushlight.core.functional.array.moving import movedim
-from rushlight.core.functional.pieces import split
+from rushlight.core.functional.joining import split
+from rushlight.core.functional.shape import movedim
 from rushlight.core.ops.join import cat
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -102,19 +102,19 @@ def _size(samples: list[Tensor]) -> int:
 
 
 def _run(
-    func: Function, given: Any, kwargs: Any, flat: list[Any], samples: list[Any], size: int,
+    func: Function, args: Any, kwargs: Any, flat: list[Any], samples: list[Any], size: int,
     out_dims: Any, randomness: str,
 ) -> Any:  # fmt: skip
-    with levels.entered(size, randomness) as level:
-        made = [f if s is None else Batched(s, level) for f, s in zip(flat, samples, strict=True)]
-        out = func(*tree.rebuilt(given, iter(made)), **kwargs)
+    with interpreter_stack.entered(size, randomness) as vmap:
+        inputs = [f if s is None else Batched(s, vmap) for f, s in zip(flat, samples, strict=True)]
+        out = func(*tree.rebuilt(args, iter(inputs)), **kwargs)
         results = tree.leaves(out)
         for r in results:
             if not isinstance(r, Tensor):
                 raise ValueError(f"vmap: the function returned a {type(r).__name__}; it must "
                                  "return tensors, and containers of them")  # fmt: skip
         dims = tree.spread_like("out_dims", out_dims, out)
-        spread_out = [spread(r, level) for r in results]
+        spread_out = [spread(r, vmap) for r in results]
     return tree.rebuilt(out, iter(_placed(x, d) for x, d in zip(spread_out, dims, strict=True)))
 
 

@@ -4,175 +4,149 @@ from collections.abc import Callable as _Callable
 
 from rushlight.core.tensor.tensor import Tensor as _Tensor
 
-from rushlight.core.functional.array.diagonals import (
-    diag as _op_diag, diag_embed as _op_diag_embed, diagflat as _op_diagflat, diagonal as
-    _op_diagonal, diagonal_scatter as _op_diagonal_scatter, trace as _op_trace, vander as _op_vander
+from rushlight.core.functional.attributes import (
+    cuda as _op_cuda, data_ptr as _op_data_ptr, detach_ as _op_detach_, element_size as
+    _op_element_size, get_device as _op_get_device, is_floating_point as _op_is_floating_point,
+    is_inference as _op_is_inference, is_nonzero as _op_is_nonzero, is_pinned as _op_is_pinned,
+    is_same_size as _op_is_same_size, is_signed as _op_is_signed, ndimension as _op_ndimension,
+    nelement as _op_nelement, pin_memory as _op_pin_memory, share_memory_ as _op_share_memory_,
+    to_dense as _op_to_dense, type as _op_type, type_as as _op_type_as
 )
-from rushlight.core.functional.array.distinct import (
-    unique as _op_unique, unique_consecutive as _op_unique_consecutive
+from rushlight.core.functional.calculus import (
+    diff as _op_diff
 )
-from rushlight.core.functional.array.joining import (
-    dsplit as _op_dsplit, hsplit as _op_hsplit, split_with_sizes as _op_split_with_sizes,
-    tensor_split as _op_tensor_split, tile as _op_tile, vsplit as _op_vsplit
+from rushlight.core.functional.comparison import (
+    allclose as _op_allclose, equal as _op_equal, fmax as _op_fmax, fmin as _op_fmin, isclose as
+    _op_isclose, isneginf as _op_isneginf, isposinf as _op_isposinf, isreal as _op_isreal, kthvalue
+    as _op_kthvalue, msort as _op_msort, sort as _op_sort
 )
-from rushlight.core.functional.array.moving import (
-    adjoint as _op_adjoint, expand_as as _op_expand_as, fliplr as _op_fliplr, flipud as _op_flipud,
-    movedim as _op_movedim, new_empty as _op_new_empty, new_full as _op_new_full, new_ones as
-    _op_new_ones, new_tensor as _op_new_tensor, new_zeros as _op_new_zeros, ravel as _op_ravel,
-    reshape_as as _op_reshape_as, rot90 as _op_rot90, sum_to_size as _op_sum_to_size, type_as as
-    _op_type_as, view_as as _op_view_as
-)
-from rushlight.core.functional.array.reducing import (
-    index_reduce as _op_index_reduce, scatter_reduce as _op_scatter_reduce
-)
-from rushlight.core.functional.array.selecting import (
-    argwhere as _op_argwhere, fill as _op_fill, index_copy as _op_index_copy, index_fill as
-    _op_index_fill, index_put as _op_index_put, masked_scatter as _op_masked_scatter, msort as
-    _op_msort, put as _op_put, select as _op_select, select_scatter as _op_select_scatter,
-    slice_scatter as _op_slice_scatter, take as _op_take, take_along_dim as _op_take_along_dim
-)
-from rushlight.core.functional.array.views import (
-    as_strided_ as _op_as_strided_, as_strided_scatter as _op_as_strided_scatter, narrow_copy as
-    _op_narrow_copy, new_empty_strided as _op_new_empty_strided, resize_ as _op_resize_, resize_as_
-    as _op_resize_as_, slice as _op_slice, squeeze_ as _op_squeeze_, swapaxes_ as _op_swapaxes_,
-    swapdims_ as _op_swapdims_, t_ as _op_t_, transpose_ as _op_transpose_, unsqueeze_ as
-    _op_unsqueeze_
-)
-from rushlight.core.functional.clamping import (
-    clamp as _op_clamp, clamp_ as _op_clamp_
+from rushlight.core.functional.complex import (
+    angle as _op_angle, conj_physical as _op_conj_physical, is_complex as _op_is_complex, is_conj as
+    _op_is_conj, resolve_conj as _op_resolve_conj
 )
 from rushlight.core.functional.creation import (
-    full_like as _op_full_like, ones_like as _op_ones_like, tril as _op_tril, triu as _op_triu,
-    zeros_like as _op_zeros_like
+    full_like as _op_full_like, new_empty as _op_new_empty, new_empty_strided as
+    _op_new_empty_strided, new_full as _op_new_full, new_ones as _op_new_ones, new_tensor as
+    _op_new_tensor, new_zeros as _op_new_zeros, ones_like as _op_ones_like, zeros_like as
+    _op_zeros_like
 )
-from rushlight.core.functional.drawing import (
-    bernoulli as _op_bernoulli, bernoulli_ as _op_bernoulli_, cauchy_ as _op_cauchy_, exponential_
-    as _op_exponential_, geometric_ as _op_geometric_, log_normal_ as _op_log_normal_, multinomial
-    as _op_multinomial, normal_ as _op_normal_, random_ as _op_random_, uniform_ as _op_uniform_
+from rushlight.core.functional.cumulative import (
+    cummax as _op_cummax, cummin as _op_cummin, cumprod as _op_cumprod, logcumsumexp as
+    _op_logcumsumexp
 )
-from rushlight.core.functional.fourier.parts import (
-    angle as _op_angle, is_complex as _op_is_complex
+from rushlight.core.functional.diagonals import (
+    diag as _op_diag, diag_embed as _op_diag_embed, diagflat as _op_diagflat, diagonal as
+    _op_diagonal, diagonal_scatter as _op_diagonal_scatter, fill_diagonal_ as _op_fill_diagonal_,
+    trace as _op_trace, tril as _op_tril, triu as _op_triu
 )
-from rushlight.core.functional.fourier.spectra import (
-    istft as _op_istft, stft as _op_stft
+from rushlight.core.functional.indexing import (
+    argwhere as _op_argwhere, as_strided_scatter as _op_as_strided_scatter, fill as _op_fill,
+    index_copy as _op_index_copy, index_fill as _op_index_fill, index_put as _op_index_put,
+    index_reduce as _op_index_reduce, masked_scatter as _op_masked_scatter, masked_select as
+    _op_masked_select, masked_select_async as _op_masked_select_async, nonzero_static as
+    _op_nonzero_static, put as _op_put, scatter_reduce as _op_scatter_reduce, select as _op_select,
+    select_scatter as _op_select_scatter, slice_scatter as _op_slice_scatter, take as _op_take,
+    take_along_dim as _op_take_along_dim
 )
 from rushlight.core.functional.inplace import (
     abs_ as _op_abs_, absolute_ as _op_absolute_, acos_ as _op_acos_, acosh_ as _op_acosh_, addbmm_
     as _op_addbmm_, addcdiv_ as _op_addcdiv_, addcmul_ as _op_addcmul_, addmm_ as _op_addmm_, addmv_
-    as _op_addmv_, addr_ as _op_addr_, arccos_ as _op_arccos_, arccosh_ as _op_arccosh_, arcsin_ as
-    _op_arcsin_, arcsinh_ as _op_arcsinh_, arctan2_ as _op_arctan2_, arctan_ as _op_arctan_,
-    arctanh_ as _op_arctanh_, asin_ as _op_asin_, asinh_ as _op_asinh_, atan2_ as _op_atan2_, atan_
-    as _op_atan_, atanh_ as _op_atanh_, baddbmm_ as _op_baddbmm_, bitwise_and_ as _op_bitwise_and_,
-    bitwise_left_shift_ as _op_bitwise_left_shift_, bitwise_not_ as _op_bitwise_not_, bitwise_or_ as
-    _op_bitwise_or_, bitwise_right_shift_ as _op_bitwise_right_shift_, bitwise_xor_ as
-    _op_bitwise_xor_, ceil_ as _op_ceil_, clamp_max_ as _op_clamp_max_, clamp_min_ as
-    _op_clamp_min_, clip_ as _op_clip_, conj_physical_ as _op_conj_physical_, copysign_ as
-    _op_copysign_, cos_ as _op_cos_, cosh_ as _op_cosh_, cumprod_ as _op_cumprod_, cumsum_ as
-    _op_cumsum_, deg2rad_ as _op_deg2rad_, digamma_ as _op_digamma_, divide_ as _op_divide_, eq_ as
-    _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_, erfinv_ as _op_erfinv_, exp2_ as _op_exp2_, exp_
-    as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, floor_ as _op_floor_, floor_divide_ as
-    _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, gcd_ as _op_gcd_, ge_ as _op_ge_,
-    greater_ as _op_greater_, greater_equal_ as _op_greater_equal_, gt_ as _op_gt_, heaviside_ as
-    _op_heaviside_, hypot_ as _op_hypot_, i0_ as _op_i0_, igamma_ as _op_igamma_, igammac_ as
-    _op_igammac_, index_add_ as _op_index_add_, index_copy_ as _op_index_copy_, index_fill_ as
-    _op_index_fill_, index_put_ as _op_index_put_, index_reduce_ as _op_index_reduce_, lcm_ as
-    _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as _op_lerp_, less_ as _op_less_,
-    less_equal_ as _op_less_equal_, lgamma_ as _op_lgamma_, log10_ as _op_log10_, log1p_ as
-    _op_log1p_, log2_ as _op_log2_, log_ as _op_log_, logical_and_ as _op_logical_and_, logical_not_
-    as _op_logical_not_, logical_or_ as _op_logical_or_, logical_xor_ as _op_logical_xor_, logit_ as
-    _op_logit_, lt_ as _op_lt_, masked_fill_ as _op_masked_fill_, masked_scatter_ as
-    _op_masked_scatter_, multiply_ as _op_multiply_, mvlgamma_ as _op_mvlgamma_, nan_to_num_ as
-    _op_nan_to_num_, ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_, nextafter_ as
-    _op_nextafter_, not_equal_ as _op_not_equal_, polygamma_ as _op_polygamma_, pow_ as _op_pow_,
-    put_ as _op_put_, rad2deg_ as _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_ as _op_relu_,
-    remainder_ as _op_remainder_, renorm_ as _op_renorm_, round_ as _op_round_, rsqrt_ as
-    _op_rsqrt_, scatter_ as _op_scatter_, scatter_add_ as _op_scatter_add_, scatter_reduce_ as
-    _op_scatter_reduce_, sgn_ as _op_sgn_, sigmoid_ as _op_sigmoid_, sign_ as _op_sign_, sin_ as
-    _op_sin_, sinc_ as _op_sinc_, sinh_ as _op_sinh_, sqrt_ as _op_sqrt_, square_ as _op_square_,
-    subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as
-    _op_triu_, true_divide_ as _op_true_divide_, trunc_ as _op_trunc_, xlogy_ as _op_xlogy_
+    as _op_addmv_, addr_ as _op_addr_, apply_ as _op_apply_, arccos_ as _op_arccos_, arccosh_ as
+    _op_arccosh_, arcsin_ as _op_arcsin_, arcsinh_ as _op_arcsinh_, arctan2_ as _op_arctan2_,
+    arctan_ as _op_arctan_, arctanh_ as _op_arctanh_, asin_ as _op_asin_, asinh_ as _op_asinh_,
+    atan2_ as _op_atan2_, atan_ as _op_atan_, atanh_ as _op_atanh_, baddbmm_ as _op_baddbmm_,
+    bitwise_and_ as _op_bitwise_and_, bitwise_left_shift_ as _op_bitwise_left_shift_, bitwise_not_
+    as _op_bitwise_not_, bitwise_or_ as _op_bitwise_or_, bitwise_right_shift_ as
+    _op_bitwise_right_shift_, bitwise_xor_ as _op_bitwise_xor_, ceil_ as _op_ceil_, clamp_max_ as
+    _op_clamp_max_, clamp_min_ as _op_clamp_min_, clip_ as _op_clip_, conj_physical_ as
+    _op_conj_physical_, copysign_ as _op_copysign_, cos_ as _op_cos_, cosh_ as _op_cosh_, cumprod_
+    as _op_cumprod_, cumsum_ as _op_cumsum_, deg2rad_ as _op_deg2rad_, digamma_ as _op_digamma_,
+    divide_ as _op_divide_, eq_ as _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_, erfinv_ as
+    _op_erfinv_, exp2_ as _op_exp2_, exp_ as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_,
+    floor_ as _op_floor_, floor_divide_ as _op_floor_divide_, fmod_ as _op_fmod_, frac_ as
+    _op_frac_, gcd_ as _op_gcd_, ge_ as _op_ge_, greater_ as _op_greater_, greater_equal_ as
+    _op_greater_equal_, gt_ as _op_gt_, heaviside_ as _op_heaviside_, hypot_ as _op_hypot_, i0_ as
+    _op_i0_, igamma_ as _op_igamma_, igammac_ as _op_igammac_, index_add_ as _op_index_add_,
+    index_copy_ as _op_index_copy_, index_fill_ as _op_index_fill_, index_put_ as _op_index_put_,
+    index_reduce_ as _op_index_reduce_, lcm_ as _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_,
+    lerp_ as _op_lerp_, less_ as _op_less_, less_equal_ as _op_less_equal_, lgamma_ as _op_lgamma_,
+    log10_ as _op_log10_, log1p_ as _op_log1p_, log2_ as _op_log2_, log_ as _op_log_, logical_and_
+    as _op_logical_and_, logical_not_ as _op_logical_not_, logical_or_ as _op_logical_or_,
+    logical_xor_ as _op_logical_xor_, logit_ as _op_logit_, lt_ as _op_lt_, map_ as _op_map_,
+    masked_fill_ as _op_masked_fill_, masked_scatter_ as _op_masked_scatter_, multiply_ as
+    _op_multiply_, mvlgamma_ as _op_mvlgamma_, nan_to_num_ as _op_nan_to_num_, ne_ as _op_ne_, neg_
+    as _op_neg_, negative_ as _op_negative_, nextafter_ as _op_nextafter_, not_equal_ as
+    _op_not_equal_, polygamma_ as _op_polygamma_, pow_ as _op_pow_, put_ as _op_put_, rad2deg_ as
+    _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_ as _op_relu_, remainder_ as _op_remainder_,
+    renorm_ as _op_renorm_, round_ as _op_round_, rsqrt_ as _op_rsqrt_, scatter_ as _op_scatter_,
+    scatter_add_ as _op_scatter_add_, scatter_reduce_ as _op_scatter_reduce_, sgn_ as _op_sgn_,
+    sigmoid_ as _op_sigmoid_, sign_ as _op_sign_, sin_ as _op_sin_, sinc_ as _op_sinc_, sinh_ as
+    _op_sinh_, sqrt_ as _op_sqrt_, square_ as _op_square_, subtract_ as _op_subtract_, tan_ as
+    _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as _op_triu_, true_divide_ as
+    _op_true_divide_, trunc_ as _op_trunc_, xlogy_ as _op_xlogy_
+)
+from rushlight.core.functional.joining import (
+    chunk as _op_chunk, dsplit as _op_dsplit, hsplit as _op_hsplit, repeat as _op_repeat,
+    repeat_interleave as _op_repeat_interleave, split as _op_split, split_with_sizes as
+    _op_split_with_sizes, tensor_split as _op_tensor_split, tile as _op_tile, unbind as _op_unbind,
+    vsplit as _op_vsplit
+)
+from rushlight.core.functional.linalg.blas import (
+    addbmm as _op_addbmm, addmm as _op_addmm, addmv as _op_addmv, addr as _op_addr, baddbmm as
+    _op_baddbmm, bmm as _op_bmm, dot as _op_dot, inner as _op_inner, mm as _op_mm, mv as _op_mv,
+    outer as _op_outer, vdot as _op_vdot
 )
 from rushlight.core.functional.linalg.compact import (
     geqrf as _op_geqrf
 )
+from rushlight.core.functional.linalg.norms import (
+    renorm as _op_renorm
+)
+from rushlight.core.functional.linalg.older_names import (
+    cholesky as _op_cholesky, cross as _op_cross, lu as _op_lu, lu_solve as _op_lu_solve, pinverse
+    as _op_pinverse, qr as _op_qr, svd as _op_svd, triangular_solve as _op_triangular_solve, vander
+    as _op_vander
+)
 from rushlight.core.functional.linalg.products import (
-    matrix_exp as _op_matrix_exp, matrix_power as _op_matrix_power, ormqr as _op_ormqr
+    kron as _op_kron, matrix_exp as _op_matrix_exp, matrix_power as _op_matrix_power, ormqr as
+    _op_ormqr
 )
 from rushlight.core.functional.linalg.solving import (
     cholesky_inverse as _op_cholesky_inverse, cholesky_solve as _op_cholesky_solve, det as _op_det,
     inv as _op_inv, logdet as _op_logdet, slogdet as _op_slogdet
 )
-from rushlight.core.functional.linalg.twins import (
-    cholesky as _op_cholesky, lu as _op_lu, lu_solve as _op_lu_solve, pinverse as _op_pinverse, qr
-    as _op_qr, svd as _op_svd, triangular_solve as _op_triangular_solve
-)
-from rushlight.core.functional.math.floats import (
-    conj_physical as _op_conj_physical, frexp as _op_frexp, is_nonzero as _op_is_nonzero, nextafter
-    as _op_nextafter, nonzero_static as _op_nonzero_static, renorm as _op_renorm, resolve_conj as
-    _op_resolve_conj
-)
-from rushlight.core.functional.math.histograms import (
-    histogram as _op_histogram
-)
-from rushlight.core.functional.math.integers import (
-    gcd as _op_gcd, lcm as _op_lcm
-)
-from rushlight.core.functional.math.matrices import (
-    addbmm as _op_addbmm, addmm as _op_addmm, addmv as _op_addmv, addr as _op_addr, baddbmm as
-    _op_baddbmm, bmm as _op_bmm, cross as _op_cross, dist as _op_dist, dot as _op_dot, inner as
-    _op_inner, kron as _op_kron, mm as _op_mm, mv as _op_mv, outer as _op_outer, vdot as _op_vdot
-)
-from rushlight.core.functional.math.pointwise import (
-    acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, allclose as _op_allclose,
-    asinh as _op_asinh, atan2 as _op_atan2, atanh as _op_atanh, clamp_max as _op_clamp_max,
-    clamp_min as _op_clamp_min, copysign as _op_copysign, deg2rad as _op_deg2rad, equal as
-    _op_equal, exp2 as _op_exp2, float_power as _op_float_power, float_power_ as _op_float_power_,
-    fmax as _op_fmax, fmin as _op_fmin, fmod as _op_fmod, frac as _op_frac, heaviside as
-    _op_heaviside, hypot as _op_hypot, isclose as _op_isclose, isneginf as _op_isneginf, isposinf as
-    _op_isposinf, isreal as _op_isreal, ldexp as _op_ldexp, lerp as _op_lerp, logaddexp as
-    _op_logaddexp, logaddexp2 as _op_logaddexp2, logit as _op_logit, nan_to_num as _op_nan_to_num,
-    positive as _op_positive, rad2deg as _op_rad2deg, rsub as _op_rsub, signbit as _op_signbit, sinc
-    as _op_sinc, xlogy as _op_xlogy
-)
-from rushlight.core.functional.math.scans import (
-    cummax as _op_cummax, cummin as _op_cummin, cumprod as _op_cumprod, diff as _op_diff,
-    logcumsumexp as _op_logcumsumexp
-)
-from rushlight.core.functional.math.special import (
-    sgn as _op_sgn
-)
-from rushlight.core.functional.math.statistics import (
-    aminmax as _op_aminmax, bincount as _op_bincount, corrcoef as _op_corrcoef, count_nonzero as
-    _op_count_nonzero, cov as _op_cov, histc as _op_histc, kthvalue as _op_kthvalue, median as
-    _op_median, mode as _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as
-    _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile
-)
 from rushlight.core.functional.network.activations import (
     hardshrink as _op_hardshrink, prelu as _op_prelu
 )
-from rushlight.core.functional.picking import (
-    masked_select as _op_masked_select, masked_select_async as _op_masked_select_async, max as
-    _op_max, min as _op_min, sort as _op_sort
+from rushlight.core.functional.pointwise import (
+    acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, asinh as _op_asinh, atan2 as
+    _op_atan2, atanh as _op_atanh, clamp as _op_clamp, clamp_ as _op_clamp_, clamp_max as
+    _op_clamp_max, clamp_min as _op_clamp_min, copysign as _op_copysign, deg2rad as _op_deg2rad,
+    exp2 as _op_exp2, float_power as _op_float_power, float_power_ as _op_float_power_, fmod as
+    _op_fmod, frac as _op_frac, frexp as _op_frexp, gcd as _op_gcd, heaviside as _op_heaviside,
+    hypot as _op_hypot, lcm as _op_lcm, ldexp as _op_ldexp, lerp as _op_lerp, logaddexp as
+    _op_logaddexp, logaddexp2 as _op_logaddexp2, logit as _op_logit, nan_to_num as _op_nan_to_num,
+    nextafter as _op_nextafter, positive as _op_positive, rad2deg as _op_rad2deg, rsub as _op_rsub,
+    sgn as _op_sgn, signbit as _op_signbit, sinc as _op_sinc, xlogy as _op_xlogy
 )
-from rushlight.core.functional.pieces import (
-    chunk as _op_chunk, repeat as _op_repeat, repeat_interleave as _op_repeat_interleave, roll as
-    _op_roll, split as _op_split, unbind as _op_unbind
-)
-from rushlight.core.functional.queries import (
-    apply_ as _op_apply_, cuda as _op_cuda, data_ptr as _op_data_ptr, detach_ as _op_detach_,
-    element_size as _op_element_size, fill_diagonal_ as _op_fill_diagonal_, get_device as
-    _op_get_device, is_conj as _op_is_conj, is_floating_point as _op_is_floating_point, is_inference
-    as _op_is_inference, is_pinned as _op_is_pinned, is_same_size as _op_is_same_size, is_signed as
-    _op_is_signed, map_ as _op_map_, ndimension as _op_ndimension, nelement as _op_nelement,
-    pin_memory as _op_pin_memory, share_memory_ as _op_share_memory_, to_dense as _op_to_dense, type
-    as _op_type
+from rushlight.core.functional.random import (
+    bernoulli as _op_bernoulli, bernoulli_ as _op_bernoulli_, cauchy_ as _op_cauchy_, exponential_
+    as _op_exponential_, geometric_ as _op_geometric_, log_normal_ as _op_log_normal_, multinomial
+    as _op_multinomial, normal_ as _op_normal_, random_ as _op_random_, uniform_ as _op_uniform_
 )
 from rushlight.core.functional.reductions import (
-    logsumexp as _op_logsumexp, mean as _op_mean, norm as _op_norm, prod as _op_prod, std as
-    _op_std, var as _op_var
+    aminmax as _op_aminmax, count_nonzero as _op_count_nonzero, dist as _op_dist, logsumexp as
+    _op_logsumexp, max as _op_max, mean as _op_mean, median as _op_median, min as _op_min, mode as
+    _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as _op_nanquantile,
+    nansum as _op_nansum, norm as _op_norm, prod as _op_prod, quantile as _op_quantile, std as
+    _op_std, unique as _op_unique, unique_consecutive as _op_unique_consecutive, var as _op_var
 )
-from rushlight.core.functional.shapes import (
-    broadcast_to as _op_broadcast_to, flatten as _op_flatten, t as _op_t, unflatten as _op_unflatten
+from rushlight.core.functional.shape import (
+    adjoint as _op_adjoint, broadcast_to as _op_broadcast_to, expand_as as _op_expand_as, flatten as
+    _op_flatten, fliplr as _op_fliplr, flipud as _op_flipud, movedim as _op_movedim, ravel as
+    _op_ravel, reshape_as as _op_reshape_as, resize_ as _op_resize_, resize_as_ as _op_resize_as_,
+    roll as _op_roll, rot90 as _op_rot90, sum_to_size as _op_sum_to_size, t as _op_t, unflatten as
+    _op_unflatten, view_as as _op_view_as
 )
 from rushlight.core.functional.special.bessel import (
     i0 as _op_i0
@@ -183,6 +157,18 @@ from rushlight.core.functional.special.errors import (
 from rushlight.core.functional.special.gamma import (
     digamma as _op_digamma, igamma as _op_igamma, igammac as _op_igammac, lgamma as _op_lgamma,
     mvlgamma as _op_mvlgamma, polygamma as _op_polygamma
+)
+from rushlight.core.functional.spectral import (
+    istft as _op_istft, stft as _op_stft
+)
+from rushlight.core.functional.statistics import (
+    bincount as _op_bincount, corrcoef as _op_corrcoef, cov as _op_cov, histc as _op_histc,
+    histogram as _op_histogram
+)
+from rushlight.core.functional.views import (
+    as_strided_ as _op_as_strided_, narrow_copy as _op_narrow_copy, slice as _op_slice, squeeze_ as
+    _op_squeeze_, swapaxes_ as _op_swapaxes_, swapdims_ as _op_swapdims_, t_ as _op_t_, transpose_
+    as _op_transpose_, unsqueeze_ as _op_unsqueeze_
 )
 from rushlight.core.ops.binary import (
     _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
@@ -242,139 +228,119 @@ from rushlight.core.ops.unary import (
     as _op_sin, sinh as _op_sinh, sqrt as _op_sqrt, square as _op_square, tan as _op_tan, tanh as
     _op_tanh, trunc as _op_trunc
 )
-from rushlight.core.functional.array.diagonals import (
-    diag, diag_embed, diagflat, diagonal, diagonal_scatter, trace, tril_indices, triu_indices,
-    vander
+from rushlight.core.functional.attributes import (
+    detach, detach_, get_device, is_floating_point, is_inference, is_nonzero, is_same_size,
+    is_signed, is_tensor, numel
 )
-from rushlight.core.functional.array.distinct import (
-    unique, unique_consecutive
+from rushlight.core.functional.calculus import (
+    cumulative_trapezoid, diff, gradient, trapezoid
 )
-from rushlight.core.functional.array.joining import (
-    atleast_1d, atleast_2d, atleast_3d, block_diag, cartesian_prod, column_stack, combinations,
-    dsplit, dstack, hsplit, hstack, meshgrid, split_with_sizes, tensor_split, tile, vsplit, vstack
+from rushlight.core.functional.comparison import (
+    allclose, equal, fmax, fmin, isclose, isin, isneginf, isposinf, isreal, kthvalue, msort, sort
 )
-from rushlight.core.functional.array.moving import (
-    adjoint, broadcast_shapes, fliplr, flipud, logspace, movedim, ravel, rot90, scalar_tensor
-)
-from rushlight.core.functional.array.reducing import (
-    index_reduce, scatter_reduce
-)
-from rushlight.core.functional.array.selecting import (
-    argwhere, fill, index_copy, index_fill, index_put, masked_scatter, msort, put, select,
-    select_scatter, slice_scatter, take, take_along_dim
-)
-from rushlight.core.functional.array.views import (
-    alias_copy, as_strided_, as_strided_copy, as_strided_scatter, detach_copy, diagonal_copy,
-    empty_permuted, empty_strided, expand_copy, narrow_copy, permute_copy, resize_as_, select_copy,
-    slice, slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy,
-    unbind_copy, unfold_copy, unsqueeze_copy, view_copy
-)
-from rushlight.core.functional.clamping import (
-    clamp, clamp_
-)
-from rushlight.core.functional.convolution import (
-    conv1d, conv3d, conv_transpose1d, conv_transpose3d
+from rushlight.core.functional.complex import (
+    angle, complex, conj_physical, is_complex, is_conj, polar, real, resolve_conj
 )
 from rushlight.core.functional.creation import (
-    empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
+    empty_like, empty_permuted, empty_strided, eye, full_like, linspace, logspace, ones_like,
+    scalar_tensor, zeros_like
 )
-from rushlight.core.functional.drawing import (
-    bernoulli, binomial, multinomial, normal, poisson, randint_like
+from rushlight.core.functional.cumulative import (
+    cummax, cummin, cumprod, logcumsumexp
 )
-from rushlight.core.functional.fourier.parts import (
-    angle, complex, is_complex, polar, real
+from rushlight.core.functional.diagonals import (
+    diag, diag_embed, diagflat, diagonal, diagonal_scatter, trace, tril, tril_indices, triu,
+    triu_indices
 )
-from rushlight.core.functional.fourier.spectra import (
-    bartlett_window, blackman_window, hamming_window, hann_window, istft, kaiser_window, stft
+from rushlight.core.functional.indexing import (
+    argwhere, as_strided_scatter, fill, index_copy, index_fill, index_put, index_reduce,
+    masked_scatter, masked_select, masked_select_async, nonzero_static, put, scatter_reduce, select,
+    select_scatter, slice_scatter, take, take_along_dim, unravel_index
+)
+from rushlight.core.functional.joining import (
+    atleast_1d, atleast_2d, atleast_3d, block_diag, cartesian_prod, chunk, column_stack,
+    combinations, dsplit, dstack, hsplit, hstack, meshgrid, repeat, repeat_interleave, split,
+    split_with_sizes, stack, tensor_split, tile, unbind, vsplit, vstack
+)
+from rushlight.core.functional.linalg.blas import (
+    addbmm, addmm, addmv, addr, baddbmm, bmm, chain_matmul, dot, inner, mm, mv, outer, vdot
 )
 from rushlight.core.functional.linalg.compact import (
     geqrf, pca_lowrank, svd_lowrank
 )
+from rushlight.core.functional.linalg.einsum import (
+    einsum, tensordot
+)
 from rushlight.core.functional.linalg.factorizations import (
     lu_unpack
 )
+from rushlight.core.functional.linalg.norms import (
+    renorm
+)
+from rushlight.core.functional.linalg.older_names import (
+    cholesky, cross, lu, lu_solve, pinverse, qr, svd, triangular_solve, vander
+)
 from rushlight.core.functional.linalg.products import (
-    householder_product, matrix_exp, matrix_power, ormqr
+    householder_product, kron, matrix_exp, matrix_power, ormqr
 )
 from rushlight.core.functional.linalg.solving import (
     cholesky_inverse, cholesky_solve, det, inv, logdet, slogdet
 )
-from rushlight.core.functional.linalg.twins import (
-    cholesky, lu, lu_solve, pinverse, qr, svd, triangular_solve
-)
-from rushlight.core.functional.math.floats import (
-    conj_physical, constant_pad_nd, frexp, is_nonzero, nextafter, nonzero_static, renorm,
-    resolve_conj, unravel_index
-)
-from rushlight.core.functional.math.histograms import (
-    gradient, histogram, histogramdd
-)
-from rushlight.core.functional.math.integers import (
-    gcd, lcm
-)
-from rushlight.core.functional.math.matrices import (
-    addbmm, addmm, addmv, addr, baddbmm, bmm, cdist, chain_matmul, cross, dist, dot, einsum, inner,
-    kron, mm, mv, outer, tensordot, vdot
-)
-from rushlight.core.functional.math.pointwise import (
-    acosh, addcdiv, addcmul, allclose, asinh, atan2, atanh, clamp_max, clamp_min, copysign, deg2rad,
-    equal, exp2, float_power, fmax, fmin, fmod, frac, heaviside, hypot, isclose, isneginf, isposinf,
-    isreal, ldexp, lerp, logaddexp, logaddexp2, logit, nan_to_num, positive, rad2deg, rsub, signbit,
-    sinc, xlogy
-)
-from rushlight.core.functional.math.scans import (
-    cummax, cummin, cumprod, cumulative_trapezoid, diff, logcumsumexp, trapezoid
-)
-from rushlight.core.functional.math.special import (
-    sgn
-)
-from rushlight.core.functional.math.statistics import (
-    aminmax, bincount, bucketize, corrcoef, count_nonzero, cov, histc, isin, kthvalue, median, mode,
-    nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, var_mean
-)
 from rushlight.core.functional.network.activations import (
-    bilinear, celu, cosine_similarity, hardshrink, pairwise_distance, pdist, prelu, selu, threshold
+    celu, hardshrink, prelu, selu, threshold
+)
+from rushlight.core.functional.network.convolution import (
+    conv1d, conv3d, conv_transpose1d, conv_transpose3d
 )
 from rushlight.core.functional.network.ctc import (
     ctc_loss
 )
-from rushlight.core.functional.network.folding import (
-    channel_shuffle, pixel_shuffle, pixel_unshuffle
+from rushlight.core.functional.network.distance import (
+    cdist, cosine_similarity, pairwise_distance, pdist
 )
-from rushlight.core.functional.network.layers import (
+from rushlight.core.functional.network.dropout import (
+    dropout
+)
+from rushlight.core.functional.network.embedding import (
     embedding_bag
+)
+from rushlight.core.functional.network.linear import (
+    bilinear
 )
 from rushlight.core.functional.network.losses import (
     cosine_embedding_loss, hinge_embedding_loss, kl_div, margin_ranking_loss, poisson_nll_loss,
     triplet_margin_loss
 )
+from rushlight.core.functional.network.padding import (
+    constant_pad_nd
+)
 from rushlight.core.functional.network.pooling import (
-    adaptive_avg_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d, max_pool3d
+    adaptive_avg_pool1d, adaptive_max_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d,
+    max_pool3d
 )
 from rushlight.core.functional.network.recurrent import (
     gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
 )
-from rushlight.core.functional.network.unpooling import (
-    adaptive_max_pool1d
+from rushlight.core.functional.network.vision import (
+    channel_shuffle, pixel_shuffle, pixel_unshuffle
 )
-from rushlight.core.functional.picking import (
-    masked_select, masked_select_async, max, min, sort
-)
-from rushlight.core.functional.pieces import (
-    chunk, repeat, repeat_interleave, roll, split, stack, unbind
-)
-from rushlight.core.functional.queries import (
-    detach, detach_, get_device, is_conj, is_floating_point, is_inference, is_same_size, is_signed,
-    is_tensor, numel
+from rushlight.core.functional.pointwise import (
+    acosh, addcdiv, addcmul, asinh, atan2, atanh, clamp, clamp_, clamp_max, clamp_min, copysign,
+    deg2rad, exp2, float_power, fmod, frac, frexp, gcd, heaviside, hypot, lcm, ldexp, lerp,
+    logaddexp, logaddexp2, logit, nan_to_num, nextafter, positive, rad2deg, rsub, sgn, signbit,
+    sinc, xlogy
 )
 from rushlight.core.functional.random import (
-    dropout, rand_like, randn_like, randperm
+    bernoulli, binomial, multinomial, normal, poisson, rand_like, randint_like, randn_like, randperm
 )
 from rushlight.core.functional.reductions import (
-    logsumexp, mean, norm, prod, std, var
+    aminmax, count_nonzero, dist, logsumexp, max, mean, median, min, mode, nanmean, nanmedian,
+    nanquantile, nansum, norm, prod, quantile, std, std_mean, unique, unique_consecutive, var,
+    var_mean
 )
-from rushlight.core.functional.shapes import (
-    broadcast_tensors, broadcast_to, flatten, t, unflatten
+from rushlight.core.functional.shape import (
+    adjoint, broadcast_shapes, broadcast_tensors, broadcast_to, flatten, fliplr, flipud, movedim,
+    ravel, resize_as_, roll, rot90, t, unflatten
 )
 from rushlight.core.functional.special.bessel import (
     i0
@@ -384,6 +350,17 @@ from rushlight.core.functional.special.errors import (
 )
 from rushlight.core.functional.special.gamma import (
     digamma, igamma, igammac, lgamma, mvlgamma, polygamma
+)
+from rushlight.core.functional.spectral import (
+    bartlett_window, blackman_window, hamming_window, hann_window, istft, kaiser_window, stft
+)
+from rushlight.core.functional.statistics import (
+    bincount, bucketize, corrcoef, cov, histc, histogram, histogramdd, searchsorted
+)
+from rushlight.core.functional.views import (
+    alias_copy, as_strided_, as_strided_copy, detach_copy, diagonal_copy, expand_copy, narrow_copy,
+    permute_copy, select_copy, slice, slice_copy, split_copy, split_with_sizes_copy, squeeze_copy,
+    t_copy, transpose_copy, unbind_copy, unfold_copy, unsqueeze_copy, view_copy
 )
 from rushlight.core.ops.attention import (
     attention
@@ -423,13 +400,16 @@ from rushlight.core.ops.movement import (
     expand, flip, narrow, pad, permute, reshape, squeeze, transpose, unfold, unsqueeze, view
 )
 from rushlight.core.ops.norm import (
-    layer_norm, log_softmax, rms_norm, rope, softmax
+    layer_norm, log_softmax, rms_norm, softmax
 )
 from rushlight.core.ops.random import (
     rand, randint, randn
 )
 from rushlight.core.ops.reduce import (
     all, amax, amin, any, argmax, argmin, cumsum, sum
+)
+from rushlight.core.ops.rotary import (
+    rope
 )
 from rushlight.core.ops.shifts import (
     bitwise_left_shift, bitwise_right_shift

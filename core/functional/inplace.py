@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.backends import HOST
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
@@ -16,12 +17,36 @@ from rushlight.core.ops.binary import WHERE
 from rushlight.core.ops.common import TensorLike, alike, is_tensor
 from rushlight.core.ops.declare import METHODS, PUBLIC, method
 from rushlight.core.ops.inplace import copy_, ready, scaled_steps_
+from rushlight.core.tensor import autograd
 from rushlight.core.tensor.grad_mode import mode, needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
     def __getattr__(name: str) -> Any: ...  # the stub imports names that the loop below makes
+
+
+@method()
+def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """callable(element) written over each element, on cpu; slow. TypeError on other devices."""
+    return map_(x, x, lambda a, _: callable(a))
+
+
+@method()
+def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """callable(a, b) of each element and that of `tensor`, written over x; on cpu, slow.
+
+    Raises TypeError for other devices, RuntimeError for a tensor that requires grad.
+    """
+    if x.device is not HOST:
+        raise TypeError(f"map_: the tensor is on {x.device}; it takes tensors on cpu")
+    if x.requires_grad:
+        raise RuntimeError("map_: a Python function is not differentiated; use it under no_grad")
+    left, right = (t.detach().numpy() for t in (x, tensor.expand(x.shape)))
+    values = [callable(a.item(), b.item()) for a, b in zip(left.flat, right.flat, strict=True)]
+    array = np.array(values, left.dtype).reshape(x.shape)
+    with autograd.no_grad():
+        return copy_(x, x.from_host(array, x.dtype))
 
 
 NAMES = """
@@ -38,10 +63,14 @@ NAMES = """
     greater_equal less less_equal not_equal clip
     masked_scatter put bitwise_left_shift bitwise_right_shift
 """
-for _file in ("creation", "clamping", "math.integers", "math.matrices", "math.pointwise",
-              "math.scans", "math.special", "array.selecting", "special.gamma",
-              "special.errors", "special.bessel", "math.floats", "array.reducing"):  # fmt: skip
+
+
+for _file in ("creation", "pointwise", "cumulative", "diagonals", "indexing", "linalg.blas",
+              "linalg.norms", "complex", "special.aliases", "special.gamma", "special.errors",
+              "special.bessel", "views"):  # fmt: skip
     import_module(f"rushlight.core.functional.{_file}")  # they declare what is named above
+
+
 import_module("rushlight.core.ops")
 
 
@@ -77,7 +106,10 @@ def _inplace(name: str) -> Callable[..., Any]:
 
 @method()
 def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
-    """`lerp` in place: x + weight (end - x) written over `x`, which is returned."""
+    """`lerp` in place: x + weight (end - x) written over `x`, which is returned.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     if ready(x, end) is end:
         written: Tensor | None = scaled_steps_(x, "sub", end, x, weight)
         if written is not None:
@@ -85,29 +117,34 @@ def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
     return _LERP(x, end, weight)  # type: ignore[no-any-return]
 
 
-@method()
-def addcmul_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """`addcmul` in place: x + value * tensor1 * tensor2 written over `x`, which is returned."""
-    if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written: Tensor | None = scaled_steps_(x, "mul", tensor1, tensor2, value)
-        if written is not None:
-            return written
-    return _ADDCMUL(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+def _scaled(name: str, first: str) -> Callable[..., Tensor]:
+    """`addcmul_` or `addcdiv_`; first: what becomes of the two tensors before they are scaled."""
+    otherwise, sign = _inplace(name), {"mul": "*", "div": "/"}[first]
+
+    def write(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+        if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
+            written: Tensor | None = scaled_steps_(x, first, tensor1, tensor2, value)
+            if written is not None:
+                return written
+        return otherwise(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+
+    write.__name__ = write.__qualname__ = f"{name}_"
+    write.__doc__ = (
+        f"`{name}` in place: x + value * tensor1 {sign} tensor2 over `x`, which is returned.\n\n"
+        "    Raises ShapeError for shapes that do not broadcast, TypeError for integers."
+    )
+    return method()(write)
 
 
-@method()
-def addcdiv_(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """`addcdiv` in place: x + value * tensor1 / tensor2 written over `x`, which is returned."""
-    if ready(x, tensor1) is tensor1 and ready(x, tensor2) is tensor2:
-        written: Tensor | None = scaled_steps_(x, "div", tensor1, tensor2, value)
-        if written is not None:
-            return written
-    return _ADDCDIV(x, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+addcmul_, addcdiv_ = _scaled("addcmul", "mul"), _scaled("addcdiv", "div")
 
 
 @method()
 def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned."""
+    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned.
+
+    `mask` is bool. Raises ShapeError for shapes that do not broadcast.
+    """
     filled = ready(x, value) if x.dtype.kind == "f" and not is_tensor(value) else None
     if filled is not None and is_tensor(mask) and mask.dtype is bool_ and alike(mask, filled, x):
         if not needs_gradient(x):
@@ -115,8 +152,7 @@ def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     return _MASKED_FILL(x, mask, value)  # type: ignore[no-any-return]
 
 
-_LERP, _ADDCMUL, _ADDCDIV = map(_inplace, ("lerp", "addcmul", "addcdiv"))
-_MASKED_FILL = _inplace("masked_fill")
+_LERP, _MASKED_FILL = _inplace("lerp"), _inplace("masked_fill")
 for _name in NAMES.split():
     if f"{_name}_" not in METHODS:
         globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))
@@ -129,6 +165,8 @@ FUNCTIONS = """
     fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative
     rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
 """
+
+
 for _name in FUNCTIONS.split():
     if f"{_name}_" not in PUBLIC:
         PUBLIC[f"{_name}_"] = METHODS[f"{_name}_"]

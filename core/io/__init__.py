@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +25,52 @@ from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_safetensors"]
 
-# The first bytes of formats that are read; safetensors and JSON have none of their own.
-_KINDS = {
-    MAGIC: "gguf", b"lmgg": "ggml", b"fmgg": "ggml", b"tjgg": "ggml", b"PK\3\4": "zip",
-    b"\x93NUMPY": "npy", b"\1\0\0\0": "marian",
-    b"\6\0\0\0": "ctranslate2",
-    **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
+
+@dataclass(frozen=True)
+class _Format:
+    """A format of weights: what a file begins with, and its readers.
+
+    module: in core/io/weights/, imported when such a file is read, as a page seldom has one. table:
+    the function that gives its Table and metadata. tensors: the one that gives its tensors, or
+    (tensors, metadata) of a file that is a model by itself (`model`).
+    """
+
+    kind: str
+    signatures: tuple[bytes, ...]  # safetensors, JSON, llama2.c and whisper have none of their own
+    module: str
+    table: str
+    tensors: str
+    model: bool = False
+
+    def reader(self, function: str) -> Any:
+        """A function of the module."""
+        return getattr(import_module(f"{__name__}.weights.{self.module}"), function)
+
+
+_PYTORCH = "pickles.pytorch", "read_pytorch_table", "load_pytorch"
+_FORMATS = {
+    row.kind: row
+    for row in (
+        _Format("gguf", (MAGIC,), "gguf", "", "load_gguf", True),
+        _Format("ggml", (b"lmgg", b"fmgg", b"tjgg"), "llamas.ggml", "read_ggml", "load_ggml", True),
+        _Format("zip", (b"PK\3\4",), *_PYTORCH),
+        _Format("npy", (b"\x93NUMPY",), "numpy_files", "read_npy_table", "load_npy"),
+        _Format("npz", (), "numpy_files", "read_npy_table", "load_npz"),
+        _Format("marian", (b"\1\0\0\0",), "marian", "read_marian", "load_marian"),
+        _Format("ctranslate2", (b"\6\0\0\0",), "ctranslate2", "read_ctranslate2",
+                "load_ctranslate2"),
+        _Format("pickle", tuple(bytes([0x80, version]) for version in (2, 3, 4, 5)), *_PYTORCH),
+        _Format("llama2c", (), "llamas.llama2c", "read_llama2c", "load_llama2c", True),
+        _Format("whisper", (), "whisper_ggml", "read_whisper_ggml", "load_whisper_ggml"),
+        _Format("safetensors", (), "safetensors", "", "load_safetensors"),
+        _Format("json", (), "safetensors", "", "load_safetensors"),
+    )
 }  # fmt: skip
-# Files that are models by themselves, beside GGUF.
-_WHOLE = ("ggml", "llama2c")
+_SIGNATURES = {begin: row.kind for row in _FORMATS.values() for begin in row.signatures}
+# Files that are models by themselves.
+_MODELS = tuple(row.kind for row in _FORMATS.values() if row.model)
 # And the first bytes of others, for a message that says what a file is.
-_SIGNATURES = (
+_OTHERS = (
     (b"PK\5\6", "an empty zip"),
     (b"\x89HDF", "an HDF5 file"),
     (b"\x08", "perhaps an ONNX model"),
@@ -67,6 +104,8 @@ def load(
     Raises FormatError for a file of another format or a broken one, saying what it looks like,
     FileNotFoundError for a missing file, TypeError for what is no file, and for a file open for
     text.
+
+    `pickle_module` may be Python's pickle alone; `options` are those two.
     """
     _check_options(f, pickle_module, mmap, encoding, options)
     if map_location is not None and device is not None:
@@ -80,12 +119,12 @@ def load(
         return _load_source(open_source(f), place, encoding)
     if gguf := gguf_in(Path(f)):
         return placed(load_gguf(gguf)[0], place)
-    at = weights_in(Path(f)) if Path(f).is_dir() else Path(f)
-    if at.name.endswith(".bin.index.json"):
-        return _load_shards(at, place)
-    if kind_of_file(at) in ("safetensors", "json"):
-        return placed(load_safetensors(at), place)
-    source = open_source(at)
+    file = weights_in(Path(f)) if Path(f).is_dir() else Path(f)
+    if file.name.endswith(".bin.index.json"):
+        return _load_shards(file, place)
+    if kind_of_file(file) in ("safetensors", "json"):
+        return placed(load_safetensors(file), place)
+    source = open_source(file)
     try:
         return _load_source(source, place, encoding)
     finally:
@@ -116,42 +155,14 @@ def _check_options(
             raise ValueError(f"load: there is no encoding {encoding!r}") from None
 
 
-# Modules of formats that a page seldom has are imported when they are used.
-
-
 def _load_source(source: Source, place: Place, encoding: str = "utf-8") -> Any:
     """What one file holds."""
-    kind = _kind_in(source)
-    if kind in ("pickle", "zip"):
-        from rushlight.core.io.weights.pickles.pytorch import load_pytorch
-
-        return load_pytorch(source, place, encoding)
-    return placed(_load_tensors(source, kind), place)
-
-
-def _load_tensors(source: Source, kind: str) -> Any:
-    """The tensors of a file that is no pickle, on the host."""
-    if kind == "gguf":
-        return load_gguf(source)[0]
-    if kind in _WHOLE:
-        return _load_whole(source, "cpu")[0]
-    if kind in ("npy", "npz"):
-        from rushlight.core.io.weights.numpy_files import load_npy, load_npz
-
-        return (load_npy if kind == "npy" else load_npz)(source)
-    if kind == "marian":
-        from rushlight.core.io.weights.marian import load_marian
-
-        return load_marian(source)
-    if kind == "ctranslate2":
-        from rushlight.core.io.weights.ctranslate2 import load_ctranslate2
-
-        return load_ctranslate2(source)
-    if kind == "whisper":
-        from rushlight.core.io.weights.whisper_ggml import load_whisper_ggml
-
-        return load_whisper_ggml(source)
-    return load_safetensors(source)
+    row = _FORMATS[_kind_in(source)]
+    load_tensors = row.reader(row.tensors)
+    if row.module == "pickles.pytorch":  # what it holds is placed as it is made
+        return load_tensors(source, place, encoding)
+    tensors = load_tensors(source)
+    return placed(tensors[0] if row.model else tensors, place)
 
 
 def table_of(source: Source) -> tuple[Table, dict[str, Any]]:
@@ -159,49 +170,24 @@ def table_of(source: Source) -> tuple[Table, dict[str, Any]]:
 
     Raises FormatError for a damaged file and for another format.
     """
-    kind = _kind_in(source)
-    if kind == "ggml":
-        from rushlight.core.io.weights.llamas.ggml import read_ggml
-
-        found = read_ggml(source)
-        return found.table, found.metadata
-    if kind == "llama2c":
-        from rushlight.core.io.weights.llamas.llama2c import read_llama2c
-
-        found = read_llama2c(source)
-        return found.table, found.metadata
-    if kind in ("npy", "npz"):
-        from rushlight.core.io.weights.numpy_files import read_npy_table
-
-        return read_npy_table(source), {}
-    if kind == "marian":
-        from rushlight.core.io.weights.marian import read_marian
-
-        return read_marian(source), {}
-    if kind == "ctranslate2":
-        from rushlight.core.io.weights.ctranslate2 import read_ctranslate2
-
-        table = read_ctranslate2(source)
-        return table, dict(table.metadata)
-    if kind == "whisper":
-        from rushlight.core.io.weights.whisper_ggml import read_whisper_ggml
-
-        return read_whisper_ggml(source), {}
-    from rushlight.core.io.weights.pickles.pytorch import read_pytorch_table
-
-    return read_pytorch_table(source), {}
+    row = _FORMATS[_kind_in(source)]
+    if not row.table:  # the reader of pickles refuses it by name
+        row = _FORMATS["pickle"]
+    table = row.reader(row.table)(source)
+    # Of a file that is a model by itself: a record of both.
+    return getattr(table, "table", table), dict(table.metadata)
 
 
-def _state_dict(found: Any) -> dict[str, Tensor]:
+def _state_dict(loaded: Any) -> dict[str, Tensor]:
     """The tensors by name in what `load` gave."""
-    if type(found) is dict and all(type(value) is Tensor for value in found.values()):
-        return found
+    if type(loaded) is dict and all(type(value) is Tensor for value in loaded.values()):
+        return loaded
     from rushlight.core.io.weights.pickles.pytorch import state_dict
     from rushlight.core.io.weights.pickles.storages import numbers_beside
     from rushlight.core.tensor.convert import tensor
 
-    numbers = {name: tensor(number) for name, number in numbers_beside(found).items()}
-    return state_dict(found) | numbers
+    numbers = {name: tensor(number) for name, number in numbers_beside(loaded).items()}
+    return state_dict(loaded) | numbers
 
 
 def _load_shards(index: Path, place: Place) -> dict[str, Tensor]:
@@ -221,31 +207,19 @@ def load_weights(
     The metadata is that of GGUF, else None. Of nested dicts, as trainers save them, the tensors
     have the names of the model's state dict.
     """
-    gguf: Any = None
+    file: Any = path
     if not isinstance(path, str | os.PathLike):
         kind = _kind_in(path)
-        whole, gguf = kind in ("gguf", *_WHOLE), path if kind == "gguf" else None
-    elif whole := states_metadata(path):
-        gguf = path if is_address(path) else gguf_in(Path(path))
-    if not whole:
+    elif not states_metadata(path):
         return _state_dict(load(path)), None
-    if gguf is not None:
-        return load_gguf(gguf)
-    return _load_whole(path, "cpu")
-
-
-def _load_whole(
-    path: str | os.PathLike[str] | Source, device: str
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """(tensors, metadata) of a file that is a model by itself, though not of GGUF."""
-    kind = kind_of_file(Path(path)) if isinstance(path, str | os.PathLike) else _kind_in(path)
-    if kind == "llama2c":
-        from rushlight.core.io.weights.llamas.llama2c import load_llama2c
-
-        return load_llama2c(path, device)
-    from rushlight.core.io.weights.llamas.ggml import load_ggml
-
-    return load_ggml(path, device)
+    else:
+        gguf = path if is_address(path) else gguf_in(Path(path))
+        kind, file = ("gguf", gguf) if gguf else (kind_of_file(Path(path)), path)
+    row = _FORMATS[kind]
+    if not row.model:
+        return _state_dict(load(path)), None
+    tensors, metadata = row.reader(row.tensors)(file)
+    return tensors, metadata
 
 
 def states_metadata(path: str | os.PathLike[str]) -> bool:
@@ -253,7 +227,7 @@ def states_metadata(path: str | os.PathLike[str]) -> bool:
     if is_address(path):
         return _names_gguf(path)
     place = Path(path)
-    return gguf_in(place) is not None or (place.is_file() and kind_of_file(place) in _WHOLE)
+    return gguf_in(place) is not None or (place.is_file() and kind_of_file(place) in _MODELS)
 
 
 def _names_gguf(address: str | os.PathLike[str]) -> bool:
@@ -296,7 +270,7 @@ def _kind_in(source: Source) -> str:
 
 def _read_kind(name: str, first: bytes) -> str:
     kind = kind_of(first)
-    if kind not in {"safetensors", "json", "llama2c", "whisper", *_KINDS.values()}:
+    if kind not in _FORMATS:
         raise FormatError(
             f"{name} looks like {kind}, which cannot be read",
             hint="convert it to safetensors, or fetch the model's .safetensors file",
@@ -306,17 +280,16 @@ def _read_kind(name: str, first: bytes) -> str:
 
 def kind_of(first: bytes) -> str:
     """The format that begins with these bytes (32 suffice): a short name, or words for others."""
-    strong = {signature: kind for signature, kind in _KINDS.items() if kind != "pickle"}
-    if first[8:9] == b"{" and first[:4] not in strong:  # a header may have 0x280 bytes
+    if first[8:9] == b"{" and first[:4] not in _SIGNATURES:  # a header may have 0x280 bytes
         return "safetensors"
     if is_whisper(first):
         return "whisper"
-    for signature, kind in _KINDS.items():
+    for signature, kind in _SIGNATURES.items():
         if first.startswith(signature):
             return kind
     if is_llama2c(first):
         return "llama2c"
-    for signature, kind in _SIGNATURES:
+    for signature, kind in _OTHERS:
         if first.startswith(signature):
             return kind
     if first.lstrip()[:1] == b"{":

@@ -72,6 +72,8 @@ def save(
     Raises TypeError for values that the format does not take (a whole module: save its
     `state_dict()`), ValueError for an unknown suffix and for names or dtypes that the format does
     not support.
+
+    `pickle_module` may be Python's pickle alone.
     """
     from rushlight.core.io.weights.pickles.pytorch_writer import pickled, write_row, write_zip
 

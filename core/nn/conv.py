@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.core import ops
-from rushlight.core.functional.convolution import (
+from rushlight.core.functional.network.convolution import (
     conv1d,
     conv3d,
     conv_transpose1d,
     conv_transpose3d,
 )
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
@@ -108,20 +108,44 @@ class _Conv(Module):
 
 
 class Conv1d(_Conv):
-    """Cross-correlation over one dim: (n, in_channels, length) -> (n, out_channels, length')."""
+    """Cross-correlation over one dim: (n, in_channels, length) -> (n, out_channels, length').
+
+    `in_channels` and `out_channels` are counts. `kernel_size`, `stride`, `padding` and
+    `dilation` are an int or one per dim; `padding` may also be "same" or "valid". `groups`
+    parts the channels. `bias`: whether one is learned. `padding_mode`: "zeros", "reflect",
+    "replicate" or "circular". `device` and `dtype` are those of the parameters. Raises
+    ValueError for another mode, for groups that do not divide the channels, and for "same" with
+    a stride above 1.
+    """
 
     rank = 1
     function = staticmethod(conv1d)
 
 
 class Conv2d(_Conv):
-    """Cross-correlation over two dims: (n, in_channels, h, w) -> (n, out_channels, h', w')."""
+    """Cross-correlation over two dims: (n, in_channels, h, w) -> (n, out_channels, h', w').
+
+    `in_channels` and `out_channels` are counts. `kernel_size`, `stride`, `padding` and
+    `dilation` are an int or one per dim; `padding` may also be "same" or "valid". `groups`
+    parts the channels. `bias`: whether one is learned. `padding_mode`: "zeros", "reflect",
+    "replicate" or "circular". `device` and `dtype` are those of the parameters. Raises
+    ValueError for another mode, for groups that do not divide the channels, and for "same" with
+    a stride above 1.
+    """
 
     function = staticmethod(ops.conv2d)
 
 
 class Conv3d(_Conv):
-    """Cross-correlation over three dims: (n, in_channels, d, h, w) -> (n, out_channels, ...)."""
+    """Cross-correlation over three dims: (n, in_channels, d, h, w) -> (n, out_channels, ...).
+
+    `in_channels` and `out_channels` are counts. `kernel_size`, `stride`, `padding` and
+    `dilation` are an int or one per dim; `padding` may also be "same" or "valid". `groups`
+    parts the channels. `bias`: whether one is learned. `padding_mode`: "zeros", "reflect",
+    "replicate" or "circular". `device` and `dtype` are those of the parameters. Raises
+    ValueError for another mode, for groups that do not divide the channels, and for "same" with
+    a stride above 1.
+    """
 
     rank = 3
     function = staticmethod(conv3d)
@@ -190,20 +214,41 @@ class _ConvTranspose(_Conv):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The gradient of Conv1d as a layer: (n, in_channels, length) -> (n, out_channels, length')."""
+    """The gradient of Conv1d as a layer: (n, in_channels, length) -> (n, out_channels, length').
+
+    `in_channels` and `out_channels` are counts. `kernel_size`, `stride`, `padding`,
+    `output_padding` and `dilation` are an int or one per dim. `groups` parts the channels.
+    `bias`: whether one is learned. `padding_mode` must be "zeros". Raises ValueError for
+    another mode, and for groups that do not divide the channels. `device` and `dtype` are those
+    of the parameters.
+    """
 
     rank = 1
     function = staticmethod(conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The gradient of Conv2d as a layer: (n, in_channels, h, w) -> (n, out_channels, h', w')."""
+    """The gradient of Conv2d as a layer: (n, in_channels, h, w) -> (n, out_channels, h', w').
+
+    `in_channels` and `out_channels` are counts. `kernel_size`, `stride`, `padding`,
+    `output_padding` and `dilation` are an int or one per dim. `groups` parts the channels.
+    `bias`: whether one is learned. `padding_mode` must be "zeros". Raises ValueError for
+    another mode, and for groups that do not divide the channels. `device` and `dtype` are those
+    of the parameters.
+    """
 
     function = staticmethod(ops.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The gradient of Conv3d as a layer: (n, in_channels, d, h, w) -> (n, out_channels, ...)."""
+    """The gradient of Conv3d as a layer: (n, in_channels, d, h, w) -> (n, out_channels, ...).
+
+    `in_channels` and `out_channels` are counts. `kernel_size`, `stride`, `padding`,
+    `output_padding` and `dilation` are an int or one per dim. `groups` parts the channels.
+    `bias`: whether one is learned. `padding_mode` must be "zeros". Raises ValueError for
+    another mode, and for groups that do not divide the channels. `device` and `dtype` are those
+    of the parameters.
+    """
 
     rank = 3
     function = staticmethod(conv_transpose3d)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.lookup import embedding
-from rushlight.core.functional.network.layers import embedding_bag
+from rushlight.core.functional.network.embedding import embedding, embedding_bag
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import Parameter, parameter
@@ -60,6 +59,12 @@ class Embedding(_Rows):
     """A table of `num_embeddings` rows of `embedding_dim` numbers.
 
     Row `padding_idx` starts as zeros and is not learned. The options are those of `embedding`.
+
+    `max_norm`: rows that are used are scaled to this norm at most, of order `norm_type`.
+    `scale_grad_by_freq` divides a row's gradient by its count in the batch. `sparse`: the
+    gradient holds the used rows only. `device` and `dtype` are those of the parameters. Raises
+    ValueError for a `padding_idx` outside the table. A call raises IndexError for an index that
+    is no row.
     """
 
     _blocks = "table"
@@ -81,7 +86,14 @@ class Embedding(_Rows):
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:  # fmt: skip
-        """A layer over the rows of `embeddings`, (count, dim); freeze: they are not learned."""
+        """A layer over the rows of `embeddings`, (count, dim); freeze: they are not learned.
+
+        Row `padding_idx` is not learned. `max_norm`: rows that are used are scaled to this
+        norm at most, of order `norm_type`. `scale_grad_by_freq` divides a row's gradient by
+        its count in the batch. `sparse`: the gradient holds the used rows only. Raises
+        ValueError for `embeddings` of other than two dims, and for a `padding_idx` outside
+        of them.
+        """
         count, width = embeddings.shape
         return cls(count, width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
                    embeddings, freeze)  # fmt: skip
@@ -92,7 +104,15 @@ class Embedding(_Rows):
 
 
 class EmbeddingBag(_Rows):
-    """Sums, means or maxima of rows of a table; see `embedding_bag`."""
+    """Sums, means or maxima of rows of a table; see `embedding_bag`.
+
+    `num_embeddings` rows of `embedding_dim` numbers. `mode`: "sum", "mean" or "max". Row
+    `padding_idx` starts as zeros, and counts in no bag. `include_last_offset`: the last offset
+    is the end of the last bag. `max_norm`: rows that are used are scaled to this norm at most,
+    of order `norm_type`. `scale_grad_by_freq` divides a row's gradient by its count in the
+    batch. `sparse`: the gradient holds the used rows only. `device` and `dtype` are those of
+    the parameters. Raises ValueError for a `padding_idx` outside the table.
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
@@ -110,7 +130,12 @@ class EmbeddingBag(_Rows):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
         sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
-        """A layer over the rows of `embeddings`, (count, dim); freeze: they are not learned."""
+        """A layer over the rows of `embeddings`, (count, dim); freeze: they are not learned.
+
+        The other arguments, `padding_idx`, `mode`, `include_last_offset`, `max_norm`,
+        `norm_type`, `scale_grad_by_freq` and `sparse`, are the layer's. Raises ValueError
+        for `embeddings` of other than two dims, and for a `padding_idx` outside of them.
+        """
         count, width = embeddings.shape
         made = cls(count, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
                    embeddings, include_last_offset, padding_idx)  # fmt: skip
@@ -121,7 +146,12 @@ class EmbeddingBag(_Rows):
         self, input: Tensor, offsets: Tensor | None = None,
         per_sample_weights: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """Integers (n, k), or (count,) with offsets (n,) -> (n, embedding_dim)."""
+        """Integers (n, k), or (count,) with offsets (n,) -> (n, embedding_dim).
+
+        `input` holds rows' indices, `offsets` where each bag begins, `per_sample_weights`,
+        of input's shape, a factor for each row (mode "sum" only). Raises ValueError for
+        shapes that do not fit, IndexError for an index that is no row.
+        """
         return embedding_bag(
             input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset, **self._options(),

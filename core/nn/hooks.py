@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,10 @@ _Table = Mapping[str, Mapping[int, tuple[Hook, Mapping[str, bool]]]]
 
 
 def remove_hook(module: Hooked, kind: str, number: int) -> None:
-    """Take a hook of one kind away; again has no effect."""
+    """Take a hook of one kind away; again has no effect.
+
+    `module` has it, `number` is its handle's. It raises nothing.
+    """
     kept = {n: h for n, h in module._hooks.get(kind, {}).items() if n != number}
     _replace(module, kind, kept)
 
@@ -33,7 +36,10 @@ def _replace(module: Hooked, kind: str, hooks: Mapping[int, Any]) -> None:
 
 
 def add_hook_of_all(kind: str, hook: Hook, **flags: bool) -> RemovableHandle:
-    """Add a hook that runs for every module, before the module's own ones of its kind."""
+    """Add a hook that runs for every module, before the module's own ones of its kind.
+
+    `flags` are those of `register_forward_hook` and its kin. It raises nothing.
+    """
     handle = RemovableHandle(partial(_remove_hook_of_all, kind))
     _replace_of_all(kind, {**Hooked._of_all.get(kind, {}), handle.id: (hook, flags)})
     return handle
@@ -53,12 +59,47 @@ def _unimplemented(self: Hooked, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__} has no forward method; define one")
 
 
+class _Hooks(MutableMapping[int, Hook]):
+    """The hooks of one kind under torch's private names, such as `_forward_hooks`."""
+
+    def __init__(self, module: Hooked, kind: str) -> None:
+        self._module, self._kind = module, kind
+
+    def _all(self) -> Mapping[int, tuple[Hook, Mapping[str, bool]]]:
+        return self._module._hooks.get(self._kind, {})
+
+    def __getitem__(self, number: int) -> Hook:
+        return self._all()[number][0]
+
+    def __setitem__(self, number: int, hook: Hook) -> None:
+        _replace(self._module, self._kind, {**self._all(), number: (hook, {})})
+
+    def __delitem__(self, number: int) -> None:
+        remove_hook(self._module, self._kind, number)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def _table(kind: str) -> Any:
+    def put(module: Hooked, hooks: Mapping[int, Hook]) -> None:
+        _replace(module, kind, {number: (hook, {}) for number, hook in hooks.items()})
+
+    return property(lambda module: _Hooks(module, kind), put)
+
+
 class Hooked:
     """The part of Module that calls `forward` with the hooks around it."""
 
     forward: Callable[..., Any] = _unimplemented
     _hooks: _Table = MappingProxyType({})
     _of_all: _Table = MappingProxyType({})  # those of every module, an attribute of the class
+    _forward_hooks, _forward_pre_hooks = _table("post"), _table("pre")
+    _backward_hooks, _backward_pre_hooks = _table("backward"), _table("backward_pre")
+    _state_dict_hooks, _load_state_dict_pre_hooks = _table("state"), _table("load_pre")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks or self._of_all:
@@ -95,6 +136,9 @@ class Hooked:
         """Call hook(module, args) before forward; it may return other arguments.
 
         with_kwargs: hook(module, args, kwargs), which returns None or both.
+
+        `prepend`: before the hooks that are there. Raises nothing; a call of the module raises what
+        `hook` raises.
         """
         return self._add_hook("pre", hook, prepend, with_kwargs=with_kwargs)
 
@@ -105,6 +149,8 @@ class Hooked:
         """Call hook(module, args, output) after forward; it may return another output.
 
         with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raises.
+
+        `prepend`: before the hooks that are there.
         """
         return self._add_hook("post", hook, prepend, with_kwargs=with_kwargs, always=always_call)
 
@@ -139,6 +185,15 @@ class Hooked:
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(module, incompatible_keys) after loading."""
         return self._add_hook("load", hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook  # torch's older names
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Hook, with_module: bool = False
+    ) -> RemovableHandle:
+        if with_module:
+            return self.register_load_state_dict_pre_hook(hook)
+        return self.register_load_state_dict_pre_hook(lambda module, *given: hook(*given))
 
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook, flags in self._each_hook("pre"):

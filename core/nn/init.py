@@ -65,7 +65,11 @@ def ones_(tensor: Tensor) -> Tensor:
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform numbers in [a, b)."""
+    """Uniform numbers in [a, b).
+
+    `tensor` is written in place, from `a` to `b`, and returned. `generator` draws the numbers, the
+    default one unless set. Raises RuntimeError for a `tensor` on the meta device.
+    """
     draw = ops.rand(tensor.shape, device=tensor.device, generator=generator)
     return _write(tensor, draw * (b - a) + a)
 
@@ -73,7 +77,11 @@ def uniform_(
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers of this mean and standard deviation."""
+    """Normal numbers of this mean and standard deviation.
+
+    `tensor` is written in place and returned; `mean` and `std` are numbers. `generator` draws the
+    numbers, the default one unless set. Raises RuntimeError for a `tensor` on the meta device.
+    """
     draw = ops.randn(tensor.shape, device=tensor.device, generator=generator)
     return _write(tensor, draw * std + mean)
 
@@ -105,6 +113,9 @@ def trunc_normal_(
     """Normal numbers of this mean and deviation, restricted to [a, b].
 
     They are the inverse of the distribution function at uniform numbers, one draw per element.
+
+    `tensor` is written in place and returned; `mean` and `std` are numbers. `generator` draws the
+    numbers, the default one unless set. Raises RuntimeError for a `tensor` on the meta device.
     """
     low, high = (math.erf((v - mean) / (std * math.sqrt(2))) for v in (a, b))
     draw = ops.rand(tensor.shape, device=tensor.device, generator=generator)
@@ -127,13 +138,23 @@ def fans(tensor: Tensor) -> tuple[int, int]:
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform numbers of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    """Uniform numbers of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    `tensor` is written in place and returned. `generator` draws the numbers, the default one unless
+    set. Raises RuntimeError for a `tensor` on the meta device, ValueError for one of less than two
+    dims.
+    """
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal with standard deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot, 2010)."""
+    """Normal with standard deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot, 2010).
+
+    `tensor` is written in place and returned. `generator` draws the numbers, the default one unless
+    set. Raises RuntimeError for a `tensor` on the meta device, ValueError for one of less than two
+    dims.
+    """
     std = gain * math.sqrt(2.0 / sum(fans(tensor)))
     return normal_(tensor, 0.0, std, generator)
 
@@ -142,7 +163,13 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal with standard deviation gain / sqrt(fan), of fan_in or fan_out (He, 2015)."""
+    """Normal with standard deviation gain / sqrt(fan), of fan_in or fan_out (He, 2015).
+
+    `tensor` is written in place and returned. `mode` is the fan; `nonlinearity` gives the gain,
+    with `a` as leaky_relu's slope. `generator` draws the numbers, the default one unless set.
+    Raises RuntimeError for a `tensor` on the meta device, ValueError for another mode or
+    nonlinearity, or less than two dims.
+    """
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f'kaiming_normal_: mode is {mode!r}; it must be "fan_in" or "fan_out"')
     fan = fans(tensor)[mode == "fan_out"]
@@ -164,6 +191,10 @@ def kaiming_uniform_(
     """Uniform numbers of variance gain^2 / fan (He et al., 2015); `a` is leaky_relu's slope.
 
     mode: "fan_in" keeps the variance of activations, "fan_out" that of gradients.
+
+    `tensor` is written in place and returned. `nonlinearity` gives the gain. `generator` draws the
+    numbers, the default one unless set. Raises RuntimeError for a `tensor` on the meta device,
+    ValueError for another mode or nonlinearity, or less than two dims.
     """
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f'kaiming_uniform_: mode is {mode!r}; it must be "fan_in" or "fan_out"')
@@ -200,6 +231,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     """Orthogonal rows or columns of norm `gain`, of the dims after the first (Saxe et al., 2014).
 
     Drawn on cpu, whatever the device of the tensor.
+
+    `tensor` is written in place and returned. `generator` draws the numbers, the default one unless
+    set. Raises ValueError for less than two dims, RuntimeError for a tensor on the meta device.
     """
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: a tensor of shape {tensor.shape} needs two dims")
@@ -214,7 +248,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers, of which a share `sparsity` of each column is zero (Martens, 2010)."""
+    """Normal numbers, of which a share `sparsity` of each column is zero (Martens, 2010).
+
+    `tensor`, a matrix, is written in place and returned; `std` is the normal numbers'. `generator`
+    draws the numbers, the default one unless set. Raises ValueError for other dims, RuntimeError
+    for a tensor on the meta device.
+    """
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: a tensor of shape {tensor.shape} is no matrix")
     normal_(tensor, 0.0, std, generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.core import ops
-from rushlight.core.functional.network.activations import bilinear
+from rushlight.core.functional.network.linear import bilinear
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
@@ -25,6 +25,9 @@ class Linear(_Affine):
     """x @ weight.T + bias: (..., in_features) -> (..., out_features).
 
     weight is (out_features, in_features) and may be of any storage dtype.
+
+    `bias`: whether one is learned. `device` and `dtype` are those of the parameters. A call
+    raises ShapeError for an input of other features.
     """
 
     _blocks = "matrix"
@@ -48,7 +51,12 @@ class Linear(_Affine):
 
 
 class Bilinear(_Affine):
-    """x1 W_k x2 + b_k for each output k."""
+    """x1 W_k x2 + b_k for each output k.
+
+    (..., in1_features) and (..., in2_features) -> (..., out_features). `bias`: whether one is
+    learned. `device` and `dtype` are those of the parameters. A call raises ShapeError for
+    inputs of other features.
+    """
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,

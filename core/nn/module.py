@@ -7,7 +7,7 @@ A module's parameters, buffers and children are ordinary attributes. They need n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, TypeVar
@@ -24,6 +24,7 @@ from rushlight.core.basis.dtype import (
     float32,
     float64,
 )
+from rushlight.core.basis.errors import LoadError
 from rushlight.core.jit import capture
 from rushlight.core.nn.parameter import Buffer, Parameter
 from rushlight.core.nn.state import (
@@ -156,10 +157,29 @@ class Module(Tree):
         """Every name of the state dict with the tensor itself; shared ones under each name."""
         found: dict[str, Tensor] = {}
         for path, module in self.named_modules(remove_duplicate=False):
-            saved = [(n, t) for n, t in module._own_buffers() if module._saved_buffers[n]]
-            for name, tensor in module._own_parameters() + saved:
+            for name, tensor in module._own_state():
                 found[f"{path}.{name}" if path else name] = tensor
         return found
+
+    def _own_state(self) -> list[tuple[str, Tensor]]:
+        """What the state dict holds of this module alone."""
+        saved = [(n, t) for n, t in self._own_buffers() if self._saved_buffers[n]]
+        return self._own_parameters() + saved
+
+    # Methods of torch that its subclasses override.
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Enter this module's own tensors."""
+        for name, tensor in self._own_state():
+            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Nothing: the tensors are loaded after every module has changed the dict."""
 
     def state_dict(
         self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
@@ -170,6 +190,8 @@ class Module(Tree):
         destination: a dict to add them to. prefix: of the names. keep_vars: the parameters
         themselves. What `get_extra_state` of a module gives is under "_extra_state". The three may
         also come by place.
+
+        `args` are these three by place. Raises nothing of its own.
         """
         given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
         if given:
@@ -183,6 +205,11 @@ class Module(Tree):
                 hook(module, path, keep_vars)
         for name, tensor in self._slots().items():
             found[prefix + name] = tensor if keep_vars else tensor.detach()
+        for path, module in modules:
+            if type(module)._save_to_state_dict is not Module._save_to_state_dict:
+                for name, _ in module._own_state():
+                    del found[path + name]
+                module._save_to_state_dict(found, path, keep_vars)
         for path, module in reversed(modules):
             if type(module).get_extra_state is not Module.get_extra_state:
                 found[f"{path}_extra_state"] = module.get_extra_state()
@@ -207,6 +234,11 @@ class Module(Tree):
             prefix = f"{path}." if path else ""
             for hook, _ in module._each_hook("load_pre"):
                 hook(module, state, prefix, {}, strict, [], [], [])
+            if type(module)._load_from_state_dict is not Module._load_from_state_dict:
+                errors: list[str] = []
+                module._load_from_state_dict(state, prefix, {}, strict, [], [], errors)
+                if errors:
+                    raise LoadError("load: " + "\n  ".join(errors))
             own = type(module).set_extra_state is not Module.set_extra_state
             if own and f"{prefix}_extra_state" in state:
                 extras.append((module.set_extra_state, state.pop(f"{prefix}_extra_state")))
@@ -265,6 +297,8 @@ class Module(Tree):
 
         Arguments may be a dtype, a device, or a tensor with the wanted dtype and device. Returns
         the module. memory_format has no effect. TypeError for a dtype that is not floating.
+
+        `args` are those by place. `non_blocking` has no effect.
         """
         for a in args:
             if isinstance(a, Tensor):
@@ -274,11 +308,24 @@ class Module(Tree):
             elif not isinstance(a, bool):
                 dtype = a
         found = _floating(dtype)
-        for tensor in [*self.parameters(), *self.buffers()]:
-            wanted = found if tensor.dtype.is_floating_point else None
+
+        def convert(x: Tensor) -> Tensor:
+            wanted = found if x.dtype.is_floating_point else None
+            return x.detach().to(dtype=wanted, device=device)
+
+        return self._apply(convert)
+
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Put fn(tensor) in place of parameters, buffers and gradients; subclasses may add to it.
+
+        recurse: also in the modules below. Returns the module.
+        """
+        for _, child in self._own_modules() if recurse else ():
+            child._apply(fn)
+        for _, tensor in self._own_parameters() + self._own_buffers():
             grad = tensor.grad
-            tensor.set_(tensor.detach().to(dtype=wanted, device=device))
-            tensor.grad = None if grad is None else grad.detach().to(dtype=wanted, device=device)
+            tensor.set_(fn(tensor))
+            tensor.grad = None if grad is None else fn(grad)
         return self
 
     def float(self: Self) -> Self:

@@ -8,8 +8,12 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.network.layers import instance_norm, local_response_norm
-from rushlight.core.functional.normalization import batch_norm, group_norm
+from rushlight.core.functional.network.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    local_response_norm,
+)
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
@@ -26,7 +30,13 @@ def _dims(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (Ba et al., 2016)."""
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (Ba et al., 2016).
+
+    `normalized_shape` is an int or the sizes of the last dims, `eps` keeps the root from zero.
+    `elementwise_affine`: weights, and with `bias` also biases, are learned. `device` and
+    `dtype` are those of the parameters. A call raises ShapeError for an input that does not end
+    in that shape.
+    """
 
     def __init__(
         self,
@@ -63,6 +73,10 @@ class RMSNorm(Module):
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
 
     eps=None is the machine epsilon of the dtype of x, as in torch.
+
+    `normalized_shape` is an int or the sizes of the last dims. `elementwise_affine`: weights
+    are learned. `device` and `dtype` are those of the weights. A call raises ShapeError for an
+    input that does not end in that shape.
     """
 
     def __init__(
@@ -94,7 +108,13 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Zero mean and unit variance over groups of channels (Wu and He, 2018)."""
+    """Zero mean and unit variance over groups of channels (Wu and He, 2018).
+
+    (n, num_channels, ...) -> the same. `num_groups` divides the channels. `eps` keeps the root
+    from zero. `affine`: weights, and with `bias` also biases, are learned. `device` and `dtype`
+    are those of the parameters. Raises ValueError for groups that do not divide the channels, a
+    call for an input of other channels.
+    """
 
     def __init__(
         self,
@@ -205,19 +225,40 @@ class _BatchNorm(Module):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (n, channels) or (n, channels, length) (Ioffe and Szegedy, 2015)."""
+    """Batch normalisation of (n, channels) or (n, channels, length) (Ioffe and Szegedy, 2015).
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for
+    an input of other dims or channels.
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (n, channels, h, w) (Ioffe and Szegedy, 2015)."""
+    """Batch normalisation of (n, channels, h, w) (Ioffe and Szegedy, 2015).
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for
+    an input of other dims or channels.
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (n, channels, d, h, w) (Ioffe and Szegedy, 2015)."""
+    """Batch normalisation of (n, channels, d, h, w) (Ioffe and Szegedy, 2015).
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for
+    an input of other dims or channels.
+    """
 
     ranks = (5,)
 
@@ -226,6 +267,12 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of (n, channels, ...). There is one process, so nothing to synchronize.
 
     As in torch where no process group is initialized.
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `process_group` is kept. `device` and `dtype` are those of the parameters. A
+    call raises ValueError for an input of other dims or channels.
     """
 
     def __init__(
@@ -275,25 +322,50 @@ class _InstanceNorm(_BatchNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of (n, channels, length)."""
+    """Instance normalisation of (n, channels, length).
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an
+    input of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
+    """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of (n, channels, h, w)."""
+    """Instance normalisation of (n, channels, h, w).
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an
+    input of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of (n, channels, d, h, w)."""
+    """Instance normalisation of (n, channels, d, h, w).
+
+    `num_features` counts channels, `eps` keeps the root from zero. `momentum` is the share of a
+    batch in the running statistics; None takes the mean of all. `affine`: weights, and with
+    `bias` also biases, are learned. `track_running_stats`: evaluation uses the running
+    statistics. `device` and `dtype` are those of the parameters. A call raises ValueError for an
+    input of other dims, and with `affine` of other channels (Ulyanov et al., 2016).
+    """
 
     ranks = (4, 5)
 
 
 class LocalResponseNorm(Module):
-    """`local_response_norm` with fixed options (Krizhevsky et al., 2012)."""
+    """`local_response_norm` with fixed options (Krizhevsky et al., 2012).
+
+    x / (k + `alpha` * mean of squares)^`beta`, over `size` neighbouring channels, with `k`
+    added. A call raises ValueError for an input of less than 3 dims.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
@@ -313,6 +385,9 @@ class CrossMapLRN2d(LocalResponseNorm):
     The neighbours are torch's: channel 0 counts for all channels from the window's end on, and
     the window of an even size is one narrower. `LocalResponseNorm` has none of this.
     The gradient is the derivative of that; torch's own backward computes another number.
+
+    `alpha`, `beta` and `k` are the numbers above. A call raises ValueError for other than 4
+    dims.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -107,7 +107,11 @@ class Tree(Hooked):
     def named_modules(
         self: Any, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module (named "") and all below it, each once by default."""
+        """This module (named "") and all below it, each once by default.
+
+        `prefix` comes before the names; `memo` holds the ids of modules to leave out.
+        `remove_duplicate`: each module once. Raises nothing.
+        """
         memo = set() if memo is None else memo
         if remove_duplicate and id(self) in memo:
             return
@@ -133,7 +137,10 @@ class Tree(Hooked):
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module at the path `target`; strict: only in place of another."""
+        """Put a module at the path `target`; strict: only in place of another.
+
+        Raises AttributeError for a path that leads to no `module`.
+        """
         path, _, name = target.rpartition(".")
         if strict:
             self.get_submodule(target)
@@ -172,7 +179,11 @@ class Tree(Hooked):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their names, by default each once (a shared one by its first name)."""
+        """Parameters with their names, by default each once (a shared one by its first name).
+
+        `prefix` comes before the names. `recurse`: those of modules below, too. `remove_duplicate`:
+        each once. Raises nothing.
+        """
         return self._named(Tree._own_parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -182,7 +193,11 @@ class Tree(Hooked):
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Buffers with their names, by default each once."""
+        """Buffers with their names, by default each once.
+
+        `prefix` comes before the names. `recurse`: those of modules below, too. `remove_duplicate`:
+        each once. Raises nothing.
+        """
         return self._named(Tree._own_buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:

@@ -18,6 +18,7 @@ from rushlight.core.ops.movement import *  # noqa: F403
 from rushlight.core.ops.norm import *  # noqa: F403
 from rushlight.core.ops.random import *  # noqa: F403
 from rushlight.core.ops.reduce import *  # noqa: F403
+from rushlight.core.ops.rotary import *  # noqa: F403
 from rushlight.core.ops.shifts import *  # noqa: F403
 from rushlight.core.ops.sort import *  # noqa: F403
 from rushlight.core.ops.strided import *  # noqa: F403

@@ -1,8 +1,8 @@
 """Autocast: within it, functions choose the dtype that they compute in, as torch's do.
 
 A function that is declared (declare.py) goes through `listed`, which
-costs one look at the thread's mode. The lists are those of PyTorch's page "Automatic Mixed
-Precision", for cpu and for accelerators; composites that are on no list count as one op.
+costs one look at the thread's mode. What a function does is said above it (`casts`), as PyTorch's
+page "Automatic Mixed Precision" lists it for cpu and for accelerators.
 """
 
 from __future__ import annotations
@@ -27,40 +27,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 LOW, HIGH, WIDEST, REFUSED, INSIDE = "low", "float32", "widest", "refused", "inside"
 
 
-def _rows(**lists: str) -> dict[str, str]:
-    return {name: policy for policy, names in lists.items() for name in names.split()}
+POLICIES = frozenset((LOW, HIGH, WIDEST, REFUSED, INSIDE))
 
 
-_PRODUCTS = """matmul reversed_matmul mm bmm addmm addbmm baddbmm vecdot linear conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention"""
-_LOSSES = """binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy
-    hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
-    multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss
-    triplet_margin_loss"""
-# Composites that torch runs as the functions that they consist of.
-_OPEN = """einsum tensordot bilinear chain_matmul multi_dot multi_head_attention_forward
-    linear_cross_entropy multilabel_soft_margin_loss gaussian_nll_loss
-    triplet_margin_with_distance_loss lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
-    rnn_relu_cell pad"""
-_CPU = _rows(low=_PRODUCTS, inside=_OPEN, widest="cat stack index_copy") | _rows(
-    float32=f"""
-    {_LOSSES} avg_pool3d binary_cross_entropy cdist ctc_loss grid_sample max_pool3d polar prod
-    quantile nanquantile stft trace view_as_complex cholesky_inverse cholesky_solve inv pinverse
-    svd triangular_solve cond eigh eigvalsh lu_solve matrix_rank qr solve svdvals cholesky
-    cholesky_ex inv_ex lstsq tensorinv tensorsolve fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft
-    irfft2 irfftn rfft rfft2 rfftn fractional_max_pool2d fractional_max_pool3d max_unpool2d
-    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d edge_pad""")  # fmt: skip
-_ACCELERATOR = _rows(
-    inside=_OPEN, low=f"{_PRODUCTS} mv addmv addr multi_dot chain_matmul einsum",
-    widest="cat stack addcdiv addcmul atan2 bilinear cross dot vdot grid_sample index_put "
-           "scatter_add tensordot",
-    refused="binary_cross_entropy",
-) | _rows(float32=f"""
-    {_LOSSES} acos asin cosh cosine_similarity cdist cumprod cumsum dist erfinv exp expm1
-    group_norm interpolate upsample layer_norm log log10 log1p log2 log_softmax logsumexp
-    matrix_norm norm normalize pdist pow prod rdiv reciprocal renorm rms_norm rpow rsqrt sinh
-    softmax softmin softplus sum tan vector_norm""")  # fmt: skip
-LISTS = {"cpu": _CPU, "accelerator": _ACCELERATOR}
+def casts(
+    both: str | None = None, *, cpu: str | None = None, accelerator: str | None = None
+) -> Callable[[F], F]:
+    """What torch's list of a kind of device says of a function: cpu's, accelerators', or both.
+
+    "low": it computes in autocast's dtype, "float32": in that, "widest": in the widest of its
+    operands' dtypes. "inside": torch runs it as the functions that it consists of. "refused": it
+    raises. A composite that is on no list counts as one op, another function does nothing.
+    """
+    kinds = (both or cpu, both or accelerator)
+    if wrong := [kind for kind in kinds if kind not in (None, *POLICIES)]:
+        raise ValueError(f"casts: {wrong[0]!r}; supported: {', '.join(sorted(POLICIES))}")
+
+    def enter(fn: F) -> F:
+        vars(fn)["casts"] = kinds
+        return fn
+
+    return enter
 
 
 class _Casts(threading.local):
@@ -75,10 +62,10 @@ _casts = _Casts()
 
 
 def listed(fn: F) -> F:
-    """`fn`, which follows the lists under its own name."""
+    """`fn`, which does in autocast what `casts` said of it."""
     name = fn.__name__
-    composite = fn.__module__.startswith("rushlight.core.functional")
-    rows = [table.get(name, "one" if composite else None) for table in LISTS.values()]
+    usual = "one" if fn.__module__.startswith("rushlight.core.functional") else None
+    rows = [kind or usual for kind in vars(fn).get("casts", (None, None))]
     if rows == [None, None] or rows == [INSIDE, INSIDE] or hasattr(fn, "listed"):
         return fn
     cpu, other = rows
@@ -129,8 +116,8 @@ def _change(policy: str, dtype: DType, args: Any, options: Any) -> Callable[[Ten
     if policy == HIGH and (options.get("dtype") or any(isinstance(a, DType) for a in args)):
         return lambda x: x  # the dtype is asked for
     if policy == WIDEST:
-        found = {t.dtype for t in _tensors((*args, *options.values())) if _eligible(t)}
-        if len(found) < 2:
+        dtypes = {t.dtype for t in _tensors((*args, *options.values())) if _eligible(t)}
+        if len(dtypes) < 2:
             return lambda x: x
     goal = dtype if policy == LOW else float32
     return lambda x: _cast(x, goal) if _eligible(x) and x.dtype is not goal else x
@@ -152,11 +139,11 @@ def _cast(x: Tensor, goal: DType) -> Tensor:
     hooks = capture.current() if capture.active else None
     casts = _casts.kept if hooks is None else hooks.casts  # a replay casts the weight of its time
     key = id(x), goal.name, is_grad_enabled()
-    found = casts.get(key)
-    if found is None or found[0] is not x or found[1] != x.storage.version:
-        found = casts[key] = x, x.storage.version, x.to(goal)
-    made: Tensor = found[2]
-    return made
+    narrow = casts.get(key)
+    if narrow is None or narrow[0] is not x or narrow[1] != x.storage.version:
+        narrow = casts[key] = x, x.storage.version, x.to(goal)
+    result: Tensor = narrow[2]
+    return result
 
 
 def recurrent_dtype(mode_name: str, x: Tensor) -> DType | None:
@@ -187,6 +174,8 @@ class autocast(ContextDecorator):  # noqa: N801  torch's name
     the outermost context ends, or it is written to. Narrow numbers are stored as such and
     computed with in float32 where the device does not compute in them. "cuda" and "mps", which no
     device here is, warn and change nothing, as does another dtype. RuntimeError for other names.
+
+    Without `enabled` nothing is cast.
     """
 
     def __init__(

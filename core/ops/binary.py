@@ -13,6 +13,7 @@ from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import bool_, uint8
 from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import (
     TensorLike,
     alike,
@@ -58,23 +59,26 @@ def binary(
     bools: str | None = None,
     also: tuple[str, ...] = (),
     wrap: bool = True,
+    complex: bool = False,
 ) -> Binary:
     """Declare an op of two operands, one of which may be a Python number: rl.NAME, Tensor.NAME.
 
     wgsl: see `Elementwise`. bools: the hint for two booleans if they are refused, as in torch, else
-    None. also: more names of the method. wrap: see `operands`. A row of
+    None. also: more names of the method. wrap: see `operands`. complex: see `Op`. A row of
     simd_kernels/elementwise.def of the same name is its C kernel.
     """
-    return _named(_binary(name, numpy, wgsl, *grads, bools=bools, wrap=wrap), name, doc, also)
+    call = _binary(name, numpy, wgsl, *grads, bools=bools, wrap=wrap, complex=complex)
+    return _named(call, name, doc, also)
 
 
 def _binary(
     name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], *grads: Rule,
-    bools: str | None = None, wrap: bool = True,
+    bools: str | None = None, wrap: bool = True, complex: bool = False,
 ) -> Binary:  # fmt: skip
     """The op of a row, without a public name."""
     elementwise(name, 2, numpy, wgsl)
-    op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
+    op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads), complex=complex,
+            batch="same")  # fmt: skip
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
         x, y = operands(name, a, b, wrap=wrap)
@@ -87,11 +91,12 @@ def _binary(
 
 
 def comparison(
-    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str
-) -> Binary:
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str,
+    complex: bool = False,
+) -> Binary:  # fmt: skip
     """Declare a comparison, with booleans as results; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl, truth=True)
-    op = Op(name, infer=_infer_bool, differentiable=False)
+    op = Op(name, infer=_infer_bool, differentiable=False, complex=complex, batch="same")
     return _named(lambda a, b: op(*operands(name, a, b, wrap=True)), name, doc, also)
 
 
@@ -117,7 +122,7 @@ def bitwise(
 ) -> Binary:  # fmt: skip
     """Declare an op of two integers or booleans; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl)
-    op = Op(name, infer=_infer, differentiable=False)
+    op = Op(name, infer=_infer, differentiable=False, batch="same")
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
         x, y = operands(name, a, b, wrap=True)
@@ -159,23 +164,30 @@ def _by_kind(name: str) -> dict[str, str]:
 
 def _truths(operator: str) -> dict[str, str]:
     zeros = {"i": "0", "u": "0u", "b": "0u"}
-    whole = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
-    return {**whole, "f": f"not_zero(a) {operator} not_zero(b)"}
+    truths = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
+    return {**truths, "f": f"not_zero(a) {operator} not_zero(b)"}
 
 
 _CONVERT = "convert one with .long()"
 _add = _binary("add", np.add, {**_same("a + b"), "b": "a | b", "int64": "add_64(a, b)"},
-               rule(lambda c, g: g), rule(lambda c, g: g))  # fmt: skip
+               rule(lambda c, g: g), rule(lambda c, g: g), complex=True)  # fmt: skip
 _sub = _binary("sub", np.subtract, {**_same("a - b"), "int64": "sub_64(a, b)"},
                rule(lambda c, g: g), rule(_minus),
-               bools="use a ^ b, or convert one with .long()")  # fmt: skip
+               bools="use a ^ b, or convert one with .long()", complex=True)  # fmt: skip
 mul = binary("mul", np.multiply, {**_same("a * b"), "int64": "mul_64(a, b)"}, "a * b.",
              rule(lambda c, g, b: g * turned(b), B), rule(lambda c, g, a: g * turned(a), A),
-             also=("__mul__", "__rmul__"))  # fmt: skip
+             also=("__mul__", "__rmul__"), complex=True)  # fmt: skip
 elementwise("div", 2, np.divide, "div_f(a, b)")
-DIV = Op("div", infer=_infer, grads=(
-    rule(lambda c, g, b: g / turned(b), B),
-    rule(lambda c, g, b, y: -g * turned(y) / turned(b), B, OUT)))  # fmt: skip
+DIV = Op(
+    "div",
+    infer=_infer,
+    grads=(
+        rule(lambda c, g, b: g / turned(b), B),
+        rule(lambda c, g, b, y: -g * turned(y) / turned(b), B, OUT),
+    ),
+    complex=True,
+    batch="same",
+)
 floor_divide = binary("floor_divide", np.floor_divide,
                       {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
                       "The largest integer <= a / b; an integer divided by zero gives 0.",
@@ -187,7 +199,7 @@ remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    also=("__mod__",))  # fmt: skip
 _pow = _binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"},
                rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT),
-               bools=_CONVERT, wrap=False)  # fmt: skip
+               bools=_CONVERT, wrap=False, complex=True)  # fmt: skip
 maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
                  "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
@@ -197,21 +209,23 @@ minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a
                  rule(lambda c, g, a, b: _share(g, b, a), A, B),
                  rule(lambda c, g, a, b: _share(g, a, b), A, B), wrap=False)  # fmt: skip
 
-eq = comparison("eq", np.equal, "a == b", "a == b.")
+eq = comparison("eq", np.equal, "a == b", "a == b.", complex=True)
 ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
-                "a != b.")  # fmt: skip
+                "a != b.", complex=True)  # fmt: skip
 eq_operator = method("__eq__")(_or_unequal(eq))
 ne_operator = method("__ne__")(_or_unequal(ne))
 lt = comparison("lt", np.less, "a < b", "a < b.", "__lt__")
 le = comparison("le", np.less_equal, "a <= b", "a <= b.", "__le__")
 gt = comparison("gt", np.greater, "a > b", "a > b.", "__gt__")
 ge = comparison("ge", np.greater_equal, "a >= b", "a >= b.", "__ge__")
-logical_and = comparison("logical_and", np.logical_and, _truths("&&"), "Whether both are non-zero.")
+logical_and = comparison(
+    "logical_and", np.logical_and, _truths("&&"), "Whether both are non-zero.", complex=True
+)
 logical_or = comparison(
-    "logical_or", np.logical_or, _truths("||"), "Whether one or both are non-zero."
+    "logical_or", np.logical_or, _truths("||"), "Whether one or both are non-zero.", complex=True
 )
 logical_xor = comparison(
-    "logical_xor", np.logical_xor, _truths("!="), "Whether exactly one is non-zero."
+    "logical_xor", np.logical_xor, _truths("!="), "Whether exactly one is non-zero.", complex=True
 )
 bitwise_and = bitwise(
     "bitwise_and", np.bitwise_and, "a & b", "a & b, bit by bit.", "__and__", "__rand__"
@@ -227,27 +241,39 @@ bitwise_xor = bitwise(
 @public
 @method("add", "__add__", "__radd__")
 def add(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
-    """a + alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
+    """a + alpha * b, elementwise on the promoted dtype, broadcast to one shape.
+
+    `a` and `b` are tensors or numbers. Raises ShapeError for shapes that do not broadcast,
+    TypeError for quantized ones.
+    """
     return _add(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
 
 
 @public
 @method("sub", "__sub__")
 def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
-    """a - alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
+    """a - alpha * b, elementwise on the promoted dtype, broadcast to one shape.
+
+    `a` and `b` are tensors or numbers. Raises ShapeError for shapes that do not broadcast,
+    TypeError for quantized ones.
+    """
     return _sub(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
 
 
 @public
 @method("div", "__truediv__")
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """a / b; integers give the default dtype unless rounding_mode is "floor" or "trunc"."""
+    """a / b; integers give the default dtype unless rounding_mode is "floor" or "trunc".
+
+    `a` and `b` are tensors or numbers. Raises ShapeError for shapes that do not broadcast,
+    ValueError for another mode.
+    """
     if rounding_mode == "floor":
-        found = floor_divide(a, b)
+        result = floor_divide(a, b)
         if not needs_gradient(*(v for v in (a, b) if is_tensor(v))):  # type: ignore[arg-type]
-            return found
+            return result
         # The quotient keeps the graph, with gradient zero, as in torch.
-        return where(found == found, found, div(a, b))
+        return where(result == result, result, div(a, b))
     if rounding_mode not in (None, "trunc"):
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'
@@ -265,6 +291,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
 
 @public
 @method("pow", "__pow__")
+@casts(accelerator="float32")
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
     """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
     if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind in "fc":  # type: ignore[union-attr]
@@ -272,34 +299,27 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     return _pow(a, b)
 
 
-@method("__rsub__")
-def reversed_sub(b: TensorLike, a: TensorLike) -> Tensor:
-    """a - b, with the operands exchanged."""
-    return _sub(a, b)
+def exchanged(
+    name: str, fn: Callable[[Any, Any], Tensor], sign: str, *names: str, accelerator: str = ""
+) -> Callable[[TensorLike, TensorLike], Tensor]:
+    """Declare an operator with its operands exchanged, such as `__rsub__`, under `names`."""
+
+    def turned_round(b: TensorLike, a: TensorLike) -> Tensor:
+        return fn(a, b)
+
+    turned_round.__name__ = turned_round.__qualname__ = name
+    turned_round.__module__ = fn.__module__
+    turned_round.__doc__ = f"a {sign} b, with the operands exchanged."
+    if accelerator:
+        turned_round = casts(accelerator=accelerator)(turned_round)
+    return method(*names)(turned_round)
 
 
-@method("__rtruediv__", "__rdiv__")
-def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
-    """a / b, with the operands exchanged."""
-    return div(a, b)
-
-
-@method("__rpow__")
-def rpow(b: TensorLike, a: TensorLike) -> Tensor:
-    """a ** b, with the operands exchanged."""
-    return pow(a, b)
-
-
-@method("__rfloordiv__")
-def rfloordiv(b: TensorLike, a: TensorLike) -> Tensor:
-    """a // b, with the operands exchanged."""
-    return floor_divide(a, b)
-
-
-@method("__rmod__")
-def rmod(b: TensorLike, a: TensorLike) -> Tensor:
-    """a % b, with the operands exchanged."""
-    return remainder(a, b)
+reversed_sub = exchanged("reversed_sub", _sub, "-", "__rsub__")
+rdiv = exchanged("rdiv", div, "/", "__rtruediv__", "__rdiv__", accelerator="float32")
+rpow = exchanged("rpow", pow, "**", "__rpow__", accelerator="float32")
+rfloordiv = exchanged("rfloordiv", floor_divide, "//", "__rfloordiv__")
+rmod = exchanged("rmod", remainder, "%", "__rmod__")
 
 
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:
@@ -314,7 +334,13 @@ def _where_b(c: Context, g: Tensor, cond: Tensor) -> Tensor:
     return WHERE(cond, g.zeros_like(), g)
 
 
-WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_where_b, 0)))
+WHERE = Op(
+    "where",
+    infer=_infer_where,
+    grads=(None, rule(_where_a, 0), rule(_where_b, 0)),
+    complex=True,
+    batch="same",
+)
 
 
 def _clamp_x(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -337,7 +363,7 @@ elementwise("clamp", 3, special.clamp, {
 # x in [low, high], high where they cross.
 CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
     rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
-))  # fmt: skip
+), batch="same")  # fmt: skip
 
 
 @overload
@@ -351,6 +377,9 @@ def where(
     """`input` where `condition` (bool, or bytes) holds and `other` elsewhere, of one shape.
 
     Both are broadcast. With the condition alone: the indices where it holds, a tensor for each dim.
+
+    Raises ShapeError for shapes that do not broadcast, TypeError for another dtype of the
+    condition, or one of the two alone.
     """
     a, b = input, other
     if a is None or b is None:
@@ -369,7 +398,11 @@ def where(
 
 @method("where")
 def _where(x: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
-    """This tensor where `condition` (bool) holds and `other` elsewhere."""
+    """This tensor where `condition` (bool) holds and `other` elsewhere.
+
+    `x` is this tensor. Raises ShapeError for shapes that do not broadcast, TypeError for another
+    dtype.
+    """
     return where(condition, x, other)
 
 
@@ -381,7 +414,11 @@ def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 @public
 @method()
 def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
+    """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x.
+
+    Raises TypeError for another dtype of the mask, ShapeError for shapes that do not broadcast to
+    x's.
+    """
     if mask.dtype is not bool_:
         raise TypeMismatch(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     if is_tensor(value) and value.ndim:  # type: ignore[union-attr]

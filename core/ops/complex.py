@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS, complex_of
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
 
 
 def _infer_real(x: Meta) -> Meta:
-    at = x.layout
-    layout = Layout((*at.shape, 2), (*(2 * s for s in at.strides), 1), 2 * at.offset)
+    before = x.layout
+    layout = Layout((*before.shape, 2), (*(2 * s for s in before.strides), 1), 2 * before.offset)
     return Meta(PARTS[x.dtype], layout)
 
 
 def _infer_complex(x: Meta) -> Meta:
-    at = x.layout
-    layout = Layout(at.shape[:-1], tuple(s // 2 for s in at.strides[:-1]), at.offset // 2)
+    before = x.layout
+    layout = Layout(
+        before.shape[:-1], tuple(s // 2 for s in before.strides[:-1]), before.offset // 2
+    )
     return Meta(complex_of(x.dtype), layout)
 
 
@@ -37,12 +40,28 @@ def _fft_grad(c: Context, g: Tensor) -> Tensor:
     return FFT(g, dim=c.attrs["dim"], forward=not c.attrs["forward"])
 
 
-VIEW_AS_REAL: Op = Op("view_as_real", infer=_infer_real, view=True,
-                      grads=(rule(lambda c, g: view_as_complex(g)),))  # fmt: skip
-VIEW_AS_COMPLEX = Op("view_as_complex", infer=_infer_complex, view=True,
-                     grads=(rule(lambda c, g: view_as_real(g)),))  # fmt: skip
+def _complex_grad(c: Context, g: Tensor) -> Tensor:
+    return view_as_complex(g)
+
+
+VIEW_AS_REAL: Op = Op(
+    "view_as_real",
+    infer=_infer_real,
+    view=True,
+    grads=(rule(_complex_grad),),
+    complex=True,
+    batch="same",
+)
+VIEW_AS_COMPLEX = Op(
+    "view_as_complex",
+    infer=_infer_complex,
+    view=True,
+    grads=(rule(lambda c, g: view_as_real(g)),),
+    complex=True,
+    batch="same",
+)
 # Sums of x exp(-2 pi i k t / n), or with + where not `forward`; nothing is divided by n.
-FFT: Op = Op("fft", infer=_infer_fft, grads=(rule(_fft_grad),))
+FFT: Op = Op("fft", infer=_infer_fft, grads=(rule(_fft_grad),), complex=True, batch="dim")
 
 
 @public
@@ -54,6 +73,7 @@ def view_as_real(x: Tensor) -> Tensor:
 
 
 @public
+@casts(cpu="float32")
 def view_as_complex(x: Tensor) -> Tensor:
     """A view of pairs (..., 2) as complex numbers (...); a copy where the memory has no pairs."""
     if x.dtype not in PARTS.values() or x.shape[-1:] != (2,):
@@ -61,8 +81,8 @@ def view_as_complex(x: Tensor) -> Tensor:
             f"view_as_complex: {x.dtype.name} of shape {x.shape}; it takes float32 or float64, "
             "and a last dim of 2"
         )
-    at = x.layout
-    if at.strides[-1] != 1 or at.offset % 2 or any(s % 2 for s in at.strides[:-1]):
+    layout = x.layout
+    if layout.strides[-1] != 1 or layout.offset % 2 or any(s % 2 for s in layout.strides[:-1]):
         x = x.clone()
     return VIEW_AS_COMPLEX(x)
 

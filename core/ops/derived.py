@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import HOST, Device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import float64
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.reduce import widened
-from rushlight.core.tensor import autograd
+from rushlight.core.tensor import autograd, interpreter_stack
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -26,13 +25,13 @@ def _infer(x: Meta, *others: Meta, **attrs: Any) -> Meta:
 def _gradients(
     c: Context, g: Tensor, x: Tensor, y: Tensor | None, out: Tensor
 ) -> tuple[Tensor | None, ...]:
-    given = (x,) if y is None else (x, y)
-    found: list[Tensor | None] = []
+    inputs = (x,) if y is None else (x, y)
+    gradients: list[Tensor | None] = []
     for slope, needed in zip(c.attrs["slopes"], c.needs, strict=False):
         if needed and slope is None:
             raise RuntimeError("this function has no gradient to one of its inputs; detach() it")
-        found.append(g * slope(*given, out) if needed else None)
-    return tuple(found)
+        gradients.append(g * slope(*inputs, out) if needed else None)
+    return tuple(gradients)
 
 
 class _Derived(Op):
@@ -42,12 +41,16 @@ class _Derived(Op):
         self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
     ) -> Tensor:
         """`derived` again, of what a batch holds."""
-        given = [t for t in inputs if t is not None]
-        made = derived(attrs["name"], attrs["value"], attrs["slopes"], *given, wide=attrs["wide"])
-        return made
+        tensors = [t for t in inputs if t is not None]
+        result = derived(
+            attrs["name"], attrs["value"], attrs["slopes"], *tensors, wide=attrs["wide"]
+        )
+        return result
 
 
-DERIVED = _Derived("derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False)
+DERIVED = _Derived(
+    "derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False, batch="same"
+)
 
 
 def derived(
@@ -63,9 +66,9 @@ def derived(
     x = tensors[0]
     two = (x, tensors[1] if len(tensors) > 1 else None)
     slopes = (*slopes, None)
-    if levels.active and levels.among(two):
+    if interpreter_stack.active and interpreter_stack.any_batched(two):
         attrs = {"name": name, "value": value, "slopes": slopes, "wide": wide}
-        return levels.handlers.run(DERIVED, two, attrs)
+        return interpreter_stack.handlers.run(DERIVED, two, attrs)
     with autograd.no_grad():
         parts = tensors
         if wide:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.jit import capture
@@ -23,6 +22,7 @@ from rushlight.core.ops.common import (
 )
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.subscript import ASSIGN, whole
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.grad_mode import needs_gradient
 from rushlight.core.tensor.op import REGISTRY, Op, rule
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
     """`other` in the dtype and shape of `x`; TypeError where torch refuses the conversion."""
-    (given,) = numbers(name, (other,))
-    if not is_tensor(given):
-        if of_scalar(given).category > x.dtype.category:  # type: ignore[arg-type]
-            raise TypeMismatch(f"{name}: {given} does not fit in place into {x.dtype.name}")
-        fitting = modular(given, x.dtype)  # type: ignore[arg-type]
+    (number,) = numbers(name, (other,))
+    if not is_tensor(number):
+        if of_scalar(number).category > x.dtype.category:  # type: ignore[arg-type]
+            raise TypeMismatch(f"{name}: {number} does not fit in place into {x.dtype.name}")
+        fitting = modular(number, x.dtype)  # type: ignore[arg-type]
         return constant(fitting, x.dtype, x.device).expand(*x.shape)
-    value: Tensor = beside_others(given, x.device)  # type: ignore[arg-type]
+    value: Tensor = beside_others(number, x.device)  # type: ignore[arg-type]
     if value.dtype.category > x.dtype.category:
         raise TypeMismatch(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
     try:
@@ -108,7 +108,7 @@ ADD_SCALED = Op("add_scaled", infer=lambda x, y, scale: x.fresh(), grads=(
     rule(lambda c, g: g),
     rule(lambda c, g, scale: g * scale, 2),
     rule(lambda c, g, y: g * y, 1),
-))  # fmt: skip
+), batch="same")  # fmt: skip
 ADD = REGISTRY["add"]
 
 
@@ -138,7 +138,7 @@ def scaled_steps_(x: Tensor, first: str, a: Tensor, b: Tensor, scale: Any) -> Te
     if not plain or x.dtype.kind != "f" or capture.active or needs_gradient(x, a, b):
         return None
     device = x.storage.device
-    if levels.active or not device.backend.supports("chain"):
+    if interpreter_stack.active or not device.backend.supports("chain"):
         return add_scaled_(x, REGISTRY[first](a, b), scale)
     # Operands count from 1, which is x; ~0 is the first step's value.
     others, second = ((a,), 1) if b is x else ((a, b), 3)
@@ -159,7 +159,7 @@ def _write(op: Op, x: Tensor, other: TensorLike, alpha: float = 1) -> Tensor:
             return written
     name = f"{op.name}_"
     value = _value(name, x, other)
-    if isinstance(alpha, float) and not x.dtype.is_floating_point:
+    if isinstance(alpha, float) and x.dtype.kind not in "fc":
         raise TypeMismatch(f"{name}: alpha {alpha} does not fit in place into {x.dtype.name}")
     if is_tensor(other) and _ranked(x, other) is not x.dtype:  # type: ignore[arg-type]
         # Computed in the wider dtype and rounded once, as in torch.
@@ -176,14 +176,22 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
 @public
 @method()
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """x += alpha * other."""
+    """x += alpha * other.
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for one that x's
+    dtype cannot hold.
+    """
     return _write(REGISTRY["add"], x, other, alpha)
 
 
 @public
 @method()
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """x -= alpha * other."""
+    """x -= alpha * other.
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for one that x's
+    dtype cannot hold.
+    """
     if x.dtype is bool_:
         raise TypeMismatch("sub_: bool is not supported; use ^")
     return _write(REGISTRY["sub"], x, other, alpha)
@@ -199,7 +207,10 @@ def mul_(x: Tensor, other: TensorLike) -> Tensor:
 @public
 @method()
 def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
+    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc".
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for integers.
+    """
     if rounding_mode is not None:
         return copy_(x, div(x, _value("div_", x, other), rounding_mode=rounding_mode))
     if x.dtype.kind not in "fc":

@@ -28,22 +28,33 @@ def _solve_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Te
 
 
 # a^-1 b of (..., n, n) and (..., n, k).
-SOLVE = Op("solve", infer=lambda a, b, check: b.fresh(), joint=rule(_solve_grad, 0, "out"))
+SOLVE = Op(
+    "solve",
+    infer=lambda a, b, check: b.fresh(),
+    joint=rule(_solve_grad, 0, "out"),
+    complex=True,
+    batch="same",
+)
 
 
 def _triangular_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     upper, unit, full = (c.attrs[n] for n in ("upper", "unit", "full"))
     b = SOLVE_TRIANGULAR(a.mH, g, upper=not upper, unit=unit, full=full)
-    found = -(b @ x.mH)
+    grad_a = -(b @ x.mH)
     if full:
-        return found, b
-    return (found.triu(int(unit)) if upper else found.tril(-int(unit))), b
+        return grad_a, b
+    return (grad_a.triu(int(unit)) if upper else grad_a.tril(-int(unit))), b
 
 
 # The same where a is triangular, or is read so; `full`: the gradient has all elements all the same,
 # as torch's of Cholesky factors.
-SOLVE_TRIANGULAR: Op = Op("solve_triangular", infer=lambda a, b, upper, unit, full: b.fresh(),
-                          joint=rule(_triangular_grad, 0, "out"))  # fmt: skip
+SOLVE_TRIANGULAR: Op = Op(
+    "solve_triangular",
+    infer=lambda a, b, upper, unit, full: b.fresh(),
+    joint=rule(_triangular_grad, 0, "out"),
+    complex=True,
+    batch="same",
+)
 
 
 def _halved(x: Tensor) -> Tensor:
@@ -63,7 +74,7 @@ def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
 
 # The lower triangle l with l l^H = a, of which the lower triangle is read; or the adjoint, upper.
 CHOLESKY = Op("cholesky", infer=lambda a, check, upper: a.fresh(),
-              grads=(rule(_cholesky_grad, "out"),))  # fmt: skip
+              grads=(rule(_cholesky_grad, "out"),), complex=True, batch="same")  # fmt: skip
 
 
 def _infer_lu(a: Meta, *, pivot: bool) -> Meta:
@@ -83,7 +94,7 @@ def _lu_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 
 # Of (..., m, n): l below the diagonal and u, n columns; the row that each row was swapped with; and
 # the row that lies in its place in the end.
-LU = Op("lu", infer=_infer_lu, grads=(rule(_lu_grad, "out"),))
+LU = Op("lu", infer=_infer_lu, grads=(rule(_lu_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_qr(a: Meta, *, complete: bool) -> Meta:
@@ -106,7 +117,7 @@ def _qr_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 
 
 # q transposed, (k, m), and r, (k, n).
-QR = Op("qr", infer=_infer_qr, grads=(rule(_qr_grad, "out"),))
+QR = Op("qr", infer=_infer_qr, grads=(rule(_qr_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_svd(a: Meta, *, full: bool) -> Meta:
@@ -128,14 +139,14 @@ def _svd_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     middle = x / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * (y / gap)
     if g.dtype.is_complex:  # the phases of a pair are one
         gs = gs + _over(x.diagonal(0, -2, -1), s * 2)
-    found = u @ (middle + gs.diag_embed()) @ vh
+    result = u @ (middle + gs.diag_embed()) @ vh
     if m > k:
         rest = _over(gu, s.unsqueeze(-2))
-        found = found + (rest - u @ (u.mH @ rest)) @ vh
+        result = result + (rest - u @ (u.mH @ rest)) @ vh
     if n > k:
         rest = _over(gvh, s.unsqueeze(-1))
-        found = found + u @ (rest - (rest @ vh.mH) @ vh)
-    return found
+        result = result + u @ (rest - (rest @ vh.mH) @ vh)
+    return result
 
 
 def _over(g: Tensor, s: Tensor) -> Tensor:
@@ -150,7 +161,7 @@ def _gaps(s: Tensor) -> Tensor:
 
 
 # Rows: u transposed (m columns), the singular values, vh (n columns); zeros where one is shorter.
-SVD = Op("svd", infer=_infer_svd, grads=(rule(_svd_grad, "out"),))
+SVD = Op("svd", infer=_infer_svd, grads=(rule(_svd_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
@@ -159,12 +170,14 @@ def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
 
 def _eigh_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     v, w, gv, gw = out[..., :-1], out[..., -1].real, g[..., :-1], g[..., -1]
-    found = v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
-    return (found + found.mH) * 0.5  # Hermitian also where g is of no such function, as in torch
+    gradient = v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
+    return (
+        gradient + gradient.mH
+    ) * 0.5  # Hermitian also where g is of no such function, as in torch
 
 
 # The eigenvectors as columns, and the eigenvalues as one more; one triangle is read.
-EIGH = Op("eigh", infer=_infer_eigh, grads=(rule(_eigh_grad, "out"),))
+EIGH = Op("eigh", infer=_infer_eigh, grads=(rule(_eigh_grad, "out"),), complex=True, batch="same")
 
 
 def _infer_eig(a: Meta) -> Meta:
@@ -177,23 +190,29 @@ def _eig_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     # The vectors have length one: what changes it is taken away.
     x = v.mH @ gv
     x = x - (v.mH @ v) * x.diagonal(0, -2, -1).real.unsqueeze(-2)
-    found = SOLVE(v.mH, (gw.diag_embed() + x / _gaps(w.conj())) @ v.mH, check=False)
+    result = SOLVE(v.mH, (gw.diag_embed() + x / _gaps(w.conj())) @ v.mH, check=False)
     meta = c.inputs[0]
     assert meta is not None
-    return found if meta.dtype.is_complex else found.real.to(meta.dtype)
+    return result if meta.dtype.is_complex else result.real.to(meta.dtype)
 
 
 # The same of any square matrix, as parts of complex numbers.
-EIG = Op("eig", infer=_infer_eig, grads=(rule(_eig_grad, "out"),))
+EIG = Op("eig", infer=_infer_eig, grads=(rule(_eig_grad, "out"),), complex=True, batch="same")
 
 # Householder's vectors below r, transposed, and their factors as one more row.
 GEQRF = Op("geqrf", infer=lambda a: a.fresh((*a.shape[:-2], a.shape[-1] + 1, a.shape[-2])),
-           differentiable=False)  # fmt: skip
+           differentiable=False, complex=True, batch="same")  # fmt: skip
 # Of symmetric or Hermitian matrices by Bunch and Kaufman (1977): l below the diagonal with the
 # blocks of one or two rows of d; as one more column the rows that were swapped, as LAPACK notes it.
 LDL = Op("ldl", infer=lambda a, hermitian: a.fresh((*a.shape[:-1], a.shape[-1] + 1)),
-         differentiable=False)  # fmt: skip
-LDL_SOLVE = Op("ldl_solve", infer=lambda a, pivots, b, hermitian: b.fresh(), differentiable=False)
+         differentiable=False, complex=True, batch="same")  # fmt: skip
+LDL_SOLVE = Op(
+    "ldl_solve",
+    infer=lambda a, pivots, b, hermitian: b.fresh(),
+    differentiable=False,
+    complex=True,
+    batch="same",
+)
 
 
 def _infer_pinv(a: Meta, atol: Meta, rtol: Meta, *, hermitian: bool) -> Meta:
@@ -217,17 +236,28 @@ PINV = Op("pinv", infer=_infer_pinv, grads=(
     rule(_pinv_grad, 0, "out"),
     *(rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape, dtype=c.inputs[i].dtype))
       for i in (1, 2)),
-))  # fmt: skip
+), complex=True)  # fmt: skip
 
 
 def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:
     out = turned(out)
     inner = (g * out).sum((-2, -1), keepdim=True)
-    one = a.new_ones(a.shape[-1]).diag_embed()
-    return SOLVE(a.mH, inner * one - g.mT @ out, check=False)
+    identity = a.new_ones(a.shape[-1]).diag_embed()
+    return SOLVE(a.mH, inner * identity - g.mT @ out, check=False)
 
 
-DET: Op = Op("det", infer=lambda a: a.fresh(a.shape[:-2]),
-         grads=(rule(lambda c, g, a: g[..., None, None] * turned(COFACTOR(a)), 0),))  # fmt: skip
+DET: Op = Op(
+    "det",
+    infer=lambda a: a.fresh(a.shape[:-2]),
+    grads=(rule(lambda c, g, a: g[..., None, None] * turned(COFACTOR(a)), 0),),
+    complex=True,
+    batch="same",
+)
 # The gradient of the determinant, of a singular matrix too. Its own is there for the others.
-COFACTOR: Op = Op("cofactor", infer=lambda a: a.fresh(), grads=(rule(_cofactor_grad, 0, "out"),))
+COFACTOR: Op = Op(
+    "cofactor",
+    infer=lambda a: a.fresh(),
+    grads=(rule(_cofactor_grad, 0, "out"),),
+    complex=True,
+    batch="same",
+)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import beside, check_tensors
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
@@ -29,11 +30,14 @@ def _right_grad(c: Context, g: Tensor, a: Tensor) -> Tensor:
     return matmul(turned(a).transpose(-1, -2), g)
 
 
-MATMUL = Op("matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)))
+MATMUL = Op(
+    "matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)), complex=True
+)
 
 
 @public
 @method("matmul", "__matmul__")
+@casts("low")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Matrix product over the last two dims, (..., n, k) @ (..., k, m) = (..., n, m).
 
@@ -66,6 +70,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 @method("__rmatmul__")
+@casts("low")
 def reversed_matmul(b: Tensor, a: Tensor) -> Tensor:
     """a @ b, with the operands exchanged."""
     return matmul(a, b)
@@ -146,11 +151,14 @@ def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
 
 @public
 @network
+@casts("low")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., k), (n, k), (n,) -> (..., n), in the dtype of the input.
 
     The weight may be of any narrow floating or quantized dtype; it is used as stored. A weight
     (k,) gives (...). float64 and integers go with their own dtype only.
+
+    Raises ShapeError for features that do not fit, TypeError for dtypes that do not.
     """
     x = input
     if not (isinstance(x, Meta) and isinstance(weight, Meta)):

@@ -20,6 +20,7 @@ from rushlight.core.basis.layout import (
     normalize_dims,
 )
 from rushlight.core.jit import capture
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule, tensor_class
@@ -93,14 +94,14 @@ def _infer_index(x: Meta, *, key: Key) -> Meta:
 @lru_cache(4096)
 def _indexed(old: Shape, steps: Shape, offset: int, key: Key) -> Layout:
     shape, strides = [], []
-    for size, stride, part in zip(old, steps, key, strict=True):
-        if isinstance(part, int):
-            offset += part * stride
+    for size, stride, item in zip(old, steps, key, strict=True):
+        if isinstance(item, int):
+            offset += item * stride
             continue
-        found = Layout((size,), (stride,), offset).slice(0, *part)
-        offset = found.offset
-        shape.append(found.shape[0])
-        strides.append(found.strides[0])
+        layout = Layout((size,), (stride,), offset).slice(0, *item)
+        offset = layout.offset
+        shape.append(layout.shape[0])
+        strides.append(layout.strides[0])
     return Layout(tuple(shape), tuple(strides), offset)
 
 
@@ -141,18 +142,26 @@ def _unfold_backward_grad(c: Context, g: Tensor) -> Tensor:
     return UNFOLD(g, dim=a["dim"], size=a["size"], step=a["step"], dilation=a["dilation"])
 
 
-PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True)
-EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True)
+PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True, complex=True)
+EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True, complex=True)
 VIEW = Op("view", infer=_infer_view, view=True, blocks=(0,),
-          grads=(rule(lambda c, g: g.reshape(*shape_of(c))),))  # fmt: skip
-SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,))
+          grads=(rule(lambda c, g: g.reshape(*shape_of(c))),), complex=True)  # fmt: skip
+SLICE = Op(
+    "slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,), complex=True
+)
 # Elements of some dims, which are removed, and ranges of the others.
-INDEX = Op("index", infer=_infer_index, grads=(rule(_index_grad),), view=True)
-SLICE_BACKWARD = Op("slice_backward", infer=_infer_slice_backward,
-                    grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),))  # fmt: skip
-UNFOLD = Op("unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True)
+INDEX = Op("index", infer=_infer_index, grads=(rule(_index_grad),), view=True, complex=True)
+SLICE_BACKWARD = Op(
+    "slice_backward",
+    infer=_infer_slice_backward,
+    grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),),
+    complex=True,
+)
+UNFOLD = Op(
+    "unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True, complex=True, batch="dim"
+)
 UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
-                     grads=(rule(_unfold_backward_grad),))  # fmt: skip
+                     grads=(rule(_unfold_backward_grad),), complex=True, batch="dim")  # fmt: skip
 
 
 @public
@@ -160,16 +169,20 @@ UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
 def permute(x: Tensor, *dims: Any) -> Tensor:
     """A view with the dims in another order; every dim must be named once."""
     order = as_shape("permute", dims)
-    found = tuple(normalize_dim("permute", d, x.shape) for d in order)
-    if sorted(found) != list(range(x.ndim)):
+    dims_in_order = tuple(normalize_dim("permute", d, x.shape) for d in order)
+    if sorted(dims_in_order) != list(range(x.ndim)):
         raise ShapeError(f"permute: {order} does not name each of the {x.ndim} dims once")
-    return PERMUTE(x, dims=found)
+    return PERMUTE(x, dims=dims_in_order)
 
 
 @public
 @method()
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """A view with two dims exchanged."""
+    """A view with two dims exchanged.
+
+    `x` keeps its memory; `dim0` and `dim1` are the two. Raises IndexError for a dim that there is
+    not.
+    """
     if x.ndim == 0:
         return x
     a, b = (normalize_dim("transpose", d, x.shape) for d in (dim0, dim1))
@@ -282,7 +295,10 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 @public
 @method()
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A view of `length` elements of one dim from `start` on."""
+    """A view of `length` elements of one dim from `start` on.
+
+    `x` keeps its memory. Raises IndexError for a dim or elements that there are not.
+    """
     d, start = dim_of("narrow", dim, x), operator.index(start)
     begin = start + x.shape[d] if start < 0 else start
     if begin < 0 or length < 0 or begin + length > x.shape[d]:
@@ -307,6 +323,8 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
     """A view of the windows along `dim`: `dim` counts the windows, a new last dim holds `size`.
 
     Windows start `step` apart and take every `dilation`-th element. ValueError if none fits.
+
+    `x` keeps its memory. IndexError for a dim that there is not.
     """
     if x.ndim == 0 and size == 1 and step > 0:
         return x.reshape(1)
@@ -323,7 +341,13 @@ def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
     return x.fresh()
 
 
-FLIP: Op = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),))
+FLIP: Op = Op(
+    "flip",
+    infer=_infer_flip,
+    grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),),
+    complex=True,
+    batch="dims",
+)
 
 
 @public
@@ -344,10 +368,11 @@ def _pad_grad(c: Context, g: Tensor) -> Tensor:
     ))  # fmt: skip
 
 
-PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
+PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),), complex=True)
 
 
 @public
+@casts("inside")
 def pad(
     x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
 ) -> Tensor:
@@ -355,6 +380,8 @@ def pad(
 
     Negative numbers cut elements off. None is 0. ValueError for a mode other than "constant", and
     for a value that the dtype of `x` cannot hold.
+
+    `pad` are the numbers.
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")

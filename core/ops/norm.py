@@ -1,4 +1,4 @@
-"""Softmax and its logarithm; layer and root-mean-square normalisation; rotary positions."""
+"""Softmax and its logarithm; layer and root-mean-square normalisation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
@@ -30,8 +31,10 @@ def _log_softmax_grad(c: Context, g: Tensor, out: Tensor) -> Tensor:
     return g - out.exp() * g.sum(c.attrs["dim"], keepdim=True)
 
 
-SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),))
-LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),))
+SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),), batch="dim")
+LOG_SOFTMAX = Op(
+    "log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),), batch="dim"
+)
 
 
 def _implicit(dim: int | None, x: Tensor) -> int:
@@ -41,6 +44,7 @@ def _implicit(dim: int | None, x: Tensor) -> int:
 @public
 @network
 @method()
+@casts(accelerator="float32")
 def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
     """exp(x) along `dim`, scaled to sum to one; same shape and dtype as `x`.
 
@@ -57,8 +61,12 @@ def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None)
 @public
 @network
 @method()
+@casts(accelerator="float32")
 def log_softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
-    """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
+    """log(softmax(x)) along `dim`, more exact than in two steps; same shape.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     d = normalize_dim("log_softmax", _implicit(dim, x), x.shape)
     x = floating("log_softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
@@ -117,9 +125,9 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
         raise TypeMismatch(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
         raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
-    for part in parts:
-        if part is not None and part.shape != want:
-            raise ShapeError(f"{name}: weight or bias is {part.shape}; it must be {want}")
+    for operand in parts:
+        if operand is not None and operand.shape != want:
+            raise ShapeError(f"{name}: weight or bias is {operand.shape}; it must be {want}")
     count = 1
     for n in want:
         count *= n
@@ -128,6 +136,7 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
 
 @public
 @network
+@casts(accelerator="float32")
 def layer_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,
@@ -139,6 +148,8 @@ def layer_norm(
 
     normalized_shape: the sizes of those dims; weight and bias have that shape or are None. Same
     shape as x.
+
+    Raises ShapeError for an x that does not end in that shape.
     """
     n = _last("layer_norm", x, normalized_shape, weight, bias)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
@@ -148,6 +159,7 @@ def layer_norm(
 
 @public
 @network
+@casts(accelerator="float32")
 def rms_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,
@@ -157,15 +169,18 @@ def rms_norm(
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
 
     eps=None is the machine epsilon of the dtype of x, as in torch.
+
+    `normalized_shape` has the sizes of those dims. Raises ShapeError for an x that does not end in
+    them.
     """
     eps = _STEP.get(x.dtype.name, 2.0**-23) if eps is None else eps
     n = _last("rms_norm", x, normalized_shape, weight)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
-    part = None if weight is None else weight.reshape(n).to(x.dtype)
+    scale = None if weight is None else weight.reshape(n).to(x.dtype)
     if x.dtype.kind == "c":  # by the square, not by the absolute value, as in torch
-        found = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
-        return (found if part is None else found * part).reshape(*x.shape)
-    return owned(RMS_NORM(rows, part, eps=eps).reshape(*x.shape))
+        normal = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return (normal if scale is None else normal * scale).reshape(*x.shape)
+    return owned(RMS_NORM(rows, scale, eps=eps).reshape(*x.shape))
 
 
 _STEP = {"float64": 2.0**-52, "complex128": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -173,49 +188,3 @@ _STEP = {"float64": 2.0**-52, "complex128": 2.0**-52, "float16": 2.0**-10, "bflo
 
 def _rank(shape: Sequence[int] | int) -> int:
     return 1 if isinstance(shape, int) else len(shape)
-
-
-def _infer_rope(x: Meta, cos: Meta, sin: Meta, *, interleaved: bool) -> Meta:
-    return x.fresh()
-
-
-def _rope_x(c: Context, g: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return ROPE(g, cos, -sin, **c.attrs)
-
-
-def _halves(x: Tensor, n: int, interleaved: bool) -> tuple[Tensor, Tensor]:
-    if interleaved:
-        return x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2]
-    return x[..., :n], x[..., n : 2 * n]
-
-
-def _rope_cos(c: Context, g: Tensor, x: Tensor, cos: Tensor) -> Tensor:
-    a, b = _halves(x, cos.shape[-1], c.attrs["interleaved"])
-    ga, gb = _halves(g, cos.shape[-1], c.attrs["interleaved"])
-    return ga * a + gb * b
-
-
-def _rope_sin(c: Context, g: Tensor, x: Tensor, sin: Tensor) -> Tensor:
-    a, b = _halves(x, sin.shape[-1], c.attrs["interleaved"])
-    ga, gb = _halves(g, sin.shape[-1], c.attrs["interleaved"])
-    return gb * a - ga * b
-
-
-ROPE = Op("rope", infer=_infer_rope,
-          grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)))  # fmt: skip
-
-
-@public
-def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> Tensor:
-    """Rotary positions (Su et al., 2021): pairs of the last dim of `x`, each rotated by an angle.
-
-    cos and sin are (..., length, r/2) and broadcast over the leading dims of x (..., length, d);
-    the first r of the d features are rotated, the rest is unchanged. A pair is (i, i + r/2), or
-    (2i, 2i + 1) if `interleaved`. Same shape and dtype as x.
-    """
-    r = 2 * cos.shape[-1]
-    if cos.shape != sin.shape or r > x.shape[-1]:
-        raise ShapeError(f"rope: cos {cos.shape} and sin {sin.shape} do not fit x {x.shape}")
-    shape = (*x.shape[:-1], r // 2)
-    parts = [p.to(x.dtype).expand(*shape) for p in (cos, sin)]
-    return ROPE(x, *parts, interleaved=interleaved)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64, uint8
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim, normalize_dims
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -58,13 +59,13 @@ def _extreme_grad(c: Context, g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return hit * (_spread(c, g) / _spread(c, hit.sum(c.attrs["dim"])))
 
 
-SUM = Op("sum", infer=_infer, grads=(rule(_spread),))
-AMAX = Op("amax", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),))
-AMIN = Op("amin", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),))
-ANY = Op("any", infer=_infer_bool, differentiable=False)
-ALL = Op("all", infer=_infer_bool, differentiable=False)
-ARGMAX = Op("argmax", infer=_infer_index, differentiable=False)
-ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
+SUM = Op("sum", infer=_infer, grads=(rule(_spread),), complex=True, batch="dim")
+AMAX = Op("amax", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),), batch="dim")
+AMIN = Op("amin", infer=_infer, grads=(rule(_extreme_grad, 0, "out"),), batch="dim")
+ANY = Op("any", infer=_infer_bool, differentiable=False, batch="dim")
+ALL = Op("all", infer=_infer_bool, differentiable=False, batch="dim")
+ARGMAX = Op("argmax", infer=_infer_index, differentiable=False, batch="dim")
+ARGMIN = Op("argmin", infer=_infer_index, differentiable=False, batch="dim")
 
 
 def dims_of(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
@@ -82,10 +83,15 @@ def widened(x: Tensor) -> Tensor:
 
 @public
 @method()
+@casts(accelerator="float32")
 def sum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
-    """Sum over `dim` (an int, several, or all); integers and booleans give int64."""
+    """Sum over `dim` (an int, several, or all); integers and booleans give int64.
+
+    `x` is converted to `dtype` first; `keepdim` leaves the dims with size 1. Raises IndexError for
+    a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind not in "fc":
@@ -110,37 +116,53 @@ def _extreme(op: Op, name: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
 @public
 @method()
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Largest element over `dim`; nan if any is nan. Equal ones share the gradient."""
+    """Largest element over `dim`; nan if any is nan. Equal ones share the gradient.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _extreme(AMAX, "amax", x, dim, keepdim)
 
 
 @public
 @method()
 def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Smallest element over `dim`; nan if any is nan. Equal ones share the gradient."""
+    """Smallest element over `dim`; nan if any is nan. Equal ones share the gradient.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _extreme(AMIN, "amin", x, dim, keepdim)
 
 
 def _truth(op: Op, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    found = op(
+    result = op(
         x != 0 if x.dtype.kind == "c" else x,
         dim=normalize_dims(op.name, dim, x.shape),
         keepdim=keepdim,
     )
-    return found.to(x.dtype) if x.dtype is uint8 else found
+    return result.to(x.dtype) if x.dtype is uint8 else result
 
 
 @public
 @method()
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether any element over `dim` is non-zero (nan is); bool, of uint8 uint8."""
+    """Whether any element over `dim` is non-zero (nan is); bool, of uint8 uint8.
+
+    `x` may have any dtype; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not.
+    """
     return _truth(ANY, x, dim, keepdim)
 
 
 @public
 @method()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements over `dim` are non-zero (nan is); bool, of uint8 uint8."""
+    """Whether all elements over `dim` are non-zero (nan is); bool, of uint8 uint8.
+
+    `x` may have any dtype; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not.
+    """
     return _truth(ALL, x, dim, keepdim)
 
 
@@ -160,14 +182,22 @@ def _arg(op: Op, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
 @public
 @method()
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index (int64) of the first largest element along `dim`, or in the flattened tensor."""
+    """Index (int64) of the first largest element along `dim`, or in the flattened tensor.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _arg(ARGMAX, x, dim, keepdim)
 
 
 @public
 @method()
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index (int64) of the first smallest element along `dim`, or in the flattened tensor."""
+    """Index (int64) of the first smallest element along `dim`, or in the flattened tensor.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _arg(ARGMIN, x, dim, keepdim)
 
 
@@ -180,13 +210,17 @@ def _cumsum_grad(c: Context, g: Tensor) -> Tensor:
     return g.flip(d).cumsum(d).flip(d)
 
 
-CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),))
+CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),), batch="dim")
 
 
 @public
 @method()
+@casts(accelerator="float32")
 def cumsum(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
-    """Running sums along `dim`; same shape; integers and booleans give int64."""
+    """Running sums along `dim`; same shape; integers and booleans give int64.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind in "bui":

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rushlight.core.backends import special
-from rushlight.core.ops.binary import bitwise
-from rushlight.core.ops.common import TensorLike
-from rushlight.core.ops.declare import method
-
-if TYPE_CHECKING:
-    from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.ops.binary import bitwise, exchanged
 
 # A shift by all bits, by more or by a negative number leaves 0, or the sign, as in torch.
 bitwise_left_shift = bitwise(
@@ -28,13 +21,5 @@ for _shift in (bitwise_left_shift, bitwise_right_shift):
     _shift.__module__ = __name__  # where their types are looked for
 
 
-@method("__rlshift__")
-def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
-    """a << b, with the operands exchanged."""
-    return bitwise_left_shift(a, b)
-
-
-@method("__rrshift__")
-def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
-    """a >> b, with the operands exchanged."""
-    return bitwise_right_shift(a, b)
+rlshift = exchanged("rlshift", bitwise_left_shift, "<<", "__rlshift__")
+rrshift = exchanged("rrshift", bitwise_right_shift, ">>", "__rrshift__")

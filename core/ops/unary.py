@@ -13,6 +13,7 @@ from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import PARTS, DType, bool_, int64, uint8
 from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
@@ -33,7 +34,9 @@ def _infer_size(x: Meta) -> Meta:
 
 
 elementwise("conj", 1, np.conjugate, "a")
-CONJ: Op = Op("conj", infer=_infer_same, grads=(rule(lambda c, g: turned(g)),))
+CONJ: Op = Op(
+    "conj", infer=_infer_same, grads=(rule(lambda c, g: turned(g)),), complex=True, batch="same"
+)
 
 
 def turned(x: Tensor) -> Tensor:
@@ -68,20 +71,25 @@ def unary(
     networks: bool = False,
     private: bool = False,
     boolean: DType | None = None,
+    complex: bool = False,
+    accelerator: str | None = None,
 ) -> Unary:
     """Declare an op of one tensor: rl.NAME and Tensor.NAME, unless it is `private`.
 
     wgsl: see `Elementwise`. cast: integers take the default dtype first. also: more method names.
     networks: declare rl.nn.functional.NAME too. boolean: what a bool becomes; else it is refused,
-    unless `cast`. A row of simd_kernels/elementwise.def of the same
-    name is its C kernel.
+    unless `cast`. complex: see `Op`. accelerator: see `casts`. A row of
+    simd_kernels/elementwise.def of the same name is its C kernel.
     """
     elementwise(name, 1, numpy, wgsl)
     op = Op(
-        name, infer=_infer_size if name == "abs" else _infer_same,
+        name,
+        infer=_infer_size if name == "abs" else _infer_same,
         grads=() if grad is None else (grad,),
         differentiable=grad is not None,
-    )  # fmt: skip
+        complex=complex,
+        batch="same",
+    )
 
     def call(x: Tensor) -> Tensor:
         if not cast and x.dtype is bool_:
@@ -97,17 +105,23 @@ def unary(
     call.__doc__ = f"{doc} Elementwise; same shape" + (
         "; integers take the default dtype." if cast else " and dtype."
     )
+    casts(accelerator=accelerator)(call)
     if networks:
         network(call)
     return call if private else public(method(name, *also)(call))
 
 
 def predicate(
-    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str
+    name: str,
+    numpy: Callable[..., Any],
+    wgsl: str | Mapping[str, str],
+    doc: str,
+    *,
+    complex: bool = False,
 ) -> Unary:
     """Declare an op of one tensor with booleans as results."""
     elementwise(name, 1, numpy, wgsl, truth=True)
-    op = Op(name, infer=_infer_bool, differentiable=False)
+    op = Op(name, infer=_infer_bool, differentiable=False, complex=complex, batch="same")
 
     def call(x: Tensor) -> Tensor:
         return op(x)
@@ -129,6 +143,7 @@ neg = unary(
     rule(lambda c, g: -g),
     cast=False,
     also=("__neg__",),
+    complex=True,
 )
 abs = unary(
     "abs",
@@ -138,6 +153,7 @@ abs = unary(
     rule(lambda c, g, x: g * direction(x), X),
     cast=False,
     also=("__abs__",),
+    complex=True,
 )
 sign: Unary = unary(
     "sign",
@@ -156,6 +172,7 @@ square = unary(
     rule(lambda c, g, x: g * (_turned(x) * 2), X),
     cast=False,
     boolean=int64,
+    complex=True,
 )
 floor = unary(
     "floor",
@@ -181,8 +198,15 @@ trunc = unary(
     rule(_zero),
     cast=False,
 )
-_round = unary("round", special.whole(np.rint), {"f": "round(a)", "i": "a", "u": "a"},
-               "The nearest integer.", rule(_zero), cast=False, private=True)  # fmt: skip
+_round = unary(
+    "round",
+    special.whole(np.rint),
+    {"f": "round(a)", "i": "a", "u": "a"},
+    "The nearest integer.",
+    rule(_zero),
+    cast=False,
+    private=True,
+)
 
 
 @public
@@ -193,13 +217,27 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
         return _round(x)
     # Beyond 308 the power is infinite and the result nan, as in torch.
     scale = math.inf if builtins.abs(decimals) > 308 else 10.0 ** builtins.abs(decimals)
-    found: Tensor = _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
-    return found
+    result: Tensor = _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+    return result
 
 
-exp = unary("exp", np.exp, "exp_f(a)", "e ** x.", rule(lambda c, g, y: g * _turned(y), OUT))
+exp = unary(
+    "exp",
+    np.exp,
+    "exp_f(a)",
+    "e ** x.",
+    rule(lambda c, g, y: g * _turned(y), OUT),
+    complex=True,
+    accelerator="float32",
+)
 expm1 = unary(
-    "expm1", np.expm1, "expm1_f(a)", "e ** x - 1.", rule(lambda c, g, y: g * (_turned(y) + 1), OUT)
+    "expm1",
+    np.expm1,
+    "expm1_f(a)",
+    "e ** x - 1.",
+    rule(lambda c, g, y: g * (_turned(y) + 1), OUT),
+    complex=True,
+    accelerator="float32",
 )
 log = unary(
     "log",
@@ -207,9 +245,17 @@ log = unary(
     "log_f(a)",
     "Natural logarithm; nan below zero.",
     rule(lambda c, g, x: g / _turned(x), X),
+    complex=True,
+    accelerator="float32",
 )
 log1p = unary(
-    "log1p", np.log1p, "log1p_f(a)", "log(1 + x).", rule(lambda c, g, x: g / (_turned(x) + 1), X)
+    "log1p",
+    np.log1p,
+    "log1p_f(a)",
+    "log(1 + x).",
+    rule(lambda c, g, x: g / (_turned(x) + 1), X),
+    complex=True,
+    accelerator="float32",
 )
 log2 = unary(
     "log2",
@@ -217,6 +263,8 @@ log2 = unary(
     "log2_f(a)",
     "log base 2.",
     rule(lambda c, g, x: g / (_turned(x) * math.log(2)), X),
+    complex=True,
+    accelerator="float32",
 )
 log10 = unary(
     "log10",
@@ -224,24 +272,50 @@ log10 = unary(
     "log10_f(a)",
     "log base 10.",
     rule(lambda c, g, x: g / (_turned(x) * math.log(10)), X),
+    complex=True,
+    accelerator="float32",
 )
 sqrt = unary(
-    "sqrt", np.sqrt, "sqrt_f(a)", "Square root.", rule(lambda c, g, y: g / (_turned(y) * 2), OUT)
+    "sqrt",
+    np.sqrt,
+    "sqrt_f(a)",
+    "Square root.",
+    rule(lambda c, g, y: g / (_turned(y) * 2), OUT),
+    complex=True,
 )
-rsqrt = unary("rsqrt", special.rsqrt, "rsqrt_f(a)", "1 / sqrt(x).",
-              rule(lambda c, g, y: g * _turned(y * y * y * -0.5), OUT))  # fmt: skip
+rsqrt = unary(
+    "rsqrt",
+    special.rsqrt,
+    "rsqrt_f(a)",
+    "1 / sqrt(x).",
+    rule(lambda c, g, y: g * _turned(y * y * y * -0.5), OUT),
+    complex=True,
+    accelerator="float32",
+)
 reciprocal = unary(
     "reciprocal",
     np.reciprocal,
     "reciprocal_f(a)",
     "1 / x.",
     rule(lambda c, g, y: -g * _turned(y * y), OUT),
+    complex=True,
+    accelerator="float32",
 )
 sin = unary(
-    "sin", np.sin, "sin_f(a)", "Sine of x radians.", rule(lambda c, g, x: g * _turned(cos(x)), X)
+    "sin",
+    np.sin,
+    "sin_f(a)",
+    "Sine of x radians.",
+    rule(lambda c, g, x: g * _turned(cos(x)), X),
+    complex=True,
 )
 cos: Unary = unary(
-    "cos", np.cos, "cos_f(a)", "Cosine of x radians.", rule(lambda c, g, x: -g * _turned(sin(x)), X)
+    "cos",
+    np.cos,
+    "cos_f(a)",
+    "Cosine of x radians.",
+    rule(lambda c, g, x: -g * _turned(sin(x)), X),
+    complex=True,
 )
 tan = unary(
     "tan",
@@ -249,6 +323,8 @@ tan = unary(
     "tan_f(a)",
     "Tangent of x radians.",
     rule(lambda c, g, y: g * _turned(y * y + 1), OUT),
+    complex=True,
+    accelerator="float32",
 )
 asin = unary(
     "asin",
@@ -256,36 +332,83 @@ asin = unary(
     "asin_f(a)",
     "Inverse sine.",
     rule(lambda c, g, x: g * _turned(rsqrt(1 - x * x)), X),
+    complex=True,
+    accelerator="float32",
 )
-acos = unary("acos", np.arccos, "acos_f(a)", "Inverse cosine.",
-             rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X))  # fmt: skip
+acos = unary(
+    "acos",
+    np.arccos,
+    "acos_f(a)",
+    "Inverse cosine.",
+    rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X),
+    complex=True,
+    accelerator="float32",
+)
 atan = unary(
     "atan",
     np.arctan,
     "atan_f(a)",
     "Inverse tangent.",
     rule(lambda c, g, x: g / _turned(x * x + 1), X),
+    complex=True,
 )
-sinh = unary("sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.",
-             rule(lambda c, g, x: g * _turned(cosh(x)), X))  # fmt: skip
-cosh: Unary = unary("cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.",
-                    rule(lambda c, g, x: g * _turned(sinh(x)), X))  # fmt: skip
+sinh = unary(
+    "sinh",
+    np.sinh,
+    "sinh_f(a)",
+    "Hyperbolic sine.",
+    rule(lambda c, g, x: g * _turned(cosh(x)), X),
+    complex=True,
+    accelerator="float32",
+)
+cosh: Unary = unary(
+    "cosh",
+    np.cosh,
+    "cosh_f(a)",
+    "Hyperbolic cosine.",
+    rule(lambda c, g, x: g * _turned(sinh(x)), X),
+    complex=True,
+    accelerator="float32",
+)
 tanh = unary(
-    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.",
-    rule(lambda c, g, y: g * _turned(1 - y * y), OUT), networks=True,
-)  # fmt: skip
-erf = unary("erf", special.erf, "erf_f(a)", "The error function.",
-            rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip
-sigmoid = unary("sigmoid", special.sigmoid, "sigmoid_f(a)", "1 / (1 + exp(-x)).",
-                rule(lambda c, g, y: g * _turned(y * (1 - y)), OUT), networks=True)  # fmt: skip
-relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"}, "max(x, 0).",
-             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
+    "tanh",
+    np.tanh,
+    "tanh_f(a)",
+    "Hyperbolic tangent.",
+    rule(lambda c, g, y: g * _turned(1 - y * y), OUT),
+    networks=True,
+    complex=True,
+)
+erf = unary(
+    "erf",
+    special.erf,
+    "erf_f(a)",
+    "The error function.",
+    rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X),
+)
+sigmoid = unary(
+    "sigmoid",
+    special.sigmoid,
+    "sigmoid_f(a)",
+    "1 / (1 + exp(-x)).",
+    rule(lambda c, g, y: g * _turned(y * (1 - y)), OUT),
+    networks=True,
+    complex=True,
+)
+relu = unary(
+    "relu",
+    special.relu,
+    {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"},
+    "max(x, 0).",
+    rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT),
+    cast=False,
+)
 
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
-    found: Tensor = g * _turned(s * (x * (1 - s) + 1))
-    return found
+    result: Tensor = g * _turned(s * (x * (1 - s) + 1))
+    return result
 
 
 def _gelu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
@@ -302,29 +425,43 @@ def _gelu_tanh_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
 
 
 silu = unary(
-    "silu", special.silu, "silu_f(a)", "x * sigmoid(x) (Elfwing et al., 2017).",
+    "silu",
+    special.silu,
+    "silu_f(a)",
+    "x * sigmoid(x) (Elfwing et al., 2017).",
     rule(_silu_grad, X),
-)  # fmt: skip
+    complex=True,
+)
 _gelu_erf = unary("gelu", special.gelu, "gelu_f(a)", "x Phi(x).", rule(_gelu_grad, X), private=True)
 _gelu_tanh = unary(
-    "gelu_tanh", special.gelu_tanh, "gelu_tanh_f(a)", "gelu, by tanh.", rule(_gelu_tanh_grad, X),
+    "gelu_tanh",
+    special.gelu_tanh,
+    "gelu_tanh_f(a)",
+    "gelu, by tanh.",
+    rule(_gelu_tanh_grad, X),
     private=True,
-)  # fmt: skip
+)
 
 _NEVER = {"i": "false", "u": "false", "b": "false"}
-isnan = predicate("isnan", np.isnan, {"f": "is_nan(a)", **_NEVER}, "Whether x is not a number.")
-isinf = predicate("isinf", np.isinf, {"f": "is_inf(a)", **_NEVER}, "Whether x is infinite.")
+isnan = predicate(
+    "isnan", np.isnan, {"f": "is_nan(a)", **_NEVER}, "Whether x is not a number.", complex=True
+)
+isinf = predicate(
+    "isinf", np.isinf, {"f": "is_inf(a)", **_NEVER}, "Whether x is infinite.", complex=True
+)
 isfinite = predicate(
     "isfinite",
     np.isfinite,
     {"f": "is_finite(a)", "i": "true", "u": "true", "b": "true"},
     "Whether x is neither infinite nor nan.",
+    complex=True,
 )
 logical_not = predicate(
     "logical_not",
     np.logical_not,
     {"f": "a == 0.0", "i": "a == 0", "u": "a == 0u", "b": "a == 0u"},
     "Whether x is zero.",
+    complex=True,
 )
 
 
@@ -342,7 +479,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 elementwise("bitwise_not", 1, np.bitwise_not, {"i": "~a", "u": "~a", "b": "1u - a"})
-_NOT = Op("bitwise_not", infer=_infer_same, differentiable=False)
+_NOT = Op("bitwise_not", infer=_infer_same, differentiable=False, batch="same")
 
 
 @public
@@ -365,9 +502,21 @@ def _infer_clone(x: Meta) -> Meta:
 # A cast from float to float is differentiable. A cast to or from integers ends the gradient, as
 # results that are not floating point never require one.
 CAST = Op(
-    "cast", infer=_infer_cast, grads=(rule(lambda c, g: g.to(c.inputs[0].dtype)),), blocks=(0,)
+    "cast",
+    infer=_infer_cast,
+    grads=(rule(lambda c, g: g.to(c.inputs[0].dtype)),),
+    blocks=(0,),
+    complex=True,
+    batch="same",
 )
-COPY = Op("copy", infer=_infer_clone, grads=(rule(lambda c, g: g),), blocks=(0,))
+COPY = Op(
+    "copy",
+    infer=_infer_clone,
+    grads=(rule(lambda c, g: g),),
+    blocks=(0,),
+    complex=True,
+    batch="same",
+)
 
 
 @public

@@ -25,11 +25,14 @@ class _Means(Rule):
         return (1 - beta1, beta2, 1 - beta2, *self.corrections(state["step"], state, group))
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
-        """The numbers that use the means."""
+        """The numbers that use the means, at `step`, from a parameter's `state` and `group`.
+
+        A subclass defines it; the base raises NotImplementedError.
+        """
         raise NotImplementedError
 
     def means(self, grad: Tensor, state: Any, rates: Any) -> tuple[Tensor, Tensor]:
-        """The means after this gradient."""
+        """The means after `grad`, kept in `state`; `rates` are the step's. Raises nothing."""
         new, kept_sq, new_sq = rates[:3]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.add_((grad - mean) * new)
@@ -44,6 +47,11 @@ class Adam(_Means):
     their start at zero. amsgrad: the largest v so far is used (Reddi et al., 2018). maximize: the
     objective grows. weight_decay times the parameter is added to its gradient;
     decoupled_weight_decay makes it AdamW.
+
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1). `foreach`, `fused` and `capturable` change nothing. `differentiable`: gradients go
+    through steps.
     """
 
     def __init__(
@@ -60,7 +68,7 @@ class Adam(_Means):
         beta1, beta2 = group["betas"]
         return (1 - beta2**step) ** 0.5, group["eps"], -group["lr"] / (1 - beta1**step)
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -76,6 +84,11 @@ class AdamW(Adam):
     """Adam with weight decay apart from the gradient (Loshchilov, 2017).
 
     p -= lr * weight_decay * p, then the step of `Adam`.
+
+    The other arguments are Adam's: `betas`, `eps`, `amsgrad`, `maximize`. `params` are tensors, or
+    dicts of them with options of their own. Raises ValueError for no parameters, for one that is no
+    leaf or comes twice, and for negative options or betas outside [0, 1). `foreach`, `fused` and
+    `capturable` change nothing. `differentiable`: gradients go through steps.
     """
 
     def __init__(
@@ -92,7 +105,14 @@ class AdamW(Adam):
 
 
 class Adamax(Rule):
-    """Adam with the largest decayed absolute gradient in place of sqrt(v) (Kingma and Ba, 2014)."""
+    """Adam with the largest decayed absolute gradient in place of sqrt(v) (Kingma and Ba, 2014).
+
+    `lr`, `betas` (rates of the mean and of the decay), `eps`, added to the gradient's size.
+    `weight_decay` times the parameter is added to its gradient. `maximize`: the objective grows.
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1). `foreach` and `capturable` change nothing. `differentiable`: gradients go through steps.
+    """
 
     def __init__(
         self, params: Params, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -111,7 +131,7 @@ class Adamax(Rule):
         down = -group["lr"] / (1 - beta1 ** state["step"])
         return 1 - beta1, beta2, group["eps"], down
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -123,7 +143,14 @@ class Adamax(Rule):
 
 
 class NAdam(_Means):
-    """Adam with Nesterov's momentum (Dozat, 2016), whose rate grows by momentum_decay."""
+    """Adam with Nesterov's momentum (Dozat, 2016), whose rate grows by momentum_decay.
+
+    `lr`, `betas`, `eps`, `maximize` as in Adam. `weight_decay` times the parameter is added to its
+    gradient, or with `decoupled_weight_decay` taken off the parameter. `params` are tensors, or
+    dicts of them with options of their own. Raises ValueError for no parameters, for one that is no
+    leaf or comes twice, and for negative options or betas outside [0, 1). `foreach` and
+    `capturable` change nothing. `differentiable`: gradients go through steps.
+    """
 
     def __init__(
         self, params: Params, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -146,7 +173,7 @@ class NAdam(_Means):
         return (1 - beta2**step, group["eps"], -lr * (1 - mu) / (1 - product),
                 -lr * ahead / (1 - product * ahead))  # fmt: skip
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -156,7 +183,14 @@ class NAdam(_Means):
 
 
 class RAdam(_Means):
-    """Adam whose first steps leave v out, for its variance is large (Liu et al., 2019)."""
+    """Adam whose first steps leave v out, for its variance is large (Liu et al., 2019).
+
+    `lr`, `betas`, `eps`, `maximize` as in Adam. `weight_decay` times the parameter is added to its
+    gradient, or with `decoupled_weight_decay` taken off the parameter. `params` are tensors, or
+    dicts of them with options of their own. Raises ValueError for no parameters, for one that is no
+    leaf or comes twice, and for negative options or betas outside [0, 1). `foreach` and
+    `capturable` change nothing. `differentiable`: gradients go through steps.
+    """
 
     def __init__(
         self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -180,7 +214,7 @@ class RAdam(_Means):
         part = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
         return 1.0, group["eps"], down * (part * (1 - beta2**step)) ** 0.5
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -193,6 +227,10 @@ class SparseAdam(_Means):
     """Adam for row-sparse gradients, of `embedding(sparse=True)`: other rows keep their means.
 
     RuntimeError for dense gradients, as in torch.
+
+    `lr`, `betas`, `eps`, `maximize` as in Adam. `params` are tensors, or dicts of them with options
+    of their own. Raises ValueError for no parameters, for one that is no leaf or comes twice, and
+    for negative options or betas outside [0, 1).
     """
 
     sparse = True
@@ -214,7 +252,7 @@ class SparseAdam(_Means):
         beta1, beta2 = group["betas"]
         return group["eps"], -group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step of some rows."""

@@ -14,6 +14,11 @@ class Adagrad(Rule):
     """p -= lr * grad / (sqrt(sum) + eps), sum that of all squared gradients (Duchi et al., 2011).
 
     The rate is lr / (1 + lr_decay * (step - 1)); the sum begins with initial_accumulator_value.
+
+    `weight_decay` times the parameter is added to its gradient. `maximize`: the objective grows.
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1). `foreach` and `fused` change nothing. `differentiable`: gradients go through steps.
     """
 
     sparse = True
@@ -33,7 +38,7 @@ class Adagrad(Rule):
         """Minus the rate, eps."""
         return -group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"]), group["eps"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -43,7 +48,14 @@ class Adagrad(Rule):
 
 
 class Adadelta(Rule):
-    """Steps as large as the running mean of earlier ones (Zeiler, 2012); rho is its rate."""
+    """Steps as large as the running mean of earlier ones (Zeiler, 2012); rho is its rate.
+
+    `lr` times each step; `eps` keeps the root from zero. `weight_decay` times the parameter is
+    added to its gradient. `maximize`: the objective grows. `params` are tensors, or dicts of them
+    with options of their own. Raises ValueError for no parameters, for one that is no leaf or comes
+    twice, and for negative options or betas outside [0, 1). `foreach` and `capturable` change
+    nothing. `differentiable`: gradients go through steps.
+    """
 
     def __init__(
         self, params: Params, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6,
@@ -66,7 +78,7 @@ class Adadelta(Rule):
         """rho, one minus rho, eps, minus lr."""
         return group["rho"], 1 - group["rho"], group["eps"], -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -83,6 +95,11 @@ class RMSprop(Rule):
 
     alpha is the rate of v. centered subtracts the square of the gradient's running mean from v.
     momentum sums the quotients. weight_decay times the parameter is added to its gradient.
+
+    `maximize`: the objective grows. `params` are tensors, or dicts of them with options of their
+    own. Raises ValueError for no parameters, for one that is no leaf or comes twice, and for
+    negative options or betas outside [0, 1). `foreach` and `capturable` change nothing.
+    `differentiable`: gradients go through steps.
     """
 
     def __init__(  # noqa: PLR0913
@@ -110,7 +127,7 @@ class RMSprop(Rule):
         alpha = group["alpha"]
         return alpha, 1 - alpha, group["eps"], group["momentum"], -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

@@ -27,6 +27,9 @@ class GradScaler:
     are on the device. `step` reads the latter; within `rl.jit` it writes the old values back
     instead, and an optimizer's count of steps is corrected before the next call, by a read.
     device: None is where the gradients are; "cuda", which there is not, warns and disables.
+
+    `init_scale` is the first scale; without `enabled` nothing is scaled. Raises ValueError for a
+    growth_factor that is not above 1, or a backoff_factor that is not below.
     """
 
     def __init__(

@@ -33,6 +33,8 @@ class LBFGS(Optimizer):
     Wright, 2006, algorithms 3.5 and 3.6); without it the length is `lr`. It ends where no gradient
     is above tolerance_grad, or the loss and the parameters change less than tolerance_change.
     The loss is read in every evaluation, so a captured function cannot hold a step.
+
+    `params` are tensors. Raises ValueError for another line_search_fn, and for several groups.
     """
 
     def __init__(

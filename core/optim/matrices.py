@@ -19,6 +19,12 @@ class Muon(Rule):
 
     For matrices alone. adjust_lr_fn: "original" scales lr by sqrt(max(1, rows / columns)),
     "match_rms_adamw" (Liu et al., 2025) by 0.2 * sqrt(max(rows, columns)).
+
+    `weight_decay` is decoupled. `nesterov`: the gradient counts once more. `ns_steps` iterations
+    with `ns_coefficients`; `eps` keeps the norm from zero. `params` are tensors, or dicts of them
+    with options of their own. Raises ValueError for no parameters, for one that is no leaf or comes
+    twice, and for negative options or betas outside [0, 1). ValueError also for a parameter that is
+    no matrix.
     """
 
     decoupled = True
@@ -51,7 +57,7 @@ class Muon(Rule):
         """The new part of the momentum, the old one, minus lr."""
         return 1 - group["momentum"], group["momentum"], -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -90,6 +96,11 @@ class Adafactor(Rule):
     min(lr, 1 / sqrt(step)) times the parameter's root mean square, at least eps[1]; a step's root
     mean square is at most d. beta2_decay: the means' new part is step ** beta2_decay. eps[0]: the
     least estimate; None is the dtype's.
+
+    `weight_decay` is decoupled. `maximize`: the objective grows. `foreach` changes nothing.
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1).
     """
 
     decoupled = None  # the rate follows from the parameter before its decay
@@ -126,7 +137,7 @@ class Adafactor(Rule):
         keep = 1 - lr * group["weight_decay"]
         return keep, step ** group["beta2_decay"], -rate, group["eps"][1], group["d"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

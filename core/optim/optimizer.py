@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import GroupError, LoadError
 from rushlight.core.jit import capture
 from rushlight.core.optim.captured import CapturedStep, plain
 from rushlight.core.tensor import autograd
@@ -156,7 +156,11 @@ class Optimizer:
         return None
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """Write the next value into `param`; called under no_grad."""
+        """Write the next value into `param`; called under no_grad.
+
+        `grad` is the gradient, `state` the parameter's, `group` its options. A subclass defines it;
+        the base raises NotImplementedError.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no update method")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -292,7 +296,8 @@ class Optimizer:
         return found
 
     def _saved(self, key: str, value: Any) -> Any:
-        return tensor(float(value)) if isinstance(value, (int, float)) else value
+        own = type(self).start is Optimizer.start  # a program's own optimizer keeps what it has
+        return tensor(float(value)) if not own and isinstance(value, (int, float)) else value
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load a copy of a state from `state_dict`, moved to the parameters' devices.
@@ -307,8 +312,8 @@ class Optimizer:
         groups = state_dict["param_groups"]
         have, given = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
         if have != given:
-            raise LoadError(f"load_state_dict: groups of {given} parameters; the optimizer has "
-                            f"groups of {have}")  # fmt: skip
+            raise GroupError(f"load_state_dict: groups of {given} parameters; the optimizer has "
+                             f"groups of {have}")  # fmt: skip
         saved = {_number(key): kept for key, kept in state_dict["state"].items()}
         state: dict[Tensor, dict[str, Any]] = {}
         for group, other in zip(self.param_groups, groups, strict=True):

@@ -16,12 +16,17 @@ class SGD(Rule):
     This is Polyak's momentum in the form of Sutskever et al. (2013); `nesterov` is their variant.
     weight_decay times the parameter is added to its gradient. As in torch, the first step uses
     v = grad, without dampening.
+
+    `maximize`: the objective grows. `params` are tensors, or dicts of them with options of their
+    own. Raises ValueError for no parameters, for one that is no leaf or comes twice, and for
+    negative options or betas outside [0, 1). ValueError also for nesterov without momentum.
+    `foreach` and `fused` change nothing. `differentiable`: gradients go through steps.
     """
 
     sparse = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0,
         weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
         foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip
@@ -42,7 +47,7 @@ class SGD(Rule):
         share = 1 - group["dampening"] if "momentum_buffer" in state else 1.0
         return -group["lr"], group["momentum"], share
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -59,6 +64,11 @@ class ASGD(Rule):
 
     The rate is lr / (1 + lambd * lr * step) ** alpha; lambd is a decay of the parameter. The mean
     of the parameters since step t0 is the state's "ax".
+
+    `weight_decay` times the parameter is added to its gradient. `maximize`: the objective grows.
+    `params` are tensors, or dicts of them with options of their own. Raises ValueError for no
+    parameters, for one that is no leaf or comes twice, and for negative options or betas outside
+    [0, 1). `foreach` and `capturable` change nothing. `differentiable`: gradients go through steps.
     """
 
     def __init__(
@@ -81,7 +91,7 @@ class ASGD(Rule):
         state["mu"] = rounded(1 / max(1, step - group["t0"]))
         return 1 - group["lambd"] * eta, -eta, 1 - mu, mu
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

@@ -16,6 +16,12 @@ class Rprop(Rule):
 
     It grows by etas[1] while the gradient keeps its sign, and shrinks by etas[0] where the sign
     changes, which also skips the step; it stays within step_sizes.
+
+    `lr` is the first step size. `maximize`: the objective grows. `params` are tensors, or dicts of
+    them with options of their own. Raises ValueError for no parameters, for one that is no leaf or
+    comes twice, and for negative options or betas outside [0, 1). ValueError also for etas that do
+    not shrink and grow. `foreach` and `capturable` change nothing. `differentiable`: gradients go
+    through steps.
     """
 
     def __init__(
@@ -45,7 +51,7 @@ class Rprop(Rule):
         """The factors of a step size, and its bounds."""
         return (*group["etas"], *group["step_sizes"])
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -63,6 +69,11 @@ class Lion(Rule):
 
     betas: the rate of the mean that steps, and of the one that is kept. Not in torch; the options
     are those of the authors' program.
+
+    `weight_decay` is a rate. `maximize`: the objective grows. `params` are tensors, or dicts of
+    them with options of their own. Raises ValueError for no parameters, for one that is no leaf or
+    comes twice, and for negative options or betas outside [0, 1). `foreach` and `capturable` change
+    nothing. `differentiable`: gradients go through steps.
     """
 
     decoupled = True
@@ -83,7 +94,7 @@ class Lion(Rule):
         beta1, beta2 = group["betas"]
         return beta1, 1 - beta1, beta2, 1 - beta2, -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

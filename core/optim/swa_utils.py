@@ -139,6 +139,8 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: str | Device | No
     """Compute the running statistics of batch norms anew, from all batches of `loader`.
 
     The input is a batch, or its first part. Averaged weights need this where batches were not.
+
+    `model` is called on each batch, moved to `device` where set. Raises what the model raises.
     """
     kinds = BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
     found = [m for m in model.modules() if isinstance(m, kinds)]
@@ -164,6 +166,9 @@ class SWALR(LRScheduler):
     """The rates go to `swa_lr` in anneal_epochs epochs and stay there, for weights to be averaged.
 
     swa_lr: one, or one for each group. anneal_strategy: "cos" or "linear".
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for
+    another strategy, a negative count, or values that are not one per group.
     """
 
     def __init__(

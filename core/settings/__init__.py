@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.core.basis.dtype import set_default_dtype
-from rushlight.core.functional.queries import legacy_dtype
+from rushlight.core.functional.attributes import legacy_dtype
 from rushlight.core.settings import amp, backends, cuda, mps, random
 
 __all__ = [

@@ -26,6 +26,8 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | str | 
 
     With cast_inputs, within autocast: floating tensors of the device are cast to it, and forward
     runs as outside of autocast. Without, it runs as it is called. `custom_bwd` does the same again.
+
+    `fwd` is the forward, `device_type` "cpu" or "webgpu". It raises nothing of its own.
     """
     if fwd is None:
         return lambda fn: custom_fwd(fn, device_type=device_type, cast_inputs=cast_inputs)

@@ -69,7 +69,11 @@ def restore(generator: Generator, state: Tensor) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
-    """Within this block numbers are drawn as they would be; after it they go on as if before."""
+    """Within this block numbers are drawn as they would be; after it they go on as if before.
+
+    `devices` and `ignored` change nothing; without `enabled` nothing is restored. It raises
+    nothing.
+    """
     before = generator_states()
     try:
         yield

@@ -22,7 +22,10 @@ def _wait() -> None:
 
 
 class Stream:
-    """The order of a device's calls. Waiting for it waits for the device."""
+    """The order of a device's calls. Waiting for it waits for the device.
+
+    `device` is kept; `priority` and `options` change nothing. It raises nothing.
+    """
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
         self.device, self.priority = device, priority
@@ -64,7 +67,10 @@ ExternalStream = Stream
 
 
 class Event:
-    """A point in time on the host's clock, after the work that was pending then."""
+    """A point in time on the host's clock, after the work that was pending then.
+
+    `args`, `enable_timing` and `options` change nothing. It raises nothing.
+    """
 
     def __init__(self, *args: Any, enable_timing: bool = False, **options: Any) -> None:
         self._at: float | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.core.basis.dtype import DType, as_dtype
-from rushlight.core.functional.queries import LEGACY
+from rushlight.core.functional.attributes import LEGACY
 from rushlight.core.tensor.convert import of_sizes_or_values
 from rushlight.core.tensor.tensor import Tensor
 

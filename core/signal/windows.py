@@ -52,7 +52,12 @@ def _middle(count: int, sym: bool) -> float:
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any
 ) -> Tensor:  # fmt: skip
-    """exp(-|n - center| / tau); `center`, of windows that are not symmetric, is the middle."""
+    """exp(-|n - center| / tau); `center`, of windows that are not symmetric, is the middle.
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype. ValueError also for a tau that is not positive, and a center of a symmetric window.
+    """
     place = _place("exponential", M, **options)
     if tau <= 0 or (sym and center is not None):
         raise ValueError(f"exponential: tau is {tau}, center {center}; tau must be positive, a "
@@ -62,14 +67,23 @@ def exponential(
 
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """sin(pi (n + 1/2) / M): half a wave."""
+    """sin(pi (n + 1/2) / M): half a wave.
+
+    Without `sym` it is one period. `options`: dtype (float32 or float64), device, requires_grad.
+    Raises ValueError for a negative M, and for another dtype.
+    """
     place = _place("cosine", M, **options)
     step = math.pi / max(M + 1 if not sym and M > 1 else M, 1)
     return _done(f.sin(_points(M, 0.5, step, place)), options)
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
-    """exp(-(n / std)^2 / 2), from the middle."""
+    """exp(-(n / std)^2 / 2), from the middle.
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype. ValueError also for a std that is not positive.
+    """
     place = _place("gaussian", M, **options)
     if std <= 0:
         raise ValueError(f"gaussian: std is {std}; it must be positive")
@@ -78,7 +92,12 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
-    """I_0(beta sqrt(1 - x^2)) / I_0(beta) for x from -1 to 1 (Kaiser, 1974)."""
+    """I_0(beta sqrt(1 - x^2)) / I_0(beta) for x from -1 to 1 (Kaiser, 1974).
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype. ValueError also for a negative beta.
+    """
     place = _place("kaiser", M, **options)
     if beta < 0:
         raise ValueError(f"kaiser: beta is {beta}; it must not be negative")
@@ -90,7 +109,12 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> T
 
 
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """1 - |x| for x from -1 to 1: a triangle."""
+    """1 - |x| for x from -1 to 1: a triangle.
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype.
+    """
     place = _place("bartlett", M, **options)
     if M < 2:
         return _done(f.ones(M, **place), options)
@@ -113,30 +137,60 @@ def _cosines(name: str, count: int, a: Any, sym: bool, options: dict[str, Any]) 
 
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Tensor:
-    """The sum over i of (-1)^i a_i cos(i x) for x from 0 to 2 pi."""
+    """The sum over i of (-1)^i a_i cos(i x) for x from 0 to 2 pi.
+
+    `a` are the weights. `M` numbers; without `sym` the window is one period, M + 1 long, less its
+    end. `options`: dtype (float32 or float64), device, requires_grad. Raises ValueError for a
+    negative M, and for another dtype.
+    """
     return _cosines("general_cosine", M, a, sym, options)
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
-    """alpha - (1 - alpha) cos(x) for x from 0 to 2 pi."""
+    """alpha - (1 - alpha) cos(x) for x from 0 to 2 pi.
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype.
+    """
     return _cosines("general_hamming", M, [alpha, 1 - alpha], sym, options)
 
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_hamming` with alpha = 0.54."""
+    """`general_hamming` with alpha = 0.54.
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype.
+    """
     return _cosines("hamming", M, [0.54, 0.46], sym, options)
 
 
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_hamming` with alpha = 1/2."""
+    """`general_hamming` with alpha = 1/2.
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype.
+    """
     return _cosines("hann", M, [0.5, 0.5], sym, options)
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_cosine` with three weights (Blackman and Tukey, 1958)."""
+    """`general_cosine` with three weights (Blackman and Tukey, 1958).
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype.
+    """
     return _cosines("blackman", M, [0.42, 0.5, 0.08], sym, options)
 
 
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_cosine` with the four weights of Nuttall (1981)."""
+    """`general_cosine` with the four weights of Nuttall (1981).
+
+    `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
+    (float32 or float64), device, requires_grad. Raises ValueError for a negative M, and for another
+    dtype.
+    """
     return _cosines("nuttall", M, [0.3635819, 0.4891775, 0.1365995, 0.0106411], sym, options)

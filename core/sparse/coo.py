@@ -28,6 +28,9 @@ class SparseTensor(Tensor):
 
     The shape is that of the sparse dims followed by the values' dims. An index may occur several
     times; its values add up (`coalesce`).
+
+    `size` is the shape; `coalesced`: whether each index occurs once, in order. Nothing is checked
+    and nothing raised: `sparse_coo_tensor` does.
     """
 
     __slots__ = ("_at", "_coalesced", "_data", "_size")
@@ -267,6 +270,9 @@ def sparse_coo_tensor(
     size: by default the least that holds the indices. Gradients reach `values`. With a size alone,
     `sparse_coo_tensor((2, 3))`, it holds nothing. ShapeError where sizes do not fit each other,
     IndexError for indices out of range.
+
+    `dtype` and `device` are those of the values; `requires_grad`: they need a gradient;
+    `is_coalesced` as `coalesce` would leave it. `check_invariants` and `pin_memory` change nothing.
     """
     if values is None and size is None:  # a size alone
         size = tuple(indices)
@@ -300,6 +306,9 @@ def to_sparse(x: Tensor, sparse_dim: int | None = None, *, layout: Any = None,
     """The elements that are not zero, or the slices of the last dims that are not.
 
     NotImplementedError for another layout than that of coordinates.
+
+    `x` is dense; the first `sparse_dim` dims, by default all, get indices. `blocksize` and
+    `dense_dim` change nothing.
     """
     if layout is not None and "coo" not in str(layout):
         raise NotImplementedError(f"to_sparse: {layout} is not supported; supported: sparse_coo")

@@ -55,6 +55,9 @@ class Node:
 
     hooks: what backward does with the gradient of the op's result (hooks.py), or None. nan and
     trace are set while anomalies are detected (saving.py).
+
+    `op` made it, with `context`; `edges` lead to the inputs' nodes, `saved` are values by place. It
+    raises nothing.
     """
 
     __slots__ = (
@@ -108,12 +111,14 @@ class Node:
                 f"gradient needs was modified in place (version {value.storage.version}, saved "
                 f"at {self.versions[key][1]}); use the out-of-place op, or clone() before writing"
             )
-        found: Tensor = value.rejoin(self) if key == "out" else value
-        return found
+        tensor: Tensor = value.rejoin(self) if key == "out" else value
+        return tensor
 
     def name(self) -> str:
         """The op's name, spelled as torch spells it: "MaskedFillBackward0"."""
-        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
+        if self.op.name == "output" and isinstance(self.edges[0], Node):  # of a Function
+            return self.edges[0].op.name
+        return "".join(word.capitalize() for word in self.op.name.split("_")) + "Backward0"
 
     @property
     def next_functions(self) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:
@@ -138,7 +143,7 @@ class Node:
             dying.busy = False
 
     def __repr__(self) -> str:
-        return f"<{self.op.name} backward>"
+        return f"<{self.name()} object at {id(self):#x}>"
 
 
 class AccumulateGrad:

@@ -38,20 +38,22 @@ def from_dlpack(
     device: where the tensor is to be; cpu takes a copy of memory elsewhere. copy: True for a copy,
     False for BufferError where one is needed. BufferError for memory that the process cannot
     reach, TypeError for a dtype that the table does not have.
+
+    `ext_tensor` is the object or capsule.
     """
     source = Source(ext_tensor)
-    there = HOST if device is None else _device(device)
+    target = HOST if device is None else _device(device)
     if not source.on_host and device is None:
         raise BufferError(
             f"from_dlpack: the memory is on DLPack's device {ext_tensor.__dlpack_device__()}; "
             "device='cpu' takes a copy"
         )
-    if copy is False and not (source.on_host and there is HOST):
-        raise BufferError(f"from_dlpack: the memory cannot be on {there} without a copy")
+    if copy is False and not (source.on_host and target is HOST):
+        raise BufferError(f"from_dlpack: the memory cannot be on {target} without a copy")
     out = from_numpy(source.read())
     if source.dtype is not None:
         out = Tensor(out.storage, source.dtype, out.layout)
-    return out.clone() if copy and there is HOST else out.to(there)
+    return out.clone() if copy and target is HOST else out.to(target)
 
 
 def tensor(
@@ -65,6 +67,10 @@ def tensor(
 
     Python floats give the default dtype (float32), complex numbers complex64, ints int64, bools
     bool; arrays keep their dtype.
+
+    `device` is where it is, `requires_grad` whether it needs a gradient. Raises TypeError for
+    values that are no numbers, ValueError for lists of different lengths and for integers that the
+    dtype cannot hold.
     """
     if isinstance(data, Tensor):
         out = data.detach().clone()
@@ -77,7 +83,7 @@ def tensor(
         out = from_numpy(array)
         if capture.active:
             capture.made_from_values(out)
-        if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
+        if dtype is None and array.dtype == np.float64 and not _holds_float64(data):
             dtype = get_default_dtype()
         if (
             dtype is None
@@ -95,15 +101,15 @@ def _array(data: Any, dtype: Any) -> npt.NDArray[Any]:
     if isinstance(data, (bool, int, float, complex)):
         # Python floats stay float64 until the dtype is known, so no digits are lost.
         if isinstance(data, int) and not isinstance(data, bool):
-            whole = uint64 if _is_wide(dtype) else int64
-            return np.array(fitted("tensor", data, whole), whole.numpy)
+            integers = uint64 if _is_wide(dtype) else int64
+            return np.array(fitted("tensor", data, integers), integers.numpy)
         return np.array(data, _WIDEST.get(type(data)) or of_scalar(data).numpy)
     if _is_wide(dtype):  # NumPy makes floats of integers on both sides of 2**63
         wide = np.array(_plain(data), object)
         flat = wide.reshape(-1).tolist()
         if all(isinstance(n, int) for n in flat):
-            held = [fitted("tensor", n, uint64) for n in flat]
-            return np.array(held, np.uint64).reshape(wide.shape)
+            converted = [fitted("tensor", n, uint64) for n in flat]
+            return np.array(converted, np.uint64).reshape(wide.shape)
     try:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
@@ -137,14 +143,21 @@ def _leaf(data: Any) -> Any:
     return data
 
 
-def _holds_float64(leaf: Any) -> bool:
-    return isinstance(leaf, (np.ndarray, np.generic)) or (
-        isinstance(leaf, Tensor) and leaf.dtype is float64
-    )
+def _holds_float64(data: Any) -> bool:
+    """Whether nested lists hold a float64 that is no plain number of Python."""
+    leaf = _leaf(data)
+    if leaf is not data and isinstance(leaf, np.generic) and leaf.dtype != np.float64:
+        return any(map(_holds_float64, data))  # NumPy makes float64 of float32 beside an int
+    if isinstance(leaf, Tensor):
+        return leaf.dtype is float64
+    return isinstance(leaf, np.ndarray | np.generic) and leaf.dtype == np.float64
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
-    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes."""
+    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes.
+
+    `data`, `dtype` and `device` are as there. Raises TypeError or ValueError as there.
+    """
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
@@ -159,13 +172,15 @@ def asarray(
     """`obj` (tensor, array, DLPack object, lists) as a tensor, over its memory where it can be.
 
     copy: True for new memory, False for ValueError where it would be needed.
+
+    `dtype` and `device` are the result's, `requires_grad`: it needs a gradient.
     """
-    given = obj
+    source = obj
     if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
-        given = from_dlpack(obj)
-    out = as_tensor(given, dtype=dtype, device=device)
-    shared = isinstance(given, Tensor | np.ndarray) and (
-        out is given or (out.device is HOST and np.shares_memory(out.detach().numpy(), given))
+        source = from_dlpack(obj)
+    out = as_tensor(source, dtype=dtype, device=device)
+    shared = isinstance(source, Tensor | np.ndarray) and (
+        out is source or (out.device is HOST and np.shares_memory(out.detach().numpy(), source))
     )
     if copy is False and not shared:
         raise ValueError(
@@ -183,19 +198,21 @@ def frombuffer(
     """A tensor of one dim over a buffer's memory on cpu: `count` elements after `offset` bytes.
 
     count: -1 for all that follow. ValueError where the buffer is too short, or leaves a rest.
+
+    `dtype` says how bytes are read; `requires_grad`: the tensor needs a gradient.
     """
-    found, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
+    kind, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
     rest = data.size - offset
     if offset < 0 or rest < 0:
         raise ValueError(f"frombuffer: offset {offset} is outside the buffer of {data.size} bytes")
     if count < 0:
-        if rest % found.itemsize:
-            raise ValueError(f"frombuffer: {rest} bytes are no whole number of {found.name}")
-        count = rest // found.itemsize
-    if count * found.itemsize > rest:
-        need = count * found.itemsize
-        raise ValueError(f"frombuffer: {count} {found.name} take {need} bytes, {rest} are there")
-    out = Tensor.from_buffer(data[offset : offset + count * found.itemsize], found, (count,))
+        if rest % kind.itemsize:
+            raise ValueError(f"frombuffer: {rest} bytes are no whole number of {kind.name}")
+        count = rest // kind.itemsize
+    if count * kind.itemsize > rest:
+        need = count * kind.itemsize
+        raise ValueError(f"frombuffer: {count} {kind.name} take {need} bytes, {rest} are there")
+    out = Tensor.from_buffer(data[offset : offset + count * kind.itemsize], kind, (count,))
     return out.requires_grad_() if requires_grad else out
 
 

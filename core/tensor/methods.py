@@ -13,8 +13,8 @@ from rushlight.core import ops
 from rushlight.core.backends import HOST, Device
 from rushlight.core.basis import dtype as _d
 from rushlight.core.basis.layout import Size
+from rushlight.core.functional.complex import real
 from rushlight.core.functional.declared import Declared
-from rushlight.core.functional.fourier.parts import real
 from rushlight.core.ops.complex import imag
 from rushlight.core.ops.unary import turned
 
@@ -131,11 +131,15 @@ class Methods(Declared):
         return builtins.bool((self == value).any())
 
     def new(self: Any, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
-        """torch's older form of `new_empty` (sizes) and `new_tensor` (values)."""
+        """torch's older form of `new_empty` (sizes) and `new_tensor` (values).
+
+        `args` are sizes or values; `dtype` and `device` are this tensor's unless set. Raises
+        TypeError for other arguments.
+        """
         from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
 
-        made = of_sizes_or_values(dtype or self.dtype, args)
-        return made.to(device=device or self.device)
+        host = of_sizes_or_values(dtype or self.dtype, args)
+        return host.to(device=device or self.device)
 
     def untyped_storage(self: Any) -> UntypedStorage:
         """What the tensor's memory is: its size in bytes, and whether another's is the same."""

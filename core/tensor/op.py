@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends.memo import Memo, keep, recall
-from rushlight.core.basis import levels
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, saving
+from rushlight.core.tensor import autograd, interpreter_stack, saving
 from rushlight.core.tensor.meta import Context, Meta, Rule, Uses, rule
 from rushlight.core.tensor.storage import Storage, inference
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "COMPLEX", "REGISTRY", "Context", "Meta", "Op", "Rule", "Uses", "bind_tensor_class", "rule",
+    "REGISTRY", "Context", "Meta", "Op", "Rule", "Uses", "bind_tensor_class", "rule",
     "tensor_class",
 ]  # fmt: skip
 
@@ -26,21 +25,9 @@ REGISTRY: dict[str, Op] = {}
 tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
 
 
-# The ops that take complex numbers, which only cpu has; the gradients of others are not theirs.
-COMPLEX = frozenset(
-    "add sub mul div neg abs eq ne conj sum matmul cast copy full where permute expand view slice "
-    "slice_backward flip pad cat gather scatter scatter_add index_select index_add assign put "
-    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer index "
-    "exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh "
-    "tanh sigmoid silu square pow isnan isinf isfinite logical_not logical_and logical_or "
-    "logical_xor solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det "
-    "cofactor".split()
-)
-
-
-def bind_tensor_class(found: type[Tensor]) -> None:
+def bind_tensor_class(cls: type[Tensor]) -> None:
     """Register Tensor; called once, by the module that defines it."""
-    tensor_class[:] = [found]
+    tensor_class[:] = [cls]
 
 
 def _unrecorded(target: Tensor, others: Sequence[Tensor | None]) -> bool:
@@ -68,7 +55,10 @@ class Op:
     `context.needs` asks for. view: the result shares the first input's Storage.
     differentiable=False: results never need a gradient (integers, booleans, random draws). blocks:
     the indices of the inputs that may be block-quantized. register=False: not an op of the library.
-    varies: attributes differ from call to call, so nothing is kept for equal calls.
+    varies: attributes differ from call to call, so nothing is kept for equal calls. complex: takes
+    complex numbers, which only cpu has; the gradients of other ops are not theirs. batch: what
+    `vmap` runs for all samples along a new first dim: the op itself ("same"), with the attribute
+    `dim` or `dims` one further ("dim", "dims"), or what core/func/rules.py says ("").
     """
 
     def __init__(
@@ -83,6 +73,8 @@ class Op:
         blocks: Sequence[int] = (),
         register: bool = True,
         varies: bool = False,
+        complex: bool = False,
+        batch: str = "",
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"op {name!r} already exists")
@@ -93,6 +85,8 @@ class Op:
         self.view = view
         self.differentiable = differentiable
         self.blocks = frozenset(blocks)
+        self.complex = complex
+        self.batch = batch
         self.memos: dict[Any, Memo] | None = None if view or varies else {}
         self.inplace_memos: dict[Any, Memo] | None = None if view or varies else {}
         if register:
@@ -102,8 +96,8 @@ class Op:
         self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
     ) -> Tensor:
         """Run on `inputs` (None for an omitted one) and return the result."""
-        if levels.active and levels.among(inputs):
-            return levels.handlers.run(self, inputs, attrs)
+        if interpreter_stack.active and interpreter_stack.any_batched(inputs):
+            return interpreter_stack.handlers.run(self, inputs, attrs)
         if self.view:
             first = inputs[0]
             assert first is not None
@@ -160,7 +154,7 @@ class Op:
         """
         inputs = (target, *others)
         storage = target.storage
-        if not levels.active and _unrecorded(target, others):
+        if not interpreter_stack.active and _unrecorded(target, others):
             memo = recall(self.inplace_memos, inputs, None, attrs)
             if memo is None:
                 memo = self._inplace_memo(inputs, attrs)
@@ -188,8 +182,8 @@ class Op:
                 f"{self.name}_: this view of a tensor that needs a gradient was taken under "
                 "no_grad; write to it under no_grad too"
             )
-        if levels.active and levels.among(inputs):
-            levels.handlers.write(self, inputs, attrs)
+        if interpreter_stack.active and interpreter_stack.any_batched(inputs):
+            interpreter_stack.handlers.write(self, inputs, attrs)
         else:
             if capture.active:
                 capture.op_runs(self.name, inputs, target, attrs, True, record)
@@ -220,18 +214,18 @@ class Op:
         """Gradients with respect to the inputs, None where not needed."""
         context = node.context
         if self.joint is not None:
-            told = Context(context.attrs, context.inputs, context.out, needs)
+            joint_context = Context(context.attrs, context.inputs, context.out, needs)
             saved = [
                 node.unpack(u) if isinstance(u, str) or context.inputs[u] is not None else None
                 for u in self.joint.uses
             ]
-            result: tuple[Tensor | None, ...] = tuple(self.joint.fn(told, grad, *saved))
+            result: tuple[Tensor | None, ...] = tuple(self.joint.fn(joint_context, grad, *saved))
             return result
-        found: list[Tensor | None] = []
+        gradients: list[Tensor | None] = []
         for i, needed in enumerate(needs):
             r = self.grads[i] if needed else None
-            found.append(None if r is None else r.fn(context, grad, *map(node.unpack, r.uses)))
-        return tuple(found)
+            gradients.append(None if r is None else r.fn(context, grad, *map(node.unpack, r.uses)))
+        return tuple(gradients)
 
     def _device(self, inputs: Sequence[Tensor | None], device: Device | None) -> Device:
         for i, t in enumerate(inputs):
@@ -245,7 +239,7 @@ class Op:
         return device
 
     def _check_kind(self, i: int, t: Tensor) -> None:
-        if t.dtype.kind == "c" and self.name not in COMPLEX:
+        if t.dtype.kind == "c" and not self.complex:
             raise TypeError(f"{self.name}: {t.dtype.name} is not supported; take parts by "
                             "real, imag, abs or view_as_real")  # fmt: skip
         if t.dtype.kind == "q" and i not in self.blocks:
@@ -365,9 +359,9 @@ class Op:
         chain = getattr(target, "chain", None) if target.is_view else None
         root = target if chain is None else chain[0]
         if any(t.needs_grad and t.node is None for t in (target, root)):
-            part = "a leaf" if root is target else "a view of a leaf"
+            which = "a leaf" if root is target else "a view of a leaf"
             raise RuntimeError(
-                f"{self.name}_: {part} Variable that requires grad is being used in an in-place "
+                f"{self.name}_: {which} Variable that requires grad is being used in an in-place "
                 "operation; do it under rl.no_grad()"
             )
         if target.is_view and chain is None:

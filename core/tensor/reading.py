@@ -75,8 +75,8 @@ class Reading(Methods):
         self._check_plain()
         if capture.active:
             capture.values_read(self)  # type: ignore[arg-type]
-        found = self.device.backend.begin(self.buffer, *self._span(), self.dtype)
-        return found.then(lambda data: self._decoded(self._shaped(data)))
+        bytes_read = self.device.backend.begin(self.buffer, *self._span(), self.dtype)
+        return bytes_read.then(lambda data: self._decoded(self._shaped(data)))
 
     def _span(self) -> tuple[int, int]:
         """The first byte of the storage that holds elements, and one past the last."""
@@ -89,12 +89,13 @@ class Reading(Methods):
         """The elements in the bytes of `_span`."""
         return codec.stored_view(self.dtype, self.layout, data, 0)
 
-    def numpy(self) -> npt.NDArray[Any]:
+    def numpy(self, *, force: bool = False) -> npt.NDArray[Any]:
         """A NumPy array of the elements; on cpu it shares memory with the tensor.
 
-        RuntimeError for a tensor that requires grad; TypeError for bfloat16 and float8.
+        force: also of a tensor that requires grad. RuntimeError for one without it; TypeError for
+        bfloat16 and float8.
         """
-        self._check_numpy()
+        self._check_numpy(force)
         return self.stored()
 
     async def numpy_async(self) -> npt.NDArray[Any]:
@@ -102,8 +103,8 @@ class Reading(Methods):
         self._check_numpy()
         return await self._stored_async()
 
-    def _check_numpy(self) -> None:
-        if self.requires_grad:
+    def _check_numpy(self, force: bool = False) -> None:
+        if self.requires_grad and not force:
             raise RuntimeError("numpy: the tensor requires grad; use detach().numpy()")
         if self.dtype.encoded:
             raise TypeError(f"numpy: NumPy has no {self.dtype.name}; use float().numpy()")

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import (
     DType,
     as_dtype,
@@ -30,7 +29,7 @@ from rushlight.core.basis.errors import (
 )
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, op, sweep
+from rushlight.core.tensor import autograd, interpreter_stack, op, sweep
 from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
@@ -44,6 +43,9 @@ class Tensor(History):
     Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like; `Tensor(2, 3)` has these
     sizes, `Tensor([1, 2])` these values, both in the default dtype on cpu. Operators and methods
     are the functions of the same name, with the tensor as first argument.
+
+    `storage`, `dtype`, `layout` and `more` are what ops pass, or sizes, or values. Raises TypeError
+    for other arguments.
     """
 
     __slots__ = ("storage", "__weakref__")
@@ -57,8 +59,8 @@ class Tensor(History):
         if layout.__class__ is not Layout:  # torch's constructor: sizes, or values
             from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
 
-            given = tuple(v for v in (storage, dtype, layout, *more) if v is not None)
-            like = of_sizes_or_values(get_default_dtype(), given)
+            sizes_or_values = tuple(v for v in (storage, dtype, layout, *more) if v is not None)
+            like = of_sizes_or_values(get_default_dtype(), sizes_or_values)
             storage, dtype, layout = like.storage, like.dtype, like.layout
         self.dtype, self.layout, self.storage = dtype, layout, storage
         self.needs_grad = False
@@ -73,22 +75,24 @@ class Tensor(History):
         """Wrap bytes (an array of uint8, a memoryview, ...) without a copy, on cpu.
 
         The bytes are row-major elements of any dtype. ValueError where the size does not fit.
+
+        `buffer` is read as `dtype` in `shape`.
         """
-        found, layout = as_dtype(dtype), Layout.contiguous(shape)
-        if (layout.shape[-1] if layout.shape else 1) % found.block:
+        kind, layout = as_dtype(dtype), Layout.contiguous(shape)
+        if (layout.shape[-1] if layout.shape else 1) % kind.block:
             raise ShapeError(
                 f"from_buffer: the last dim of {layout.shape} is not a whole number of "
-                f"{found.name} blocks of {found.block}"
+                f"{kind.name} blocks of {kind.block}"
             )
         data = np.frombuffer(buffer, np.uint8)
-        need = found.nbytes(layout.numel)
+        need = kind.nbytes(layout.numel)
         if data.size != need:
             raise ShapeError(
-                f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
+                f"from_buffer: {kind.name} of shape {layout.shape} takes {need} bytes, the "
                 f"buffer has {data.size}"
             )
         cpu = _device("cpu")
-        return Tensor(Storage(cpu, cpu.backend.upload(data, found), need), found, layout)
+        return Tensor(Storage(cpu, cpu.backend.upload(data, kind), need), kind, layout)
 
     # State that autograd and the ops use.
 
@@ -179,6 +183,11 @@ class Tensor(History):
         """Add to `.grad` of every leaf that this tensor was computed from.
 
         gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
+
+        `retain_graph` keeps what backward needs, by default where `create_graph` lets gradients be
+        differentiated again. `inputs`: the leaves to add to, all unless set. Raises RuntimeError
+        for several elements without gradient, where no gradient is recorded, and for a graph that
+        was freed.
         """
         sweep.backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
 
@@ -210,7 +219,7 @@ class Tensor(History):
         if self.device is not HOST:
             notes.append(f"device='{self.device}'")
         if self.node is not None:
-            notes.append(f"grad_fn={self.node!r}")
+            notes.append(f"grad_fn=<{self.node.name()}>")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         hidden = self.device.type == "meta" or self.dtype.kind == "q"
@@ -238,16 +247,18 @@ class Tensor(History):
         dtype that cannot be quantized to, with those that can, and for a tensor of another device,
         which nothing moves silently; ValueError for a last dim that is no whole number of blocks,
         and for NaN and infinity.
+
+        `args` are those by place; `memory_format` changes nothing.
         """
         if len(args) == 1 and args[0].__class__ is DType and dtype is device is None and not copy:
             if args[0] is self.dtype or args[0].kind != "q":
                 return self if args[0] is self.dtype else ops.cast(self, args[0])
         flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
         if copy or any(flags[1:]):
-            found = self.to(
+            moved = self.to(
                 *(a for a in args if not isinstance(a, bool)), dtype=dtype, device=device
             )
-            return found.clone() if found is self else found
+            return moved.clone() if moved is self else moved
         for a in args:
             if isinstance(a, bool) or a is None:
                 continue
@@ -260,13 +271,13 @@ class Tensor(History):
             else:
                 dtype = a
         # Where both change, the host converts: it has every dtype.
-        out, there = self, self.device if device is None else _device(device)
-        if there is HOST and there is not self.device:
-            out = _transfer(out, there)
+        out, target = self, self.device if device is None else _device(device)
+        if target is HOST and target is not self.device:
+            out = _transfer(out, target)
         wanted = out.dtype if dtype is None else as_dtype(dtype)
         if wanted is not out.dtype:
             out = quantized(out, wanted) if wanted.kind == "q" else ops.cast(out, wanted)
-        return out if there is out.device else _transfer(out, there)
+        return out if target is out.device else _transfer(out, target)
 
     async def cpu_async(self) -> Tensor:
         """`detach().cpu()` without blocking: before saving, in every browser."""
@@ -290,10 +301,10 @@ class Tensor(History):
         if dtype is None and array.size and array.dtype.kind not in "bui":
             raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
-        made = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
+        host = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
         if capture.active:
-            capture.made_from_values(made)
-        return made.to(self.device)
+            capture.made_from_values(host)
+        return host.to(self.device)
 
     def _remade(self, storage: Storage) -> Tensor:
         """A leaf of the same class, dtype and layout over this storage."""
@@ -324,16 +335,16 @@ class Tensor(History):
 
 
 def _unpickled(
-    data: bytes | None, dtype: str, shape: Shape, requires_grad: bool, there: Device = HOST
+    data: bytes | None, dtype: str, shape: Shape, requires_grad: bool, target: Device = HOST
 ) -> Tensor:
     """The tensor on its device; on cpu where this machine has no such device."""
     if data is None:
-        found, layout = as_dtype(dtype), Layout.contiguous(shape)
-        out = Tensor(Storage.allocate(there, found.nbytes(layout.numel), found), found, layout)
+        kind, layout = as_dtype(dtype), Layout.contiguous(shape)
+        out = Tensor(Storage.allocate(target, kind.nbytes(layout.numel), kind), kind, layout)
     else:
         out = Tensor.from_buffer(bytearray(data), dtype, shape)
     try:
-        out = out.to(there)
+        out = out.to(target)
     except DeviceError:
         pass
     return out.requires_grad_(requires_grad)
@@ -351,12 +362,12 @@ def _transfer_grad(c: Context, g: Tensor) -> Tensor:
 
 
 # No backend runs this op. It is recorded by hand, as its input and output are on two devices.
-TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),), complex=True)
 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
     if x.level:
-        return levels.handlers.move(x, device)
+        return interpreter_stack.handlers.move(x, device)
     layout = Layout.contiguous(x.shape)
     if capture.active:
         capture.transfer_begins(x, device)

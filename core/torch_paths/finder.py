@@ -21,8 +21,9 @@ from typing import Any
 from rushlight.core.basis.errors import absent
 
 ROOT = "rushlight."
-_later: dict[str, str] = {}  # see `install`
-ROOMS = frozenset(("core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
+_entered: dict[str, ModuleType] = {}  # see `install`
+_later: dict[str, str] = {}
+ROOMS = frozenset(("cli", "core", "models", "web", "site", "wgsl_kernels", "simd_kernels"))
 
 
 class Row:
@@ -72,11 +73,11 @@ class Gathered(ModuleType):
             return below(self._path, name)
         if name not in self._places:
             raise absent(self.__name__, name, self._places)
-        value = self._found(name)
+        value = self._lookup(name)
         setattr(self, name, value)
         return value
 
-    def _found(self, name: str) -> Any:
+    def _lookup(self, name: str) -> Any:
         if place := self._places[name]:
             module, _, attribute = place.rpartition(".")
             holder = importlib.import_module((ROOT + module).rstrip("."))
@@ -106,8 +107,8 @@ class _Package(ModuleType):
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kept = self.__dict__.get(name)
-        if kept is None or isinstance(kept, ModuleType) or not isinstance(value, ModuleType):
+        before = self.__dict__.get(name)
+        if before is None or isinstance(before, ModuleType) or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 
@@ -121,10 +122,10 @@ class _Given(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        given = self.make()
-        _open(given, self.path)
+        known = self.make()
+        _open(known, self.path)
         assert module.__spec__ is not None
-        sys.modules[module.__spec__.name] = given
+        sys.modules[module.__spec__.name] = known
 
 
 def _open(module: ModuleType, path: str) -> None:
@@ -203,11 +204,18 @@ def imported(module: str) -> ModuleType:
     return importlib.import_module(ROOT + module)
 
 
+def entered() -> dict[str, str]:
+    """The paths that `install` was given, and the names of their modules."""
+    now = {path: module.__name__ for path, module in _entered.items()}
+    return {**now, **{path: ROOT + module for path, module in _later.items()}}
+
+
 def install(modules: dict[str, ModuleType], later: dict[str, str]) -> None:
     """Enter the modules under their paths of torch, and answer for those below them.
 
     later: paths of modules that are imported when they are asked for.
     """
+    _entered.update(modules)
     _later.update(later)
     sys.modules[ROOT[:-1]].__class__ = _Package
     for path, module in modules.items():

@@ -32,16 +32,25 @@ class Callback:
     def on_train_batch_end(
         self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """After a batch; outputs: its loss, which is not read yet."""
+        """After a batch; outputs: its loss, which is not read yet.
+
+        `trainer` fits `module`; `batch_idx` counts from 0. What it raises ends the training.
+        """
 
     def on_validation_end(self, trainer: Any, module: Any) -> None:
         """After a validation, whose values are in trainer.callback_metrics."""
 
     def on_report(self, trainer: Any, module: Any, values: Mapping[str, float]) -> None:
-        """When values were read: means over the steps since the last time, or of a validation."""
+        """When values were read: means over the steps since the last time, or of a validation.
+
+        `trainer` fits `module`. What it raises ends the training.
+        """
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        """When an error or an interrupt ends the training."""
+        """When an error or an interrupt ends the training.
+
+        `trainer` fits `module`; `exception` is raised again.
+        """
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
@@ -75,6 +84,9 @@ class EarlyStopping(_Watcher):
     """End the training after `patience` validations in which a value got no better.
 
     mode: "min" or "max" is better, by more than min_delta.
+
+    `monitor` names the value. Raises ValueError for another mode; fit raises KeyError for a name
+    that there is not.
     """
 
     def __init__(
@@ -108,6 +120,9 @@ class ModelCheckpoint(_Watcher):
 
     every_n_steps: also after so many steps, beside the end of every epoch. `Trainer.fit(resume=
     FILE)` goes on from either. monitor=None keeps the last one only.
+
+    `mode`: "min" or "max" is better. Raises ValueError for another mode, and for every_n_steps
+    below 1.
     """
 
     def __init__(

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.dtype import float32, int64
-from rushlight.core.functional.array.selecting import one_hot
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.embedding import one_hot
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor

@@ -39,6 +39,8 @@ class LightningModule(Module):
 
         Values of training steps are means over the steps between two reports, of validation steps
         over all batches. options are Lightning's (prog_bar, on_epoch, ...) and change nothing.
+
+        `name` is the value's. Raises RuntimeError outside of a Trainer's fit.
         """
         if self.trainer is None:
             raise RuntimeError(f"log: no Trainer fits this {type(self).__name__}")

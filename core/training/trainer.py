@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.jit.function import jit
 from rushlight.core.jit.pytree import mapped
 from rushlight.core.nn.module import Module
@@ -50,6 +50,8 @@ class Trainer:
 
     `step` and `epoch` count what is done, `steps` is the goal, `callback_metrics` has the values
     that were read last; a callback sets `should_stop`. ValueError for options out of range.
+
+    `callbacks` are called at the places that `Callback` names.
     """
 
     def __init__(
@@ -127,7 +129,10 @@ class Trainer:
         self, train: Iterable[Any], validation: Iterable[Any] | None = None, *, epochs: int = 1,
         steps: int | None = None, resume: str | os.PathLike[str] | None = None,
     ) -> dict[str, float]:  # fmt: skip
-        """`fit` without a blocking wait; lets other tasks run between two steps."""
+        """`fit` without a blocking wait; lets other tasks run between two steps.
+
+        `train`, `validation`, `epochs`, `steps`, `resume` and what is raised are fit's.
+        """
         import asyncio
 
         going, given = self._run(train, validation, epochs, steps, resume, True), None

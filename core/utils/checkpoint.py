@@ -140,6 +140,8 @@ def checkpoint(
     use_reentrant: False, which None means here, or True for torch's older way: it keeps no graph
     where no argument needs a gradient (a warning), takes no keyword arguments, and backward fills
     .grad only (RuntimeError within `rl.autograd.grad`).
+
+    ValueError for another `determinism_check` than "default" and "none"; `debug` changes nothing.
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check {determinism_check!r}; supported: default, none")
@@ -173,6 +175,9 @@ def checkpoint_sequential(
 ) -> Any:
     """The functions (a Sequential or a list) in turn, in `segments` parts; all but the last part
     are checkpointed. preserve_rng_state may be given.
+
+    `input` is that of the first, `use_reentrant` as in `checkpoint`. Raises ValueError for other
+    `kwargs`, and for segments below 1.
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import checked, parse_object
+from rushlight.models.config_schema import checked, parse_object
 
 if TYPE_CHECKING:
     from rushlight.core.basis.patterns import Pattern
@@ -47,6 +47,9 @@ class AdapterConfig:
     every linear layer but the head. exclude_modules: the same, of modules that are left out.
     modules_to_save: names of modules of which the adapter has copies of its own.
     layers_to_transform: numbers of layers; layers_pattern: the names of the lists they are in.
+
+    `base_model_name_or_path` is kept for the file; `task_type`: "CAUSAL_LM", "SEQ_CLS" and others
+    of PEFT. Making one raises nothing; `add_adapter` checks it.
     """
 
     target_modules: Names = None
@@ -98,6 +101,8 @@ class LoraConfig(AdapterConfig):
     modules whose paths end with a regular expression. trainable_token_indices: tokens whose rows of
     the embedding are trained, or of the modules named. fan_in_fan_out is PEFT's and has no effect:
     a layer knows how its weight lies.
+
+    `lora_alpha` is alpha. The other fields are AdapterConfig's. Raises ValueError for another bias.
     """
 
     r: int = 8
@@ -126,6 +131,11 @@ class LoHaConfig(AdapterConfig):
 
     rank_dropout: the share of rows that are left out, module_dropout: that of modules, in training.
     use_effective_conv2d: convolutions have the decomposition of the paper's third proposition.
+
+    `r` is the rank, `alpha` the numerator of the scale; `rank_pattern` and `alpha_pattern`: other
+    values for modules whose paths end with a regular expression. `init_weights`: an adapter that is
+    zero at first. The other fields are AdapterConfig's. `add_adapter` raises ValueError for a rank
+    below 1.
     """
 
     r: int = 8
@@ -145,6 +155,10 @@ class IA3Config(AdapterConfig):
     """Vectors that scale what layers give (Liu et al., 2022): (IA)^3.
 
     feedforward_modules: the modules of target_modules whose inputs are scaled instead.
+
+    `init_ia3_weights`: vectors of ones at first. `fan_in_fan_out` has no effect. The other fields
+    are AdapterConfig's. Raises ValueError for feedforward_modules that are not among
+    target_modules.
     """
 
     feedforward_modules: Names = None
@@ -175,6 +189,9 @@ class TrainableTokensConfig(AdapterConfig):
     """Rows of the embedding that are the adapter's own, for the tokens `token_indices`.
 
     target_modules: names of the tables; default: that of the words.
+
+    `init_weights`: the rows begin as the model's. The other fields are AdapterConfig's.
+    `add_adapter` raises ValueError for tokens that there are not.
     """
 
     token_indices: list[int] = field(default_factory=list)
@@ -280,7 +297,11 @@ def _pattern(patterns: Mapping[str, Any], path: str) -> str:
 
 
 def pattern_of(text: str, label: str, before: str = "", after: str = "") -> Pattern:
-    """See `basis.patterns.compiled`, which is imported once a configuration has a pattern."""
+    """See `basis.patterns.compiled`, which is imported once a configuration has a pattern.
+
+    `text` is the expression, between `before` and `after`; `label` begins messages. Raises
+    FormatError for one that is not supported.
+    """
     from rushlight.core.basis.patterns import compiled
 
     return compiled(text, label, before, after)

@@ -61,9 +61,11 @@ def load_adapter(
     float32. Raises FormatError for a damaged file or a configuration that is not supported,
     LoadError where names or shapes do not fit the model, which is left as it was, and ValueError
     for a name in use.
+
+    `path_or_name` is the folder, file or id; `progress(done, total)`: bytes of a download.
     """
     from rushlight.core.io import load, load_gguf
-    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.hub.names import resolve
 
     place = resolve(path_or_name, progress=progress)
     if place.is_file() and place.name in (FILE, *WEIGHTS):
@@ -83,7 +85,11 @@ def adapter_from(
     model: M, config: bytes, tensors: Mapping[str, Tensor], name: str = "default", *,
     trainable: bool = False,
 ) -> M:  # fmt: skip
-    """`load_adapter` of the bytes of adapter_config.json and the tensors by PEFT's names."""
+    """`load_adapter` of the bytes of adapter_config.json and the tensors by PEFT's names.
+
+    `model`, `name`, `trainable` and the errors it raises are load_adapter's; `config` is the file's
+    bytes.
+    """
     return put(model, from_json(config), tensors, name, trainable)
 
 
@@ -91,7 +97,10 @@ def adapter_from_gguf(
     model: M, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str = "default", *,
     trainable: bool = False,
 ) -> M:  # fmt: skip
-    """`load_adapter` of the metadata and the tensors of a GGUF file."""
+    """`load_adapter` of the metadata and the tensors of a GGUF file.
+
+    `model`, `name`, `trainable` and the errors it raises are load_adapter's.
+    """
     from rushlight.models.adapters.gguf import as_peft
 
     config, renamed = as_peft(model, metadata, tensors)
@@ -101,7 +110,11 @@ def adapter_from_gguf(
 def put(
     model: M, config: AdapterConfig, tensors: Mapping[str, Tensor], name: str, trainable: bool
 ) -> M:
-    """Attach an adapter with its tensors; the model is as it was if they do not fit."""
+    """Attach an adapter with its tensors; the model is as it was if they do not fit.
+
+    `config` says its kind, `name` is its own, `trainable`: its parameters take gradients. Raises
+    LoadError where names or shapes do not fit, ValueError for a name in use.
+    """
     try:
         return _put(model, config, tensors, name, trainable)
     finally:
@@ -275,7 +288,7 @@ def _path_in(model: Any, path: str, stored: str) -> str:
     """The path of a module in our model: with or without the prefix of the family's base."""
     kind = getattr(getattr(model, "config", None), "model_type", None)
     known = isinstance(kind, str) and kind in families()
-    prefix = getattr(family_of(kind, "model_type"), "BASE_PREFIX", "") if known else ""
+    prefix = family_of(kind, "model_type").base_prefix if known else ""
     for one in (path, prefix + path, path.removeprefix(prefix)):
         try:
             model.get_submodule(one)

@@ -24,11 +24,13 @@ def as_peft(
     lora_a is (rows, rank). Products are scaled by adapter.lora.alpha / rank, or not where that is
     zero. LoadError for a file of another kind, of another architecture than the model's, and for
     tensors that the model does not have.
+
+    `metadata` is the file's.
     """
     family = family_of(model.config.model_type, "model_type")
     wanted = {"general.type": ("adapter",), "adapter.type": ("lora",),
               "general.architecture": tuple(
-                  one.partition("/")[0] for one in getattr(family, "GGUF_TYPES", ()))}  # fmt: skip
+                  one.partition("/")[0] for one in family.gguf_types)}  # fmt: skip
     for key, supported in wanted.items():
         told = metadata.get(key)
         if not isinstance(told, str) or told not in supported:
@@ -36,6 +38,8 @@ def as_peft(
                 f"an adapter's {key} is {brief(told)}; it must be "
                 f"{' or '.join(supported) or 'of a family that GGUF has'}"
             )
+    architecture = family.gguf
+    assert architecture is not None, "each of gguf_types has one"
     if "adapter.alora.invocation_tokens" in metadata:
         raise LoadError("adapter.alora.invocation_tokens: activated LoRA is not supported")
     alpha = metadata.get("adapter.lora.alpha", 0.0)
@@ -55,8 +59,8 @@ def as_peft(
     for name, pair in pairs.items():
         if len(pair) < 2:
             raise LoadError(f"the adapter has one of the two tensors of {name!r:.100}")
-        ours = family.GGUF.renamed(name)
-        path, a, b = ours.rpartition(".")[0], pair["a"], _rows(family.GGUF, model, ours, pair["b"])
+        ours = architecture.renamed(name)
+        path, a, b = ours.rpartition(".")[0], pair["a"], _rows(architecture, model, ours, pair["b"])
         ranks[path] = b.shape[1]
         table = name == "token_embd.weight"
         ends = ("lora_embedding_A", "lora_embedding_B") if table else (

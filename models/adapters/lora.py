@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping
 
 from rushlight.core import nn, ops
-from rushlight.core.functional.lookup import embedding
-from rushlight.core.functional.random import dropout
+from rushlight.core.functional.network.dropout import dropout
+from rushlight.core.functional.network.embedding import embedding
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import Parameter, parameter
 from rushlight.core.tensor import autograd

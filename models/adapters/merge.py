@@ -29,6 +29,8 @@ def merge_adapter(
     they are kept. ValueError for quantized weights without a dtype, for a table that is the head's
     weight too, and for a convolution in groups; nothing is changed then. RuntimeError where
     adapters are merged already.
+
+    `model` has the adapters.
     """
     record = record_of(model)
     check_unmerged(record, "merge adapters")

@@ -54,6 +54,8 @@ def save_adapter(
 
     name: the adapter's; default: the one that is active. Files of these names are replaced.
     Returns their paths. ValueError if several adapters are active and none is named.
+
+    `model` has the adapter; `folder` is made where it is missing.
     """
     _, added = _chosen(model, name)
     target = Path(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
@@ -21,6 +21,8 @@ def mel_filters(count: int, n_fft: int, rate: int) -> npt.NDArray[np.float64]:
     """Triangles (count, n_fft // 2 + 1) evenly spaced in mels from 0 to rate / 2, of equal area.
 
     The scale is that of Slaney's Auditory Toolbox (1998): linear below 1000 Hz, then logarithmic.
+
+    `count` filters of `n_fft` samples at `rate`, in float64. It raises nothing of its own.
     """
     mels = np.linspace(0, _to_mel(rate / 2), count + 2)
     hz = np.where(mels < _KNEE / _STEP, mels * _STEP, _KNEE * np.exp(_LOG * (mels - _KNEE / _STEP)))
@@ -36,6 +38,8 @@ class LogMel:
 
     Powers of the frequencies of `n_fft` samples in a Hann window, every `hop` samples, in mel
     filters; log10, at most 8 below the largest, then (x + 4) / 4. On the samples' device.
+
+    `rate` is the samples per second. A call raises ValueError for samples that are too few.
     """
 
     def __init__(

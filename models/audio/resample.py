@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.functional.convolution import conv1d
+from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.ops.movement import pad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -38,6 +38,9 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
     A sinc in a Hann window (J. O. Smith, Digital Audio Resampling, 2002) as one strided
     convolution with a filter per phase. ValueError for rates below 1, and for
     one that is more than 1000 times the other.
+
+    `x` has `old_rate` samples a second, the result `new_rate`; its dtype is floating. Raises
+    ValueError for such rates.
     """
     if old_rate == new_rate and old_rate >= 1:
         return x
@@ -52,7 +55,10 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
 
 
 def resampled(source: Source, start: int, stop: int, rate: int) -> Values:
-    """Samples start to stop of `resample` of the whole source, of which it reads a part."""
+    """Samples start to stop of `resample` of the whole source, of which it reads a part.
+
+    `rate` is the new one. Raises ValueError for rates that `resample` refuses.
+    """
     old, new, kernel, reach = _phases(source.rate, rate)
     first, last = start // new, -(-stop // new)  # the steps of the convolution
     low, high = first * old - reach, last * old + reach

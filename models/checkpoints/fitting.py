@@ -6,13 +6,12 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rushlight.core.backends import HOST
-from rushlight.core.basis.dtype import float64, int64
+from rushlight.core.basis.dtype import float32, float64, int64
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.nn.parameter import at_most
 from rushlight.core.ops.creation import zeros
@@ -22,6 +21,7 @@ from rushlight.models.checkpoints.matching import COUNTER, Matched, matched, sta
 from rushlight.models.checkpoints.prefixes import renamed
 
 if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
     from rushlight.models.model import Model
 
 log = logging.getLogger("rushlight")
@@ -34,7 +34,7 @@ _PIECE = 1 << 24  # bytes that are compared at a time
 
 
 def fitted(
-    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+    family: Family, config: dict[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Model, dict[str, Tensor], dict[str, Any]]:
     """The family's model of a checkpoint, on the meta device, and the tensors by its names.
 
@@ -89,12 +89,12 @@ def fitted(
 
 
 def _aligned(
-    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+    family: Family, config: dict[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Model, Matched, Mapping[str, Tensor]]:
     """`_built`, and the tensors with the prefixes of names that the model has."""
     model, match = _built(family, config, tensors)
     missing = match.missing()
-    bases = (getattr(family, "BASE_PREFIX", ""), f"{config.get('model_type')}.")
+    bases = (family.base_prefix, f"{config.get('model_type')}.")
     for _ in range(_TRIES):  # a family may choose its names by those of the checkpoint
         if not (missing and match.spare):
             break
@@ -110,7 +110,7 @@ def _aligned(
     return model, match, tensors
 
 
-def _spare(family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> int | None:
+def _spare(family: Family, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> int | None:
     """How many tensors the model of a config.json leaves over; None where it does not fit."""
     try:
         _, match, _ = _aligned(family, config, tensors)
@@ -120,7 +120,7 @@ def _spare(family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Ten
 
 
 def _built(
-    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+    family: Family, config: dict[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Model, Matched]:
     """`family.build`, and the tensors by the names of its parameters.
 
@@ -131,7 +131,7 @@ def _built(
     told = f"config.json has layers with over {most} parameters; there are {len(tensors)} tensors"
     try:
         with at_most(most, told):
-            model: Model = family.build(config, tensors)
+            model = family.build(config, tensors)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
@@ -140,10 +140,10 @@ def _built(
             hint="a size or a list in it is wrong",
         ) from error
     if model.headless:
-        model.lacking = dict.fromkeys(family.TASKS, model.headless)
+        model.lacking = dict.fromkeys(family.tasks, model.headless)
     else:
-        model.tasks = model.tasks or family.TASKS  # a head serves its own
-    return model, matched(tensors, model, getattr(family, "BASE_PREFIX", ""))
+        model.tasks = model.tasks or family.tasks  # a head serves its own
+    return model, matched(tensors, model, family.base_prefix)
 
 
 def _compare(model: Model, match: Matched) -> bool:
@@ -176,11 +176,10 @@ def _compare(model: Model, match: Matched) -> bool:
     return changed
 
 
-def adopted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def renamed_tensors(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Another tool's tensors under the family's names; LoadError for one of a wrong shape."""
-    adopt = getattr(family, "adopt", dict)
     try:
-        found: dict[str, Tensor] = adopt(tensors)
+        found = (family.rename_tensors or dict)(tensors)
     except (FormatError, LoadError):
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -205,6 +204,14 @@ def one_width(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return {n: t.to(dtype=usual) if t.dtype is float64 else t for n, t in tensors.items()}
 
 
+def narrow(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, those in float64 in float32, as the samples and pixels are that they meet."""
+    wide = [n for n, t in tensors.items() if t.dtype is float64]
+    if wide:
+        log.warning("%d tensors in float64 are cast to float32, as %s", len(wide), wide[0])
+    return {n: t.to(dtype=float32) if t.dtype is float64 else t for n, t in tensors.items()}
+
+
 def equal(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors have the same bytes; false for values that lie on another device.
 
@@ -224,12 +231,12 @@ def equal(a: Tensor, b: Tensor) -> bool:
 
 
 def _below_head(
-    family: ModuleType, config: dict[str, Any], tensors: Mapping[str, Tensor]
+    family: Family, config: dict[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Model, Matched] | None:
     """The model below the head, if the family has one and the checkpoint has all of it."""
     named = config.get("architectures")
     named = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None
-    named = named or next(iter(getattr(family, "ARCHITECTURES", ())), "")
+    named = named or next(iter(family.architectures), "")
     if (base := base_of(named)) == named:
         return None
     try:

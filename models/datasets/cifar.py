@@ -27,6 +27,8 @@ class CIFAR10(Classified):
     root: the folder cifar-10-batches-bin or cifar-10-batches-py, or the one that it lies in. The
     latter's pickles are read without running anything. Samples: (float32 (3, 32, 32) in [0, 1],
     class int64). FormatError for a damaged file, FileNotFoundError for a missing one.
+
+    `train`: the 50,000, else the 10,000. `transform` and `target_transform` change image and class.
     """
 
     classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
@@ -91,7 +93,10 @@ class CIFAR10(Classified):
 
 class CIFAR100(CIFAR10):
     """Small photographs of a hundred kinds, from cifar-100-binary or cifar-100-python: see
-    `CIFAR10`."""
+    `CIFAR10`.
+
+    `root`, `train`, `transform`, `target_transform` and what it raises are as there.
+    """
 
     classes = [str(n) for n in range(100)]
     _folders, _labels, _key = ("cifar-100-binary", "cifar-100-python"), 2, "fine_labels"

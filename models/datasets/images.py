@@ -119,6 +119,8 @@ class MNIST(Classified):
 
     Samples: (float32 (1, height, width) in [0, 1], class int64). train: the 60,000, else the
     10,000. FileNotFoundError that names the files; FormatError for damaged ones.
+
+    `root` is the folder. `transform` and `target_transform` change image and class.
     """
 
     classes = [str(n) for n in range(10)]
@@ -140,6 +142,8 @@ class FashionMNIST(MNIST):
     """Images of clothes with MNIST's format (Xiao et al., 2017): see `MNIST`.
 
     Debian's package dataset-fashion-mnist puts them into /usr/share/datasets/fashion-mnist.
+
+    `root`, `train`, `transform`, `target_transform` and what it raises are as there.
     """
 
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker",
@@ -160,6 +164,8 @@ class ImageFolder(Dataset[Any]):
     Samples: (float32 (3, height, width) in [0, 1], class int64), read when they are asked for (with
     Pillow: pip install 'rushlight[image]'). loader(path) reads in place of `rl.image.load`.
     FileNotFoundError for a folder without images.
+
+    `root` is the folder. `transform` and `target_transform` change image and class.
     """
 
     ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")

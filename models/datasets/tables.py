@@ -46,6 +46,8 @@ class Table(TensorDataset):
 
     columns: the features' names. classes: of a target that was text, the texts in order; the
     target is then their number, int64.
+
+    `tensors` are the features and the target. Raises ValueError for different counts of samples.
     """
 
     def __init__(self, columns: list[str], classes: list[str], *tensors: Tensor) -> None:
@@ -55,7 +57,7 @@ class Table(TensorDataset):
 
 def read_jsonl(path: Place) -> Rows:
     """The rows of a file with a JSON object a line. FormatError with a line's number."""
-    from rushlight.models.tuning.examples import read_rows
+    from rushlight.models.finetune.examples import read_rows
 
     return Rows(read_rows(path))
 
@@ -69,6 +71,8 @@ def read_csv(
     columns: the features, by default all but `target`. The target may be text: its classes are
     numbered in sorted order; whole numbers become int64, others float32. FormatError names the
     line, KeyError a missing column.
+
+    `path` is the file, `delimiter` what parts fields.
     """
     place = Path(path)
     csv.field_size_limit(_LONGEST_FIELD)

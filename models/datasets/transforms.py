@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.core.functional.array.selecting import one_hot
-from rushlight.core.functional.network.folding import pad
-from rushlight.core.functional.network.resampling import affine_grid, grid_sample
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.embedding import one_hot
+from rushlight.core.functional.network.padding import pad
+from rushlight.core.functional.network.vision import affine_grid, grid_sample
 from rushlight.core.functional.random import randperm
 from rushlight.core.ops.random import rand, randint
 from rushlight.core.tensor.convert import tensor
@@ -124,6 +124,8 @@ class ColorJitter(_Each):
     """Brightness, contrast and saturation times factors in [1 - x, 1 + x], in this order.
 
     Images are red, green and blue in [0, 1], and stay there.
+
+    `brightness`, `contrast` and `saturation` are these x. Raises ValueError for a negative one.
     """
 
     def __init__(

@@ -1,42 +1,60 @@
-"""Model families, one file each; the constants in the files are the only list of families.
+"""Model families, one file each, which ends with a `FAMILY`: what else the file is, `Family` says.
 
-A family's file has the line `MODEL_TYPES = ("...",)`: the values of `model_type` in config.json
-that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llama.cpp's names;
-`NAME/experts` is for files of NAME with experts, where plain ones are another family's, and other
-words after the slash for families whose files are read as NAME. One with checkpoints that lack
-config.json has `TENSORS = ("...",)`, a tensor that tells it, and `config_of`, or `files_of`, which
-makes all small files of another tool's. The lines are read as
-text, so a family is imported only when one of its models is loaded.
+index.txt has the fields that a family is found by, so that it is imported only when one of its
+models is loaded; tools/family_index.py writes it from the files. A file that the index does not
+have yet is found all the same: it is imported.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.resources
-import re
+import json
 import tomllib
 from functools import cache
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import LoadError, brief, nearest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rushlight.models.families.family import Family
+
 
 @cache
-def families(constant: str = "MODEL_TYPES") -> dict[str, str]:
-    """A dict from each value of the constant in a family's file to the family's module."""
-    line = re.compile(rf"^{constant} = \((.*?)\)", re.M | re.S)
-    found: dict[str, str] = {}
+def families(field: str = "model_types") -> dict[str, str]:
+    """A dict from each value of a field of `Family.INDEXED` to the family's module."""
+    return {value: module for module, row in _rows().items() for value in row.get(field, ())}
+
+
+def listed() -> dict[str, dict[str, list[str]]]:
+    """The rows of index.txt, by module."""
+    text = importlib.resources.files(__name__).joinpath("index.txt").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines())
+    return {f"{__name__}.{name}": json.loads(row) for name, row in rows}
+
+
+def modules() -> Iterator[str]:
+    """The modules of all families, those that the index lacks too."""
     root = importlib.resources.files(__name__)
     for room in sorted(root.iterdir(), key=lambda entry: entry.name):
-        if not room.is_dir() or room.name.startswith("_"):
-            continue
-        for file in sorted(room.iterdir(), key=lambda entry: entry.name):
-            name, _, ending = file.name.partition(".")
-            match = line.search(file.read_text(encoding="utf-8")) if ending == "py" else None
-            for value in re.findall(r'"([^"]+)"', match[1]) if match else ():
-                found[value] = f"{__name__}.{room.name}.{name}"
-    return found
+        if room.is_dir() and not room.name.startswith("_"):
+            names = sorted(file.name for file in room.iterdir())
+            yield from (f"{__name__}.{room.name}.{name.removesuffix('.py')}" for name in names
+                        if name.endswith(".py") and not name.startswith("_"))  # fmt: skip
+
+
+@cache
+def _rows() -> dict[str, dict[str, list[str]]]:
+    known = listed()
+    return {module: known.get(module) or of_module(module).indexed() for module in modules()}
+
+
+def of_module(module: str) -> Family:
+    """The `FAMILY` of a family's module."""
+    family: Family = importlib.import_module(module).FAMILY
+    return family
 
 
 @cache
@@ -50,13 +68,32 @@ def measured() -> dict[str, dict[str, Any]]:
     return tomllib.loads(text)
 
 
-def family_of(value: object, what: str, constant: str = "MODEL_TYPES") -> ModuleType:
-    """The module of the family that serves `value`; LoadError that names `what` if none does."""
-    known = families(constant)
-    if not isinstance(value, str) or value not in known:
-        near = nearest(value, sorted(known), 1) if isinstance(value, str) else []
-        raise LoadError(
-            f"{what} {brief(value)} is not supported; {'nearest: ' * bool(near)}"
-            f"{'; '.join([*near, ''])}supported: {', '.join(sorted(known))}"
-        )
-    return importlib.import_module(known[value])
+def family_of(value: object, what: str, field: str = "model_types") -> Family:
+    """The family that serves `value`; LoadError that names `what` if none does.
+
+    `field` is the list of the family that value is in.
+    """
+    known = families(field)
+    module = known.get(value) if isinstance(value, str) else None
+    if module is not None:
+        return of_module(module)
+    if isinstance(value, str) and (family := _edited(value, field)) is not None:
+        return family
+    near = nearest(value, sorted(known), 1) if isinstance(value, str) else []
+    raise LoadError(
+        f"{what} {brief(value)} is not supported; {'nearest: ' * bool(near)}"
+        f"{'; '.join([*near, ''])}supported: {', '.join(sorted(known))}"
+    )
+
+
+def _edited(value: str, field: str) -> Family | None:
+    """The family that has got a value since the index was written; other files are not imported."""
+    root = importlib.resources.files(__name__)
+    for module in modules():
+        *_, room, name = module.split(".")
+        text = root.joinpath(room, f"{name}.py").read_text(encoding="utf-8")
+        if f'"{value}"' in text or f"'{value}'" in text:
+            family = of_module(module)
+            if value in getattr(family, field):
+                return family
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.sampling import Array, Options

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Generator as Steps
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +15,7 @@ from rushlight.models.generation.sampling import Options
 from rushlight.models.model import Model
 
 Message = Mapping[str, Any]
-Tools = Sequence[Mapping[str, Any]] | None
+Tools = Sequence[Mapping[str, Any] | Callable[..., Any]] | None
 
 SAMPLING = frozenset(field.name for field in fields(Options))
 # The arguments of `apply_chat_template` that are no variables.
@@ -104,6 +104,8 @@ class Chatting(Model):
         `sampling.Options`; documents, chat_template, continue_final_message and
         chat_template_kwargs, see `apply_chat_template`; any other name is a variable of the
         template, such as enable_thinking. Raises ValueError without a chat template.
+
+        `tools`: functions that the model may call, see there.
         """
         shape, sampling = divided(self.template, options)
         found: Steps[str, None, None] = self.generate(
@@ -121,6 +123,8 @@ class Chatting(Model):
         """The parts of an answer's tokens: content, thinking, and calls if there are `tools`.
 
         prompt: the tokens before, which may have begun a thought.
+
+        `ids` are the answer's. It raises nothing of its own.
         """
         from rushlight.models.generation.answers import parts_of_tokens
 
@@ -133,6 +137,8 @@ class Chatting(Model):
 
         No piece holds a part of the marks around thoughts and calls; a call comes when it is
         complete. Raises ValueError as `chat` does, and without a tokenizer.
+
+        `messages`, `tools` and `options` are those of `chat`.
         """
         shape, sampling = divided(self.template, options)
         ids = self.chat_ids(messages, tools=tools, **shape)
@@ -168,6 +174,9 @@ class Chatting(Model):
 
         As `apply_chat_template`, but the prompt ends where an answer begins, or within the last
         message if that is the assistant's.
+
+        `tools`, `variables` and what it raises are as there; `add_generation_prompt` and
+        `continue_final_message` say it outright.
         """
         if continue_final_message is None:
             continue_final_message = not add_generation_prompt and _unfinished(messages)
@@ -196,7 +205,8 @@ class Chatting(Model):
         """The prompt of `messages` by the chat template: token ids, or the text.
 
         tools: functions that the model may call, as JSON Schemas in the form of OpenAI's interface:
-        {"type": "function", "function": {"name", "description", "parameters"}}. documents: what the
+        {"type": "function", "function": {"name", "description", "parameters"}}; or Python functions
+        with type hints and a docstring that describes their Args. documents: what the
         answer may draw on, {"title", "text"} each. chat_template: the name of one of the
         checkpoint's templates, or a template; by default "tool_use" with tools if there is one.
         continue_final_message: end the prompt within the last message, which the model goes on
@@ -206,6 +216,8 @@ class Chatting(Model):
 
         Raises ValueError without a chat template or messages, and for a reserved name among
         chat_template_kwargs.
+
+        `add_generation_prompt`: the prompt ends where an answer begins. `tokenize`: ids, else text.
         """
         template = self.template
         if template is None and chat_template is not None and "{" in chat_template:

@@ -16,9 +16,9 @@ from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import Latent
+from rushlight.models.generation.change_detector import ChangeDetector
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
-from rushlight.models.generation.sampling import Options
-from rushlight.models.generation.stamps import Stamps
+from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.model import runs_in_software
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class DecodeSession:
         self.software = runs_in_software(cache.device)
         self.activation_precision = "fast"
         self._early = False
-        self._stamps = Stamps(model)
+        self._changed = ChangeDetector(model)
         self._read = reader(cache)
         self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
 
@@ -74,13 +74,18 @@ class DecodeSession:
         changing = isinstance(options.token_mask, Tensor)
         self._early = self.cache.device.backend.asynchronous and not changing
 
+    def obey(self, allowed: Array) -> None:
+        """Follow a mask (rows, vocab), the sampler's, which is written to between tokens."""
+        self.sampler.mask = self.sampler.hold("allowed", allowed)
+        self._early = False
+
     def can_resume(self, model: CausalLM, linear: str, cache_type: str = "float32") -> bool:
         """Whether the session can be used again.
 
         It cannot if a parameter moved to other memory, or the cache has another dtype. The cached
         tokens are discarded if weights were written to or the mode differs.
         """
-        moved, written = self._stamps.changes(model)
+        moved, written = self._changed.changes(model)
         if moved or self.cache.dtype.name != cache_type:
             return False
         other = linear != self.activation_precision and model.linear_in_use("fast") != "exact"
@@ -209,7 +214,11 @@ def widths_on(cache: Cache) -> tuple[int, ...]:
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
-    """The number of tokens that the next step reads, of `left`, and its padded width."""
+    """The number of tokens that the next step reads, of `left`, and its padded width.
+
+    `cache` says what fits, `software`: the device computes on the host. It raises nothing of its
+    own.
+    """
     if not cache.device.backend.asynchronous:
         return min(left, longest_part(cache)), min(left, longest_part(cache))
     room = cache.limit - cache.longest

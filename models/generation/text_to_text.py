@@ -77,7 +77,11 @@ class Seq2SeqLM(Model):
     def decode(
         self, ids: Tensor, memory: Memory, cache: Cache | None = None, *, logits_to_keep: int = 0
     ) -> Tensor:
-        """Logits of decoder ids; families define it."""
+        """Logits of decoder ids; families define it.
+
+        `memory` is the encoder's, `cache` holds earlier tokens, `logits_to_keep`: only those of so
+        many last tokens. The base raises NotImplementedError.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define decode")
 
     def head_rows(self, ids: Array) -> Head | None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +22,9 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.mlp import MLPNames
+
+if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
 
 Change = Callable[[Tensor, Mapping[str, Any]], Tensor]
 
@@ -68,7 +70,10 @@ KEYS = {
 
 
 def listed(key: str, value: Any, kind: type, default: list[Any]) -> list[Any]:
-    """A metadata value that is one `kind` for each layer, as a list; FormatError if it is not."""
+    """A metadata value that is one `kind` for each layer, as a list; FormatError if it is not.
+
+    `key` is in messages; `default` is for None.
+    """
     found = default if value is None else value
     found = found.tolist() if isinstance(found, np.ndarray) else found
     if not isinstance(found, list) or any(type(one) is not kind for one in found):
@@ -126,9 +131,14 @@ OFFSET = Transform(lambda t, config: t - 1, lambda t, config: t + 1)
 
 
 def decoder_names(
-    decoder: DecoderNames, attention: AttentionNames, mlp: MLPNames
+    decoder: DecoderNames, attention: AttentionNames, mlp: MLPNames, shared: MLPNames
 ) -> dict[str, str]:
-    """llama.cpp's names of a decoder's parts, `{}` for a layer's number -> the checkpoint's."""
+    """llama.cpp's names of a decoder's parts, `{}` for a layer's number -> the checkpoint's.
+
+    shared: the names within the expert of every token.
+
+    `attention` and `mlp` are the parts' names. It raises nothing of its own.
+    """
     base = decoder.base and f"{decoder.base}."
     layer = f"{base}{decoder.layers}.{{}}."
     inside, fed = f"{layer}{decoder.attention}.", f"{layer}{decoder.mlp}."
@@ -157,9 +167,9 @@ def decoder_names(
         "blk.{}.ffn_up_exps": f"{fed}{mlp.experts}.{mlp.up}",
         "blk.{}.ffn_down_exps": f"{fed}{mlp.experts}.{mlp.down}",
         "blk.{}.ffn_gate_inp_shexp": fed + mlp.shared_gate,
-        "blk.{}.ffn_gate_shexp": f"{fed}{mlp.shared}.{mlp.gate}",
-        "blk.{}.ffn_up_shexp": f"{fed}{mlp.shared}.{mlp.up}",
-        "blk.{}.ffn_down_shexp": f"{fed}{mlp.shared}.{mlp.down}",
+        "blk.{}.ffn_gate_shexp": f"{fed}{mlp.shared}.{shared.gate}",
+        "blk.{}.ffn_up_shexp": f"{fed}{mlp.shared}.{shared.up}",
+        "blk.{}.ffn_down_shexp": f"{fed}{mlp.shared}.{shared.down}",
     }
     return {theirs: ours for theirs, ours in found.items() if ours}
 
@@ -175,7 +185,8 @@ class Architecture:
     rotated, where config.json does not say it. metadata: keys that the model itself tells.
     folded: ends of the names of values that are in a file's weights. regroups: tensors that become
     others, which `parts` has under the names of `Regroup.theirs`. filled: tensors that llama.cpp
-    wants and no model reads, by their names in GGUF: their shapes.
+    wants and no model reads, by their names in GGUF: their shapes. shared: the names within the
+    expert of every token.
     """
 
     model_type: str
@@ -187,6 +198,7 @@ class Architecture:
     decoder: DecoderNames = DecoderNames()
     attention: AttentionNames = AttentionNames()
     mlp: MLPNames = MLPNames()
+    shared: MLPNames = MLPNames()
     parts: Mapping[str, str] = field(default_factory=dict)
     share: float = 1.0
     metadata: Callable[[Any], Mapping[str, Any]] = lambda model: {}
@@ -197,7 +209,8 @@ class Architecture:
     @property
     def names(self) -> dict[str, str]:
         """llama.cpp's names of all parts -> the checkpoint's."""
-        return decoder_names(self.decoder, self.attention, self.mlp) | dict(self.parts)
+        names = decoder_names(self.decoder, self.attention, self.mlp, self.shared)
+        return names | dict(self.parts)
 
     def transform(self, name: str) -> Transform | None:
         """The change that the converter makes to a tensor of the checkpoint."""
@@ -222,7 +235,6 @@ class Architecture:
         return f"{target.format(number)}.{kind}"
 
 
-def kind_of(family: ModuleType) -> str:
+def kind_of(family: Family) -> str:
     """llama.cpp's name of a family's architecture, without `/experts`."""
-    kind: str = family.GGUF_TYPES[0].partition("/")[0]
-    return kind
+    return family.gguf_types[0].partition("/")[0]

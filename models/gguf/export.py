@@ -13,14 +13,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import LoadError, nearest
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.chat.sources import as_setting
 from rushlight.core.io.text.gguf_export import tokenizer_metadata
@@ -31,14 +30,15 @@ from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints import matching, prefixes
-from rushlight.models.config import parse_object
-from rushlight.models.configuration import require_config
+from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
+from rushlight.models.families.family import Family
+from rushlight.models.find_config import require_config
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
-from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
+from rushlight.models.gguf.weights import Weight, file_weights, renamed_weights, split_weights
 from rushlight.models.model import Model
 
 
@@ -78,26 +78,31 @@ def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]
 def as_gguf(
     files: Mapping[str, bytes], weights: Sequence[Weight], name: str
 ) -> tuple[dict[str, Any], list[Weight]]:
-    """(metadata, weights) in GGUF's names from a checkpoint's small files and weights."""
+    """(metadata, weights) in GGUF's names from a checkpoint's small files and weights.
+
+    `name` is the model's. Raises LoadError for a family that cannot be written, and weights that do
+    not fit.
+    """
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
-    if not hasattr(family, "GGUF"):
-        known = ", ".join(families("GGUF_TYPES"))
-        raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
+    if family.gguf is None:
+        known = ", ".join(families("gguf_types"))
+        raise LoadError(f"{family.model_types[0]} cannot be written as GGUF; supported: {known}")
     model = family.build(config, [weight.name for weight in weights])
-    unused = getattr(family, "unused", lambda name, config: name.startswith("mtp."))
+    unused = family.unused or (lambda name, config: name.startswith("mtp."))
     weights = [weight for weight in weights if not unused(weight.name, config)]
-    if hasattr(family, "adopt"):
-        weights = [own for weight in weights for own in adopted(family, weight)]
-    weights = parted_weights(family, weights)
+    if family.rename_tensors is not None:
+        weights = [own for weight in weights for own in renamed_weights(family, weight)]
+    weights = split_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
-    metadata = _metadata(family, model, name)
+    metadata = _metadata(family, family.gguf, model, name)
     heads = attention_of(model)
-    found = _weights(family, model, weights, vars(model.config) | ({} if heads is None else {
+    counts = {} if heads is None else {
         "num_attention_heads": heads.heads, "num_key_value_heads": heads.kv_heads,
-    }))  # fmt: skip
+    }  # fmt: skip
+    found = _weights(family, family.gguf, model, weights, vars(model.config) | counts)
     found += [Weight(n, float32, shape, partial(zeros, *shape))
-              for n, shape in family.GGUF.filled(model).items()]  # fmt: skip
+              for n, shape in family.gguf.filled(model).items()]  # fmt: skip
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
     keys, factors = rope_of(kind_of(family), model)
@@ -119,9 +124,10 @@ def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequen
     }
     files, renamed = as_checkpoint(given, tensors)
     config = parse_object("config.json", files["config.json"])
-    again = family_of(config["model_type"], "model_type").build(config, renamed.keys())
+    family = family_of(config["model_type"], "model_type")
+    again = family.build(config, renamed.keys())
     before, after = (dict(_values(m.spec, "")) for m in (model, again))
-    folded = family_of(config["model_type"], "model_type").GGUF.folded
+    folded = family.gguf.folded if family.gguf is not None else ()
     for name, value in before.items():
         if after.get(name) != value and not re.sub(r"\[\d\]$", "", name).endswith(folded):
             raise LoadError(
@@ -144,9 +150,9 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, np.float32(value) if isinstance(value, float) else value
 
 
-def _stacked(weights: Sequence[Weight], wanted: Set[str], family: ModuleType) -> list[Weight]:
+def _stacked(weights: Sequence[Weight], wanted: Set[str], family: Family) -> list[Weight]:
     """The weights, where the model has a stack of experts as one of three dimensions."""
-    prefix = getattr(family, "BASE_PREFIX", "")
+    prefix = family.base_prefix
     experts: dict[str, dict[int, Weight]] = {}
     found: list[Weight] = []
     for weight in weights:
@@ -166,8 +172,10 @@ def _stacked(weights: Sequence[Weight], wanted: Set[str], family: ModuleType) ->
     return found
 
 
-def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
-    kind, architecture, config = kind_of(family), family.GGUF, model.config
+def _metadata(
+    family: Family, architecture: Architecture, model: Model, name: str
+) -> dict[str, Any]:
+    kind, config = kind_of(family), model.config
     heads, mlp = attention_of(model), model.spec.layers[0].mlp
     found: dict[str, Any] = {
         "general.architecture": kind, "general.type": "model", "general.name": name,
@@ -195,11 +203,14 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
 
 
 def _weights(
-    family: ModuleType, model: Model, weights: Sequence[Weight], config: Mapping[str, Any]
+    family: Family,
+    architecture: Architecture,
+    model: Model,
+    weights: Sequence[Weight],
+    config: Mapping[str, Any],
 ) -> list[Weight]:
     """The weights under GGUF's names, in its layouts."""
-    architecture: Architecture = family.GGUF
-    prefix = getattr(family, "BASE_PREFIX", "")
+    prefix = family.base_prefix
     shapes = {name: p.shape for name, p in model.named_parameters()}
     head = f"{architecture.decoder.head}.weight"
     found: dict[str, Weight] = {}

@@ -19,7 +19,11 @@ _STORED = ("attn_kv_a_mqa", "attn_kv_a_norm", "attn_q_a", "attn_q_a_norm", "attn
 
 
 def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Architecture:
-    """The architecture of a family whose routers give softmax or sigmoid scores."""
+    """The architecture of a family whose routers give softmax or sigmoid scores.
+
+    `model_type` and `architecture` are its names here and there, `mlp` its parts' names, `score`
+    "softmax" or "sigmoid". It raises nothing of its own.
+    """
 
     def adjust(c: dict[str, Any]) -> None:
         # Older files have the sizes of a head, newer ones also those of the row in the cache.
@@ -41,7 +45,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
         dim = one.rotary.dim
         experts = [e.mlp for e in model.spec.layers if isinstance(e.mlp, ExpertsSpec)]
         _refuse(model, experts)
-        routing = experts[0].routing
+        routing, shared = experts[0].routing, experts[0].shared
         return {
             "attention.head_count_kv": 1, "attention.q_lora_rank": one.query_rank or 0,
             "attention.kv_lora_rank": one.rank, "attention.key_length": one.rank + dim,
@@ -49,7 +53,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
             "attention.value_length_mla": one.value, "expert_weights_norm": routing.normalized,
             "expert_gating_func": np.uint32(1 + (score == "sigmoid")),
             "expert_group_count": routing.groups, "expert_group_used_count": routing.kept,
-            "expert_shared_count": experts[0].shared // experts[0].inner,
+            "expert_shared_count": 0 if shared is None else shared.inner // experts[0].inner,
             "leading_dense_block_count": len(model.spec.layers) - len(experts),
         }  # fmt: skip
 

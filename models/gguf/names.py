@@ -16,7 +16,7 @@ from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
 from rushlight.core.io.text.gguf_world import is_world, world_files
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import LARGEST, checked
+from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
 
@@ -58,21 +58,22 @@ def as_checkpoint(
     name = metadata.get("general.architecture")
     count, gate = (metadata.get(f"{name}.{k}") for k in ("expert_count", "expert_gating_func"))
     kinds = {f"{name}/experts": isinstance(count, int) and count, f"{name}/sigmoid": gate == 2}
-    kind = next((k for k, has in kinds.items() if has and k in families("GGUF_TYPES")), name)
-    family = family_of(kind, "general.architecture", "GGUF_TYPES")
-    architecture: Architecture = family.GGUF
+    kind = next((k for k, has in kinds.items() if has and k in families("gguf_types")), name)
+    family = family_of(kind, "general.architecture", "gguf_types")
+    architecture = family.gguf
+    assert architecture is not None, "each of gguf_types has one"
     _check_unread(str(name), metadata, {*{**KEYS, **architecture.keys}.values()})
     metadata, tensors = _without_predicted(str(name), metadata, tensors)
     found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
-    config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
+    config = _config(str(name), family.config, architecture, metadata, tensors, renamed)
     for group in architecture.regroups:
         _regroup(renamed, group, config)
     for n, t in renamed.items():
         transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
-    read = {"architectures", *(field.name for field in fields(family.Config))}
+    read = {"architectures", *(field.name for field in fields(family.config))}
     config = {key: value for key, value in config.items() if key in read}
     files: dict[str, bytes] = {}
     # A model without a vocabulary works on token ids only.

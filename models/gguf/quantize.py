@@ -63,6 +63,8 @@ def quantize(
     Tensors that are in blocks already are dequantized first, unless their type stays. Raises
     ValueError for an unknown type, LoadError and FormatError for a model that cannot be read or
     mapped to GGUF, FileExistsError unless `overwrite`.
+
+    `out` is the file.
     """
     from rushlight.core.io.weights.imatrix import read_imatrix
 
@@ -98,6 +100,9 @@ def dequantize(
     """Write a model as a GGUF file without quantized tensors: type is "f16", "bf16" or "f32".
 
     As `quantize`; matrices have that type, and what was float32 already and is no matrix stays.
+
+    `model`, `out`, `split_max_size`, `overwrite`, `progress` and what it raises are as there;
+    ValueError for a quantized type.
     """
     if file_type(type) not in _FLOATS:
         raise ValueError(f"dequantize: type {type!r} is quantized; supported: {', '.join(_FLOATS)}")
@@ -135,8 +140,8 @@ def _write(
 
 def open_model(model: Path_ | Model) -> AbstractContextManager[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights) of a model, in the names and layouts of GGUF."""
-    from rushlight.core.io.hub.names import resolve
     from rushlight.models.gguf.export import folder_weights, model_weights
+    from rushlight.models.hub.names import resolve
 
     if isinstance(model, Model):
         return model_weights(model)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.gguf.architecture import Architecture, Regroup, Transform, floats
 from rushlight.models.layers.blocks.rwkv_files import NAMES
@@ -16,19 +16,6 @@ _SHARED = {
     "time_mix_key": "att.key", "time_mix_value": "att.value", "time_mix_output": "att.output",
     "time_mix_receptance": "att.receptance", "channel_mix_key": "ffn.key",
     "channel_mix_value": "ffn.value",
-}  # fmt: skip
-_SIX = {
-    "time_mix_gate": "att.gate", "channel_mix_receptance": "ffn.receptance",
-    "channel_mix_lerp_k.weight": "ffn.time_maa_k", "channel_mix_lerp_r.weight": "ffn.time_maa_r",
-    "time_mix_first.weight": "att.time_faaaa", "time_mix_decay.weight": "att.time_decay",
-    **{f"time_mix_decay_w{i}.weight": f"att.time_decay_w{i}" for i in (1, 2)},
-    **{f"time_mix_w{i}.weight": f"att.time_maa_w{i}" for i in (1, 2)},
-    **{f"time_mix_lerp_{n}.weight": f"att.time_maa_{n}" for n in "xwkvrg"},
-}  # fmt: skip
-_SEVEN = {
-    "channel_mix_lerp_k.weight": "ffn.x_k",
-    **{f"time_mix_{n}.weight": f"att.{n}" for n in ("k_k", "k_a", "r_k")},
-    **{f"time_mix_{n}{i}.weight": f"att.{n}{i}" for n in "wavg" for i in range(3)},
 }  # fmt: skip
 
 
@@ -58,37 +45,32 @@ def _fused(names: Sequence[str]) -> Regroup:
     return Regroup(tuple(names), ("att.fused",), apart, together)
 
 
-def rwkv(version: int, architecture: str) -> Architecture:
-    """RWKV's of version 6 or 7."""
-    six = version == 6
-    keys = {
-        "layer_norm_epsilon": "attention.layer_norm_epsilon", "head_size": "wkv.head_size",
-        "time_mix_extra_dim": "time_mix_extra_dim", "time_decay_extra_dim": "time_decay_extra_dim",
-        "halved_every": "rescale_every_n_layers",
-    } if six else {
-        "norm_eps": "attention.layer_norm_epsilon", "head_dim": "wkv.head_size",
-        "decay_low_rank_dim": "attention.decay_lora_rank",
-        "a_low_rank_dim": "attention.iclr_lora_rank",
-        "v_low_rank_dim": "attention.value_residual_mix_lora_rank",
-        "gate_low_rank_dim": "attention.gate_lora_rank",
-    }  # fmt: skip
-    names = _SHARED | (_SIX if six else _SEVEN) | {"time_mix_lerp_fused.weight": "att.fused"}
-    turned = ("time_maa_w1", "time_maa_w2", "time_decay_w1", "time_decay_w2") if six else tuple(
-        f"{n}{i}" for n in "wavg" for i in (1, 2)
-    )  # fmt: skip
-    vectors = ("att.time_maa_x", "att.time_decay", "ffn.time_maa_k", "ffn.time_maa_r") if six else (
-        "att.w0", "att.a0", "att.v0", "att.k_k", "att.k_a", "ffn.x_k"
-    )  # fmt: skip
-    prefix, order = ("att.time_maa_", "wkvrg") if six else ("att.x_", "rwkvag")
+def rwkv(
+    model_type: str,
+    architecture: str,
+    keys: Mapping[str, str],
+    names: Mapping[str, str],
+    turned: Sequence[str],
+    vectors: Sequence[str],
+    mixed: Sequence[str],
+    **more: Any,
+) -> Architecture:
+    """The architecture of a version of RWKV.
+
+    names: of its own tensors in GGUF, within a layer. turned: matrices that GGUF has transposed.
+    vectors: those that it has as (1, 1, n). mixed: vectors that it has in one tensor, in order.
+
+    `model_type` and `architecture` are its names here and there; `keys` and `names` those of values
+    and tensors, `more` fields of Architecture. It raises nothing of its own.
+    """
+    known = _SHARED | dict(names) | {"time_mix_lerp_fused.weight": "att.fused"}
     return Architecture(
-        f"rwkv{version}", architecture, keys=keys, decoder=NAMES, metadata=_tell,
-        fixed={} if six else {"group_norm_eps": 64e-5},
+        model_type, architecture, keys=keys, decoder=NAMES, metadata=_tell,
         transforms=dict.fromkeys(turned, _TURNED) | dict.fromkeys(vectors, _VECTOR)
         | {"att.r_k": _HEADS}, parts={
-            **{f"blk.{{}}.{theirs}": f"blocks.{{}}.{ours}" for theirs, ours in names.items()},
+            **{f"blk.{{}}.{theirs}": f"blocks.{{}}.{ours}" for theirs, ours in known.items()},
             "token_embd_norm": "blocks.0.ln0",
-        }, regroups=(_fused([prefix + name for name in order]),),
-        filled=lambda model: {} if six else _unread(model),
+        }, regroups=(_fused(mixed),), **more,
     )  # fmt: skip
 
 
@@ -99,11 +81,3 @@ def _tell(model: Any) -> dict[str, Any]:
                         hint="use the folder itself")  # fmt: skip
     return {"attention.head_count": 0, "feed_forward_length": one.inner,
             "wkv.head_size": one.size}  # fmt: skip
-
-
-def _unread(model: Any) -> dict[str, tuple[int, ...]]:
-    """The first layer's v0, v1 and v2, which take no part."""
-    one = model.spec.layers[0].attention
-    channels, rank = one.heads * one.size, one.ranks[1]
-    shapes = (channels,), (rank, one.width), (channels, rank)
-    return {f"blk.0.time_mix_v{i}.weight": shape for i, shape in enumerate(shapes)}

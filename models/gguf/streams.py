@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import LoadError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.gguf.architecture import Architecture, Regroup, Transform, listed

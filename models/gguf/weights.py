@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from rushlight.core.basis.dtype import DType
@@ -18,7 +17,8 @@ from rushlight.core.io.weights.source import FileSource, MmapSource, Source
 from rushlight.core.io.weights.table import Table
 from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.parts import BLOCKS, SCALES, joined, parts_of
+from rushlight.models.families.family import Family
+from rushlight.models.parts import BLOCKS, SCALES, join_blocks, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,11 @@ def file_weights(opened: Iterable[tuple[Source, Table]], files: ExitStack) -> li
     return [Weight(s.name, s.dtype, s.shape, partial(_read, s, sources)) for s in steps]
 
 
-def adopted(family: ModuleType, weight: Weight) -> list[Weight]:
+def renamed_weights(family: Family, weight: Weight) -> list[Weight]:
     """A weight under the family's own name and in its layout; none if it takes no part."""
 
     def made(t: Tensor) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = family.adopt({weight.name: t})
-        return found
+        return (family.rename_tensors or dict)({weight.name: t})
 
     return [
         Weight(name, t.dtype, t.shape, lambda: next(iter(made(weight.read()).values())))
@@ -69,10 +68,10 @@ def adopted(family: ModuleType, weight: Weight) -> list[Weight]:
     ]
 
 
-def parted_weights(family: ModuleType, weights: Iterable[Weight]) -> list[Weight]:
+def split_weights(family: Family, weights: Iterable[Weight]) -> list[Weight]:
     """The weights, with those that the family has in parts replaced by the parts."""
     given = {weight.name: weight for weight in weights}
-    for name in [n for n in given if n.endswith(BLOCKS)] if hasattr(family, "PARTS") else ():
+    for name in [n for n in given if n.endswith(BLOCKS)] if family.parts else ():
         whole = name.removesuffix(BLOCKS)
         if whole + SCALES in given:
             blocks, scales = given.pop(name), given.pop(whole + SCALES)
@@ -90,7 +89,7 @@ def parted_weights(family: ModuleType, weights: Iterable[Weight]) -> list[Weight
 
 
 def _join(name: str, blocks: Callable[[], Tensor], scales: Callable[[], Tensor]) -> Tensor:
-    return joined({name + BLOCKS: blocks(), name + SCALES: scales()})[name]
+    return join_blocks({name + BLOCKS: blocks(), name + SCALES: scales()})[name]
 
 
 def _made(change: Callable[[Tensor], Tensor], read: Callable[[], Tensor]) -> Tensor:

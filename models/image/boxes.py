@@ -20,6 +20,8 @@ def box_convert(boxes: Any, in_fmt: str, out_fmt: str) -> Any:
     """Boxes (.., 4) in another format: corners "xyxy", a corner and the size "xywh", or "cxcywh".
 
     A tensor or array of floats for one; ValueError for another format.
+
+    `boxes` are in `in_fmt`, the result in `out_fmt`.
     """
     for name in (in_fmt, out_fmt):
         if name not in FORMATS:
@@ -55,6 +57,8 @@ def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
 
     boxes: corners; scores (n,): the best come first. Equal scores keep their order; a score that is
     no number comes last. Greedy, as in Girshick et al. (2014).
+
+    `iou_threshold` is that share, of the union. Raises ValueError for shapes that do not fit.
     """
     corners = _boxes(boxes, "nms", True)
     values = _scores(scores, len(corners), "nms")
@@ -62,7 +66,10 @@ def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
 
 
 def batched_nms(boxes: Any, scores: Any, idxs: Any, iou_threshold: float) -> Any:
-    """`nms` of each class by itself; idxs (n,): the classes. Indices by decreasing score."""
+    """`nms` of each class by itself; idxs (n,): the classes. Indices by decreasing score.
+
+    `boxes`, `scores` and `iou_threshold` are nms's. Raises ValueError for shapes that do not fit.
+    """
     corners = _boxes(boxes, "batched_nms", True)
     values = _scores(scores, len(corners), "batched_nms")
     kinds = np.asarray(_host(idxs)).reshape(-1)

@@ -29,6 +29,11 @@ class Processor:
     to multiples of the number (Ultralytics). scale and offset turn bytes into floats. flip:
     channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and its
     middle taken; from 384 on it is resized to a square (ConvNeXt).
+
+    `filter` of resizing is one of Pillow's names, "bilinear" or "bicubic" mostly; `keep_ratio`
+    keeps the shape of the picture, `twice`: the deviation is divided out once
+    more; `squared`: filled up to a square with black first. `mean` and
+    `std` of each channel normalize. Making one checks and raises nothing.
     """
 
     size: tuple[int, int] | None = None
@@ -177,7 +182,11 @@ class Processor:
 
 
 def cropped(x: npt.NDArray[Any], size: tuple[int, int], rounded: bool = False) -> npt.NDArray[Any]:
-    """The middle of an image (height, width, channels); zeros where it is smaller."""
+    """The middle of an image (height, width, channels); zeros where it is smaller.
+
+    `x` is the image, `size` (height, width), `rounded`: halves are rounded to even. It raises
+    nothing.
+    """
     height, width = size
     grown = max(x.shape[0], height), max(x.shape[1], width)
     if grown != x.shape[:2]:

@@ -17,7 +17,7 @@ from rushlight.models.layers.mlp import projection
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Angles, RotarySpec
-from rushlight.models.layers.positions.scores import alibi, same_chunk, warmth
+from rushlight.models.layers.positions.scores import alibi, query_temperature, same_chunk
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Attention(nn.Module):
         if spec.lends:
             context.shared[self.layer, "k"], context.shared[self.layer, "v"] = k, v
         if spec.temperature is not None:
-            q = q * warmth(context, spec.temperature)
+            q = q * query_temperature(context, spec.temperature)
         mask, keys = context.mask, k.shape[2]
         if spec.chunk is not None:
             mask = same_chunk(spec, context, offset, keys, spec.chunk)

@@ -188,7 +188,10 @@ class Decoder(SentenceEncoder, CausalLM):
         self, ids: Tensor, cache: Cache | None = None, attention_mask: Tensor | None = None,
         lengths: Tensor | None = None, segments: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """The hidden states (batch, length, width) that the head reads; see `forward`."""
+        """The hidden states (batch, length, width) that the head reads; see `forward`.
+
+        `ids`, `cache`, `attention_mask`, `lengths`, `segments` and what it raises are as there.
+        """
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
                 f"{self.config.model_type}: ids are {ids.shape}; they must be (batch, up to "

@@ -156,22 +156,22 @@ class EncoderLayer(nn.Module):
         """(batch, length, width) -> the same; `layer` chooses the window and the angles."""
         names, before = self.spec.names, self.spec.place == "before"
         if before:
-            y = self._apply(self.attention_norm, x) if self.attention_norm else x
+            y = self._called(self.attention_norm, x) if self.attention_norm else x
             x = x + self.dropout(self._attention(y, context, layer))
             out: Tensor = x + self.dropout(
-                run_mlp(self, self.mlp_spec, self._apply(names.mlp_norm, x))
+                run_mlp(self, self.mlp_spec, self._called(names.mlp_norm, x))
             )
             return out
         y = self.dropout(self._attention(x, context, layer))
-        x = self._apply(self.attention_norm, y + x)
-        return self._apply(names.mlp_norm, self.dropout(run_mlp(self, self.mlp_spec, x)) + x)
+        x = self._called(self.attention_norm, y + x)
+        return self._called(names.mlp_norm, self.dropout(run_mlp(self, self.mlp_spec, x)) + x)
 
     def _attention(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
         spec, names, (batch, length, width) = self.spec, self.spec.names, x.shape
         if names.qkv:
-            parts = self._apply(names.qkv, x).chunk(3, -1)
+            parts = self._called(names.qkv, x).chunk(3, -1)
         else:
-            parts = tuple(self._apply(name, x) for name in (names.q, names.k, names.v))
+            parts = tuple(self._called(name, x) for name in (names.q, names.k, names.v))
         # (batch, length, width) -> (batch, heads, length, head)
         q, k, v = (y.reshape(batch, length, spec.heads, -1).transpose(1, 2) for y in parts)
         if spec.rotary:
@@ -184,9 +184,9 @@ class EncoderLayer(nn.Module):
             bias = disentangled.position_scores(self, spec.disentangled, content, context.table)
             bias = bias if bias is None or spec.scale is None else bias * spec.scale
         y = ops.attention(q, k, v, mask=context.mask, bias=bias, window=window, scale=spec.scale)
-        return self._apply(names.out, y.transpose(1, 2).reshape(batch, length, width))
+        return self._called(names.out, y.transpose(1, 2).reshape(batch, length, width))
 
-    def _apply(self, name: str, x: Tensor) -> Tensor:
+    def _called(self, name: str, x: Tensor) -> Tensor:
         out: Tensor = self.get_submodule(name)(x)
         return out
 
@@ -248,6 +248,8 @@ class Encoder(SentenceEncoder):
 
         attention_mask (batch, length): false or zero for padding. Raises ValueError for a text
         longer than the context.
+
+        `token_type_ids` (batch, length): the segment of each token, 0 unless set.
         """
         limit, spec = self.context_length, self.spec
         if ids.ndim != 2 or ids.shape[1] > limit:

@@ -186,6 +186,9 @@ class HeadedEncoder(Encoder):
     ) -> Tensor:
         """The head's scores: (batch, length, vocab) of masked words, (batch, labels) of texts,
         (batch, length, labels) of tokens, (batch, length, 2) of the starts and ends of answers.
+
+        `ids`, `attention_mask` and `token_type_ids` are (batch, length), as in `forward`, and so is
+        what it raises.
         """
         names, x = self.head_names, self(ids, attention_mask, token_type_ids)
         if names.every and self.kind == "ForSequenceClassification":
@@ -248,7 +251,11 @@ class HeadedEncoder(Encoder):
     def windows_of(
         self, first: str, second: str, max_length: int, stride: int
     ) -> Iterator[PairEncoding]:
-        """A text with each window of another; see `pair_windows`."""
+        """A text with each window of another; see `pair_windows`.
+
+        `first` is the text, `second` the other, `max_length` of both, `stride` what windows share.
+        Raises RuntimeError without a tokenizer.
+        """
         return pair_windows(self._tokenizer(), first, second, max_length=max_length, stride=stride)
 
     def _tokenizer(self) -> Tokenizer:

@@ -14,7 +14,7 @@ from rushlight.core.functional.network import activations
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.routing import Router, RoutingSpec
 
@@ -42,7 +42,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 @dataclass(frozen=True)
 class MLPNames:
     """The checkpoint's names. gate_up: one matrix with the rows of gate, then of up; up_gate: one
-    with those of up first.
+    with those of up first. shared: where the expert of every token is, whose matrices have names of
+    its own.
     """
 
     gate: str = "gate_proj"
@@ -85,8 +86,8 @@ class ExpertsSpec:
     """`chosen` of `count` experts for each token, weighted by the router as `routing` says.
 
     normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
-    matrix is a stack (experts, out, in). shared: the width of an expert of every token;
-    shared_gate: it is weighted by the sigmoid of a score. limit: the gate is g * sigmoid(alpha *
+    matrix is a stack (experts, out, in). shared: an expert of every token; shared_gate: it is
+    weighted by the sigmoid of a score. limit: the gate is g * sigmoid(alpha *
     g) * (up + 1), with g up to `limit`, and up to it on both sides (gpt-oss).
     """
 
@@ -95,7 +96,7 @@ class ExpertsSpec:
     inner: int
     activation: str = "silu"
     normalized: bool = True
-    shared: int = 0
+    shared: MLPSpec | None = None
     shared_gate: bool = False
     routing: RoutingSpec = RoutingSpec()
     bias: bool = False
@@ -127,12 +128,19 @@ class TransposedLinear(nn.Module):
 
 
 def projection(inside: int, outside: int, bias: bool, transposed: bool) -> nn.Module:
-    """A linear layer whose weight is stored as (out, in), or as (in, out) if `transposed`."""
+    """A linear layer whose weight is stored as (out, in), or as (in, out) if `transposed`.
+
+    `inside` and `outside` are the features, `bias`: whether there is one. It raises nothing of its
+    own.
+    """
     return (TransposedLinear if transposed else nn.Linear)(inside, outside, bias=bias)
 
 
 def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
-    """Make the matrices of a feed-forward part below `root`, at the paths of its names."""
+    """Make the matrices of a feed-forward part below `root`, at the paths of its names.
+
+    `width` is the model's, `spec` says the rest. It raises nothing of its own.
+    """
     names, inner = spec.names, spec.inner
     if spec.gated and (both := names.gate_up or names.up_gate):
         put(root, both, projection(width, 2 * inner, spec.bias, spec.transposed))
@@ -144,7 +152,10 @@ def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
 
 
 def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
-    """(..., width) -> the same, with the matrices that `put_mlp` made."""
+    """(..., width) -> the same, with the matrices that `put_mlp` made.
+
+    `root` has them as `spec` says, `x` is the input. Raises ShapeError for another width.
+    """
     names, act = spec.names, ACTIVATIONS[spec.activation]
 
     def product(name: str, y: Tensor) -> Tensor:
@@ -217,8 +228,8 @@ class Experts(nn.Module):
             (names.down, (width, spec.inner)),
         ):
             put(self, self._path(name), ExpertStack(spec.count, *sizes, spec.bias))
-        if spec.shared:
-            put(self, names.shared, MLP(width, MLPSpec(spec.shared, spec.activation)))
+        if spec.shared is not None:
+            put(self, names.shared, MLP(width, spec.shared))
         if spec.shared_gate:
             put(self, names.shared_gate, nn.Linear(width, 1, bias=False))
 
@@ -248,7 +259,7 @@ class Experts(nn.Module):
             y = self._gated(stack(names.gate, each), stack(names.up, each))
         y = stack(names.down, y)
         out: Tensor = (y if spec.routing.before else y * shares).sum(-2)
-        if spec.shared:
+        if spec.shared is not None:
             always = getattr(self, names.shared)(x)
             if spec.shared_gate:
                 always = always * getattr(self, names.shared_gate)(x).sigmoid()

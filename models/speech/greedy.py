@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import ops
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.speech.samples import RATE
-from rushlight.models.speech.windows import Samples, WindowTranscriber, padded
+from rushlight.models.speech.split_windows import Samples, WindowTranscriber, padded
 from rushlight.models.tasks.record import Run
 
 # More tokens a second than this repeat themselves (Jeffries et al., 2024).

@@ -15,9 +15,9 @@ from rushlight.models.audio.inputs import Samples
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.loading import load
 from rushlight.models.model import Model
-from rushlight.models.speech.looks import SENTENCE, Word, agreed, grouped, joint, spread
+from rushlight.models.speech.merge_transcripts import SENTENCE, Word, agreed, grouped, joint, spread
+from rushlight.models.speech.split_windows import MOST, REST, quietest, windows
 from rushlight.models.speech.tape import SILENCE, Tape, loudness, sounding
-from rushlight.models.speech.windows import MOST, REST, quietest, windows
 from rushlight.models.tasks.pipeline import parts
 from rushlight.models.tasks.record import Run
 from rushlight.models.tasks.registry import check_served, find

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -19,8 +19,8 @@ from rushlight.models.generation.steps import Token
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech import words as timing
 from rushlight.models.speech.clips import parts_of
+from rushlight.models.speech.decode_window import Decoded, Decoder
 from rushlight.models.speech.rules import Rules
-from rushlight.models.speech.window import Decoded, Decoder
 from rushlight.models.tasks.record import Progress, Run
 
 HOP, WINDOW = 160, 3000  # samples of a frame; frames of a window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -91,6 +92,12 @@ def _are_messages(value: Any) -> bool:
     return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
 
 
+def _are_tools(value: Any) -> bool:
+    return isinstance(value, Collection) and all(
+        isinstance(tool, Mapping) or inspect.isroutine(tool) for tool in value
+    )
+
+
 def _is_object(value: Any) -> bool:
     return isinstance(value, Mapping) and all(map(_is_text, value))
 
@@ -162,7 +169,7 @@ KINDS: dict[str, Kind] = {
     "numbers": Kind("numbers in lists", _are_numbers, {"type": "array"},
                     "(number | number[] | number[][])[]"),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
-    "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]",
+    "tools": Kind("a list of JSON Schemas of functions, or of functions", _are_tools, _OBJECTS, "Tool[]",
                   str, parsed=_json_of),
     "documents": Kind("a list of objects", _are_messages, _OBJECTS,
                       "Record<string, unknown>[]", str, parsed=_json_of),

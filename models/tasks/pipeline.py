@@ -92,6 +92,8 @@ def pipeline(
 
     task: default: the first that the model's family serves. model: default: the task's own default.
     defaults: options of the task for every call. ValueError if the model does not serve the task.
+
+    `device` and `dtype` are load's, for a model that is named.
     """
     known = None if task is None else find(task)
     if model is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import LoadError
 from rushlight.models.layers.heads import KINDS
 from rushlight.models.tasks.record import Task, unsupported
 
 if TYPE_CHECKING:
+    from rushlight.models.families.family import Family
     from rushlight.models.model import Model
 
 
@@ -43,10 +44,10 @@ def first_task(model: Model) -> str:
     return check_served(model, found[0]).name if found else ""
 
 
-def served_by(family: Any) -> tuple[str, ...]:
+def served_by(family: Family) -> tuple[str, ...]:
     """The tasks that checkpoints of a family serve, those of its heads included."""
-    heads = KINDS.values() if hasattr(family, "HEADS") else ()
-    return _with_built((*family.TASKS, *heads))
+    heads = () if family.heads is None else KINDS.values()
+    return _with_built((*family.tasks, *heads))
 
 
 def _with_built(own: tuple[str, ...]) -> tuple[str, ...]:

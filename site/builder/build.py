@@ -73,6 +73,8 @@ def build(
     server never shows half a site. `split_mb` cuts weight files into parts of that many megabytes,
     for hosts that limit the size of a file. Downloads are cached. Raises SiteError if `out` holds
     something other than a built site, FetchError if a download fails.
+
+    `progress(what, done, total)` counts bytes of downloads.
     """
     if out.exists() and any(out.iterdir()) and not (out / "site.json").is_file():
         raise SiteError(
@@ -348,20 +350,20 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
 def _tasks(folder: Path) -> list[str]:
     """The tasks of the model's family. A page offers the models that support its task."""
     if gguf := gguf_in(folder):
-        constant = "GGUF_TYPES"
+        field = "gguf_types"
         with closing(open_source(gguf)) as source:
             kind = read_gguf(source).metadata.get("general.architecture")
     else:
-        constant, place = "MODEL_TYPES", folder / "config.json"
+        field, place = "model_types", folder / "config.json"
         config = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
         kind = config.get("model_type")
         if kind is None:  # another tool's files: a tensor tells
-            constant = "TENSORS"
+            field = "tensors"
             names = {name for _, table, _ in read_tables(folder) for name in table.entries}
-            kind = next(iter(families(constant).keys() & names), None)
-    if kind not in families(constant):
+            kind = next(iter(families(field).keys() & names), None)
+    if kind not in families(field):
         return []
-    return list(family_of(kind, constant, constant).TASKS)
+    return list(family_of(kind, field, field).tasks)
 
 
 def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]]:

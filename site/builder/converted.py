@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rushlight.core.io.weights.safetensors import save_safetensors
-from rushlight.models.image.described import KINDS, as_file
+from rushlight.models.image.preprocessor_config import KINDS, as_file
 from rushlight.models.layers.vision.yolo.darknet_files import darknet_parts
 from rushlight.site.builder.pages import SiteError
 

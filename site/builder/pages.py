@@ -112,6 +112,8 @@ def write(dest: Path, pages: Sequence[Page], room: Path = ROOM, *, python: int =
     """Write the pages and the files of site/shared into the site `dest`.
 
     python: the bytes that a tab downloads to start Python.
+
+    `room` holds the folders of pages. Raises SiteError for a page that is no template.
     """
     import jinja2
 

@@ -213,6 +213,8 @@ def make_server(folder: Path, port: int, tries: int = 20) -> Server:
     """A server of `folder` on loopback, on `port` or the next free one; 0 means any free port.
 
     Raises SiteError if the folder is not a built site, or if no port is free.
+
+    `tries` ports are tried.
     """
     if not (folder / "site.json").is_file():
         raise SiteError(f"{folder} is not a built site", hint="Run: rushlight site build")

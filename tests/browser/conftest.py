@@ -24,8 +24,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.hub.fetch import cache_dir, npm_members
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 from rushlight.site.builder.serve import Handler, Server
 
@@ -92,6 +92,42 @@ READS = b"""{
 }
 """
 WORKER = "/rushlight/worker.js"
+# In front of worker.js, in tests that are marked `warm_start`: where the fresh profile has kept no
+# start yet, the server gives one that an earlier page of this process kept.
+WARM = b"""{
+  const { open } = CacheStorage.prototype;
+  CacheStorage.prototype.open = async function (name) {
+    const cache = await open.call(this, name);
+    if (name !== "rushlight-start") return cache;
+    const match = cache.match.bind(cache);
+    const served = async (place) => {
+      const response = await fetch(`/warm/${place.split("/").at(-1)}`);
+      return response.ok ? response : undefined;
+    };
+    cache.match = async (place) => (await match(place)) ?? (await served(place).catch(() => {}));
+    return cache;
+  };
+}
+"""
+KEY = "x-rushlight-key"
+KEEP_START = """async () => {
+  const { createRushlight } = await import("/rushlight/client.js");
+  const rl = await createRushlight();
+  const model = await rl.load("/models/tiny/");
+  await model.encode(["the king was in the house"]);
+  const cache = await caches.open("rushlight-start");
+  let kept = [];
+  while (kept.length < 2) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    kept = await cache.keys();
+  }
+  for (const { url } of kept) {
+    const response = await cache.match(url);
+    const headers = { "x-rushlight-key": response.headers.get("x-rushlight-key") };
+    const options = { method: "POST", headers, body: await response.blob() };
+    await fetch(`/warm/${url.split("/").at(-1)}`, options);
+  }
+}"""
 
 
 @dataclass
@@ -106,6 +142,8 @@ class Mischief:
     prepend: dict[str, bytes] = field(default_factory=dict)  # code in front of a script
     replace: dict[str, bytes] = field(default_factory=dict)  # another file altogether
     cors: bool = False  # allow other origins
+    # Where a start lies, or is to be put, that fresh profiles take: a folder with a file per name.
+    warm: Path | None = None
     log: list[tuple[str, str, str]] = field(default_factory=list)  # (method, path, Range header)
     read: threading.Event = field(default_factory=threading.Event)  # the page has, up to the cut
 
@@ -130,6 +168,14 @@ class Naughty(Handler):
         if path == "/read-to-the-cut":
             do.read.set()
             self._answer(HTTPStatus.NO_CONTENT, {})
+            return
+        if path.startswith("/warm/") and do.warm:
+            file = do.warm / path.rpartition("/")[2]
+            if not file.is_file():
+                self._answer(HTTPStatus.NO_CONTENT, {})
+                return
+            headers = {KEY: file.with_suffix(".key").read_text(encoding="ascii")}
+            self._answer(HTTPStatus.OK, headers, file.read_bytes(), body)
             return
         do.log.append((self.command, path, self.headers.get("Range", "")))
         if path in do.hold:
@@ -156,6 +202,14 @@ class Naughty(Handler):
             return
         self._answer(HTTPStatus.OK, headers, content, body)
 
+    def do_POST(self) -> None:
+        """Keep a part of a page's start."""
+        assert self.mischief.warm is not None
+        file = self.mischief.warm / self.path.rpartition("/")[2]
+        file.write_bytes(self.rfile.read(int(self.headers["Content-Length"])))
+        file.with_suffix(".key").write_text(self.headers[KEY], encoding="ascii")
+        self._answer(HTTPStatus.NO_CONTENT, {})
+
     def end_headers(self) -> None:
         """Send the headers, with the one that lets other origins in where it is asked for."""
         if self.mischief.cors:
@@ -172,8 +226,10 @@ class Naughty(Handler):
             content = bytearray(file.read_bytes())
             content[do.flip[path]] ^= 1
             return bytes(content)
-        if path in do.prepend:
-            return do.prepend[path] + file.read_bytes()
+        asked = "warm=yes" in self.headers.get("Cookie", "")
+        warm = WARM if path == WORKER and do.warm and asked else b""
+        if warm or path in do.prepend:
+            return warm + do.prepend.get(path, b"") + file.read_bytes()
         return file.read_bytes() if path in do.cut else None
 
 
@@ -198,11 +254,13 @@ def _run(server: ThreadingHTTPServer) -> Callable[[], None]:
     return stop
 
 
-def _servers() -> Iterator[Callable[..., Place]]:
+def _servers(request: pytest.FixtureRequest) -> Iterator[Callable[..., Place]]:
     stops: list[Callable[[], None]] = []
+    marked = request.node.get_closest_marker("warm_start") is not None
+    warm = request.getfixturevalue("warm_start") if marked else None
 
     def start(folder: Path, *, plain: bool = False, cors: bool = False) -> Place:
-        mischief = Mischief(cors=cors)
+        mischief = Mischief(cors=cors, warm=warm)
         if plain:
 
             class Plain(SimpleHTTPRequestHandler):
@@ -236,15 +294,15 @@ def _servers() -> Iterator[Callable[..., Place]]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Place]]:
+def serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Place]]:
     """Starts servers of a folder; `plain` takes Python's own (no ranges, no validators)."""
-    yield from _servers()
+    yield from _servers(request)
 
 
 @pytest.fixture(scope="module")
-def module_serve() -> Iterator[Callable[..., Place]]:
+def module_serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Place]]:
     """As `serve`, for a page that goes on from test to test."""
-    yield from _servers()
+    yield from _servers(request)
 
 
 # --- the tiny model and the site ----------------------------------------------------------------
@@ -479,7 +537,8 @@ class Pages:
         self.browser = browser
         self.contexts: list[Any] = []
         self.complaints: list[str] = []
-        self.expected = ["favicon.ico"]  # of the files that tests open as blank pages
+        # Of the files that tests open as blank pages; of a warm start without a network.
+        self.expected = ["favicon.ico", "/warm/"]
 
     def expect(self, part: str) -> None:
         """A complaint that has `part` in it is the point of the test."""
@@ -501,7 +560,12 @@ class Pages:
 
     def open(self, url: str, **options: Any) -> Any:
         """A page in a fresh profile, without a service worker unless asked for."""
-        page = self.context(**{"service_workers": "block", **options}).new_page()
+        context = self.context(**{"service_workers": "block", **options})
+        if options.get("service_workers") != "allow":
+            # A service worker keeps the files of a first start, and worker.js as it was built.
+            warm = {"name": "warm", "value": "yes", "domain": "127.0.0.1", "path": "/"}
+            context.add_cookies([warm])
+        page = context.new_page()
         page.goto(url)
         return page
 
@@ -523,6 +587,20 @@ class Pages:
         for context in self.contexts:
             context.close()
         return [c for c in self.complaints if not any(part in c for part in self.expected)]
+
+
+@pytest.fixture(scope="session")
+def warm_start(browser: Any, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the runtime keeps of a start, as a page of this browser kept it."""
+    folder = tmp_path_factory.mktemp("warm")
+    kind = type("KeepingSite", (Naughty,), {"root": site, "mischief": Mischief(warm=folder)})
+    server = Server(("127.0.0.1", 0), kind)
+    stop = _run(server)
+    opened = Pages(browser)
+    opened.open(f"{server.address}rushlight/runtime.json").evaluate(KEEP_START)
+    assert opened.close() == []
+    stop()
+    return folder
 
 
 @pytest.fixture

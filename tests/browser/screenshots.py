@@ -25,7 +25,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 from rushlight.site.builder.pages import listed
 from rushlight.site.builder.serve import make_server

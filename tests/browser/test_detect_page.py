@@ -11,8 +11,10 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
+
+pytestmark = pytest.mark.warm_start
 
 Array = npt.NDArray[np.uint8]
 PIXELS = """(id) => {

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.warm_start
+
 ASK = """
 import rushlight as rl
 from rushlight.core.basis.errors import DeviceError

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
+
+pytestmark = pytest.mark.warm_start
 
 CLASSES, CUT = "mobilenet-v2", "u2netp"
 RUN = """async ([width, height, classes, cut, file]) => {

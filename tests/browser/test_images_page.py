@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 import rushlight as rl
+
+pytestmark = pytest.mark.warm_start
 
 Array = npt.NDArray[np.uint8]
 PIXELS = """() => {

@@ -16,6 +16,8 @@ import rushlight as rl
 from rushlight.core.io import load_gguf
 from rushlight.core.io.weights.safetensors import save_safetensors
 
+pytestmark = pytest.mark.warm_start
+
 EVIL = "<img src=x onerror=alert(1)>"
 
 

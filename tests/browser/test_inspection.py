@@ -19,10 +19,10 @@ import rushlight as rl
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io import load_gguf, table_of
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.io.weights.source import BytesSource, FileSource
 from rushlight.core.io.weights.table import Entry
+from rushlight.models.hub.names import resolve
 from rushlight.web.loading.held import FIRST, Held
 from rushlight.web.worker.inspecting import tensor_figures
 from rushlight.web.worker.inspecting.fitting import told

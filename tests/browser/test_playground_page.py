@@ -14,6 +14,8 @@ import pytest
 import rushlight as rl
 from rushlight.web.worker.programs import _without, complete, run_program
 
+pytestmark = pytest.mark.warm_start
+
 PAGE = Path(__file__).parents[2] / "site" / "pages" / "playground"
 EXAMPLES = sorted(path.stem for path in (PAGE / "examples").glob("*.txt"))
 

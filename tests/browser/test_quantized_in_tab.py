@@ -10,6 +10,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.warm_start
+
 
 @pytest.mark.parametrize("where", ["cpu", "webgpu"])
 def test_q6_k_generates(shared_page: Any, quantized_llama: Path, where: str) -> None:

@@ -1,4 +1,4 @@
-"""The README's pages, copied out of it and run in a browser beside a copied runtime."""
+"""The pages of README.md and docs/pages.md, copied out and run beside a copied runtime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 MODEL, LLM = "all-minilm-l6-v2", "smollm2-135m-instruct"
@@ -24,12 +24,13 @@ HUB = "https://huggingface.co/"
 # A link to an icon, because browsers ask for one, and a missing one is an error on the console.
 HEAD = '<!doctype html><html lang="en"><title>mine</title><link rel="icon" href="data:,">'
 
-Blocks = Callable[[str], list[str]]
+Blocks = Callable[..., list[str]]
+PAGE = "docs/pages.md"
 
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """my-page/: what the README says to copy out of a built site, and nothing else."""
+    """my-page/: what docs/pages.md says to copy out of a built site, and nothing else."""
     top = tmp_path_factory.mktemp("readme")
     folder = resolve(MODEL)
     build(top / "dist" / "site", [(MODEL, folder), (LLM, resolve(LLM))])
@@ -85,7 +86,8 @@ def model() -> Any:
 def test_three_lines_in_a_page(
     readme_blocks: Blocks, mine: Path, address: str, page: Any, model: Any
 ) -> None:
-    block = readme_blocks("html")[0]
+    (block,) = readme_blocks("html")
+    assert readme_blocks("html", PAGE)[0] == block
     texts = re.findall(r'"([^"]+)"', re.findall(r"encode\(\[(.*)\]\)", block)[0])
     (mine / "three.html").write_text(f"{HEAD}<body></body>{block}", encoding="utf-8")
     page.goto(f"{address}three.html")
@@ -98,7 +100,7 @@ def test_three_lines_in_a_page(
 def test_the_runtime_in_your_own_page(
     readme_blocks: Blocks, mine: Path, address: str, page: Any, model: Any
 ) -> None:
-    *blocks, last = readme_blocks("js")
+    *blocks, last = readme_blocks("js", PAGE)
     assert len(blocks) == 2 and "maxNewTokens: 64" in last
     # NumPy in the tab writes a token or two per second.
     blocks.append(last.replace("maxNewTokens: 64", "maxNewTokens: 3"))
@@ -143,8 +145,8 @@ def test_the_runtime_in_your_own_page(
 
 
 def test_a_hub_id_in_your_own_page(mine: Path, address: str, page: Any) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (call,) = re.findall(r"`(rl\.load\(\"[\w-]+/[\w.-]+\"\))`", readme)
+    page_text = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
+    (call,) = re.findall(r"`(rl\.load\(\"[\w-]+/[\w.-]+\"\))`", page_text)
     folder = resolve(MODEL)
     asked = []
 
@@ -207,7 +209,7 @@ def _cdn(mine: Path, micropip: Path) -> Callable[[Any], None]:
 def test_a_pyodide_page_that_is_not_ours(
     readme_blocks: Blocks, mine: Path, address: str, page: Any, tab_wheels: list[Path]
 ) -> None:
-    block = readme_blocks("html")[1]
+    block = readme_blocks("html", PAGE)[1]
     assert CDN in block
     (micropip,) = (path for path in tab_wheels if path.name.startswith("micropip-"))
     page.context.route(f"{CDN}**", _cdn(mine, micropip))

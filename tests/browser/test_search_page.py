@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
+
+pytestmark = pytest.mark.warm_start
 
 DATA = Path(__file__).parent / "data"
 PASSAGES = (DATA / "passages.txt").read_text(encoding="utf-8")

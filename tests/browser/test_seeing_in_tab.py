@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rushlight as rl
+
+pytestmark = pytest.mark.warm_start
 
 RUN = """async ([models, [width, height, values]]) => {
   const { createRushlight } = await import("/rushlight/client.js");

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.site.builder import build as builder
 from rushlight.site.builder.build import build
 from rushlight.site.builder.pages import SiteError, listed, write
@@ -405,7 +405,7 @@ def test_an_incomplete_site_is_not_announced(
 def test_build_and_serve_from_the_command_line(tmp_path: Path, tiny_model: Path) -> None:
     out = tmp_path / "out"
     assert run(["site", "build", "--models", str(tiny_model), "--out", str(out)]) == 0
-    program = "import sys; from rushlight.core.cli import main; main()"
+    program = "import sys; from rushlight.cli import main; main()"
     command = [sys.executable, "-c", program, "site", "serve", "--port", "0", "--dir", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -453,7 +453,7 @@ def test_an_installed_wheel_builds_the_same_site_without_pages(
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import rushlight; assert rushlight.__file__.startswith(sys.argv[1]), rushlight.__file__\n"
-        "from rushlight.core.cli import run\n"
+        "from rushlight.cli import run\n"
         "raise SystemExit(run(['site', 'build', '--models', sys.argv[3], '--out', sys.argv[2]]))\n"
     )
     out = tmp_path / "site"

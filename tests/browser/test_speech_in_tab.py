@@ -13,6 +13,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.warm_start
+
 NAME = "whisper-tiny.en"
 RUN = """async ([packed, name]) => {
   const { createRushlight } = await import("/rushlight/client.js");

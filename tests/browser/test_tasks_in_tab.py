@@ -13,6 +13,8 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables, save_safetensors
 
+pytestmark = pytest.mark.warm_start
+
 MODELS = Path(__file__).parents[1] / "models"
 # A task with the number of its call in the goldens that the tab repeats.
 CALLS = {"token-classification": 1, "question-answering": 0, "text-ranking": 0}

@@ -23,6 +23,8 @@ from rushlight.site.builder import datasets
 from rushlight.site.builder.build import build
 from rushlight.site.pages.train import lab
 
+pytestmark = pytest.mark.warm_start
+
 SIDE, LEARNED, HELD = 28, 320, 100
 KEEP_DEVICE = """() => {
   const { requestDevice } = GPUAdapter.prototype;

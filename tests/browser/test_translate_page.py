@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
+
+pytestmark = pytest.mark.warm_start
 
 MODELS = ("bergamot-en-pt", "bergamot-pt-en")
 PARITY = Path(__file__).parents[1] / "parity" / "data" / "bergamot.json"

@@ -7,6 +7,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.warm_start
+
 SENTENCE = (
     "and so my fellow americans ask not what your country can do for you "
     "ask what you can do for your country"

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.functional.network import folding
+from rushlight.core.functional.network import padding
 from rushlight.core.nn import functional as F
 from rushlight.core.ops import declare
-from rushlight.core.ops.autocast import LISTS
+from rushlight.core.ops.autocast import casts
 
 TORCH = json.loads((Path(__file__).parent / "data" / "amp.json").read_text("utf-8"))
 ULP = {"bfloat16": 2**-7, "float16": 2**-10}
@@ -39,11 +39,51 @@ def test_functions_give_torchs_dtypes_and_values(name: str) -> None:
         np.testing.assert_allclose(out.double().numpy().ravel(), values, close, close, err_msg=case)
 
 
-def test_every_name_of_the_lists_is_a_function() -> None:
+# PyTorch's page "Automatic Mixed Precision", and what its composites do; the names of `rl`.
+def rows(**lists: str) -> dict[str, str]:
+    return {name: policy for policy, names in lists.items() for name in names.split()}
+
+
+PRODUCTS = """matmul reversed_matmul mm bmm addmm addbmm baddbmm vecdot linear conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention"""
+LOSSES = """binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy
+    hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
+    multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss
+    triplet_margin_loss"""
+# Composites that torch runs as the functions that they consist of.
+OPEN = """einsum tensordot bilinear chain_matmul multi_dot multi_head_attention_forward
+    linear_cross_entropy multilabel_soft_margin_loss gaussian_nll_loss
+    triplet_margin_with_distance_loss lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
+    rnn_relu_cell pad"""
+ON_CPU = rows(low=PRODUCTS, inside=OPEN, widest="cat stack index_copy") | rows(
+    float32=f"""
+    {LOSSES} avg_pool3d binary_cross_entropy cdist ctc_loss grid_sample max_pool3d polar prod
+    quantile nanquantile stft trace view_as_complex cholesky_inverse cholesky_solve inv pinverse
+    svd triangular_solve cond eigh eigvalsh lu_solve matrix_rank qr solve svdvals cholesky
+    cholesky_ex inv_ex lstsq tensorinv tensorsolve fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft
+    irfft2 irfftn rfft rfft2 rfftn fractional_max_pool2d fractional_max_pool3d max_unpool2d
+    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d edge_pad""")  # fmt: skip
+ON_ACCELERATOR = rows(
+    inside=OPEN, low=f"{PRODUCTS} mv addmv addr multi_dot chain_matmul einsum",
+    widest="cat stack addcdiv addcmul atan2 bilinear cross dot vdot grid_sample index_put "
+           "scatter_add tensordot",
+    refused="binary_cross_entropy",
+) | rows(float32=f"""
+    {LOSSES} acos asin cosh cosine_similarity cdist cumprod cumsum dist erfinv exp expm1
+    group_norm interpolate upsample layer_norm log log10 log1p log2 log_softmax logsumexp
+    matrix_norm norm normalize pdist pow prod rdiv reciprocal renorm rms_norm rpow rsqrt sinh
+    softmax softmin softplus sum tan vector_norm""")  # fmt: skip
+
+
+def test_functions_are_on_torchs_lists() -> None:
     tables = (declare.PUBLIC, declare.NETWORK, declare.METHODS, declare.LINALG, declare.FFT)
-    known = {fn.__name__ for table in tables for fn in table.values()}
-    known |= {name for name in vars(folding) if hasattr(getattr(folding, name), "listed")}
-    assert {name for table in LISTS.values() for name in table} <= known
+    every = [fn for table in tables for fn in table.values() if fn.__name__[-1] != "_"]
+    every.append(padding.edge_pad)
+    for i, expected in enumerate((ON_CPU, ON_ACCELERATOR)):
+        said = {fn.__name__: vars(fn).get("casts", (None, None))[i] for fn in every}
+        assert {name: kind for name, kind in said.items() if kind} == expected
+    with pytest.raises(ValueError, match=r"casts: 'lower'; supported: float32, inside, low"):
+        casts("lower")
 
 
 # PyTorch's page "Automatic Mixed Precision", CUDA Op-Specific Behavior.

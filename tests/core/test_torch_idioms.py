@@ -287,3 +287,123 @@ def test_copies_of_tensors_and_modules() -> None:
     x = rl.ones(2, requires_grad=True)
     assert copy.deepcopy(x).requires_grad and pickle.loads(pickle.dumps(x)).equal(x)
     assert copy.deepcopy(nn.ModuleList([nn.Linear(2, 2)]))[0].weight.shape == (2, 2)
+
+
+def test_a_factor_before_its_tensors() -> None:
+    x, y = rl.ones(2), rl.tensor([1.0, 3.0])
+    assert x.clone().add_(-0.5, y).tolist() == rl.add(x, -0.5, y).tolist() == [0.5, -0.5]
+    assert rl.sub(x, 2, y).tolist() == x.clone().sub_(2, y).tolist() == [-1, -5]
+    assert x.clone().addcmul_(0.5, y, y).tolist() == rl.addcmul(x, 0.5, y, y).tolist() == [1.5, 5.5]
+    assert x.clone().addcdiv_(-2, x, y).tolist() == pytest.approx([-1, 1 / 3])
+    eye, ones = rl.eye(2), rl.ones(2, 2)
+    assert rl.addmm(2, eye, -1, ones, ones).tolist() == [[0, -2], [-2, 0]]
+    assert eye.clone().addmm_(1, -2, ones, ones).tolist() == [[-3, -4], [-4, -3]]
+    assert rl.addmv(1, x, 2, ones, y).tolist() == [9, 9]
+    with pytest.raises(TypeError, match="add"):
+        x.add(1, 2)
+
+
+def test_hooks_under_private_names() -> None:
+    layer = nn.Linear(2, 2)
+    layer.register_forward_hook(lambda module, args, out: out * 0)
+    assert layer(rl.ones(1, 2)).abs().sum() == 0 and len(layer._forward_hooks) == 1
+    next(iter(layer._forward_hooks.values()))
+    layer._forward_hooks.clear()
+    assert layer(rl.ones(1, 2)).abs().sum() > 0 and not layer._forward_pre_hooks
+    seen: list[str] = []
+    layer._register_load_state_dict_pre_hook(lambda state, prefix, *rest: seen.append(prefix))
+    layer._register_state_dict_hook(lambda module, state, prefix, meta: state.pop("bias"))
+    net = nn.Sequential(layer)
+    net.load_state_dict({"0.weight": rl.ones(2, 2), "0.bias": rl.ones(2)})
+    assert seen == ["0."] and list(layer.state_dict()) == ["weight"]
+
+
+class Renamed(nn.Linear):  # type: ignore[misc]
+    """Reads an older name, writes a number more and moves a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.anchor = (rl.ones(2),)
+
+    def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:
+        if prefix + "w" in state:
+            state[prefix + "weight"] = state.pop(prefix + "w")
+        if prefix + "bad" in state:
+            rest[-1].append("bad is there")
+        super()._load_from_state_dict(state, prefix, *rest)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "version"] = rl.ones(1)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.anchor = (fn(self.anchor[0]),)
+        return super()._apply(fn, recurse)
+
+
+def test_what_modules_override() -> None:
+    net = nn.Sequential(Renamed())
+    assert list(net.state_dict()) == ["0.weight", "0.bias", "0.version"]
+    loaded = net.load_state_dict({"0.w": rl.ones(2, 2), "0.bias": rl.zeros(2)})
+    assert repr(loaded) == "<All keys matched successfully>" and net[0].weight.sum() == 4
+    net.double()
+    assert net[0].anchor[0].dtype is net[0].weight.dtype is rl.float64
+    with pytest.raises(RuntimeError, match="bad is there"):
+        net.load_state_dict({"0.bad": rl.ones(1)})
+
+
+class Counting(rl.optim.Optimizer):  # type: ignore[misc]
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, {"lr": 0.1})
+
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["step"] = self.state[p].get("step", 0) + 1
+                p.data.add_(-group["lr"], p.grad.data)
+
+
+def test_an_own_optimizer_keeps_its_numbers() -> None:
+    p = nn.Parameter(rl.ones(1))
+    p.grad = rl.ones(1)
+    mine = Counting([p])
+    mine.step()
+    state = mine.state_dict()
+    assert type(state["state"][0]["step"]) is int and p.item() == pytest.approx(0.9)
+    mine.load_state_dict(state)
+    mine.step()
+    assert mine.state[p] == {"step": 2}
+    with pytest.raises(ValueError, match="groups of"):
+        mine.load_state_dict({"state": {}, "param_groups": []})
+
+
+def test_small_forms() -> None:
+    x = rl.ones(2, requires_grad=True)
+    assert x.numpy(force=True).tolist() == [1, 1] and repr(x * 2).endswith("<MulBackward0>)")
+    assert rl.tensor([np.float32(1), 2]).dtype is rl.tensor([np.int64(1), 0.5]).dtype is rl.float32
+    assert rl.tensor([np.float32(1), np.float64(2)]).dtype is rl.float64
+    assert rl.ones(1).broadcast_to(2, 3).shape == (2, 3)
+    z = rl.ones(1, dtype=rl.complex64)
+    assert z.add_(z, alpha=-0.5).item() == 0.5
+    loss = F.kl_div(rl.tensor(0.5), rl.tensor(0.3), reduction="batchmean")
+    assert loss.item() == pytest.approx(0.3 * (np.log(0.3) - 0.5))
+    for place in (1.5, "a"):
+        with pytest.raises(IndexError, match="is not an index"):
+            x[place]
+
+
+def test_padding_that_torch_packs_away_is_zeros() -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    layer.norm2.bias.data.fill_(3.0)
+    x, hidden = rl.randn(2, 3, 4), rl.tensor([[False, False, True], [False] * 3])
+    net = nn.TransformerEncoder(layer, 1, norm=nn.LayerNorm(4)).eval()
+    net.norm.bias.data.fill_(7.0)
+    kept = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    with rl.no_grad():
+        out = net(x, src_key_padding_mask=hidden)
+        assert (out[0, 2] == 7).all() and out[1, 2].std() > 0.1  # zeros before the last norm
+        gaps = net(x, src_key_padding_mask=hidden.flip(1))
+        assert gaps[0, 0].std() > 0.1  # padding that is not at the end
+        assert net(x, rl.zeros(3, 3), hidden.float() * -1e9)[0, 2].std() > 0.1
+        assert kept(x, src_key_padding_mask=hidden)[0, 2].std() > 0.1
+    assert net(x, src_key_padding_mask=hidden)[0, 2].std() > 0.1  # with gradients

@@ -112,7 +112,7 @@ def test_a_module_below_a_package_is_loaded_once() -> None:
     ("name", "why"),
     [("cudnn_convolution", "nn.functional serves"), ("quantize_per_tensor", "rl.quantize"),
      ("complex32", "a dtype that ops here do not have"), ("lstsq", "rl.linalg serves"),
-     ("distributions.Weibull", "supported: what rl.distributions"), ("cond", "if and while"),
+     ("distributions.ExponentialFamily", "what rl.distributions"), ("cond", "if and while"),
      ("nn.UninitializedParameter", "lazy layers"), ("utils.data.IterDataPipe", "IterableDataset"),
      ("cuda.nccl", "there is no CUDA")],
 )  # fmt: skip

@@ -18,8 +18,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.basis.dtype import from_safetensors
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.hub.names import resolve
 
 pytestmark = pytest.mark.native  # needs a process of its own
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 
 pytestmark = pytest.mark.native  # reads /proc
 

@@ -40,6 +40,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             *_module(HERE / "families.py").ROWS,
             *(name for name, row in seen.items() if row[0] == "transformers"),
         ])  # fmt: skip
+    if "gguf_row" in metafunc.fixturenames:
+        metafunc.parametrize("gguf_row", list(_module(HERE / "families.py").GGUF))
     if "row" in metafunc.fixturenames:
         metafunc.parametrize("row", list(_module(HERE / "families.py").ROWS))
 

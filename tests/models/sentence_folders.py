@@ -142,7 +142,7 @@ def _weights(row: dict[str, Any], name: str) -> dict[str, npt.NDArray[Any]]:
     if "decoder" in row:
         return _decoder_weights(row)
     kind = "BertForMaskedLM" if row.get("masked") else "BertModel"
-    model = bert.build({**_BERT, "architectures": [kind]}, [])
+    model = bert.FAMILY.build({**_BERT, "architectures": [kind]}, [])
     prefix = "bert." if row.get("masked") else ""
     return {(n if n.startswith("cls.") else prefix + n): values(n, tuple(p.shape))
             for n, p in model.state_dict().items() if not n.startswith("pooler")}  # fmt: skip
@@ -153,7 +153,7 @@ def _decoder_weights(row: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     config = row["decoder"]
     family = family_of(config["model_type"], "the row")
     model = family.build(config, [])
-    prefix = family.BASE_PREFIX if "modules" in row else ""
+    prefix = family.base_prefix if "modules" in row else ""
     named = {
         n.removeprefix(prefix): p for n, p in model.state_dict().items() if n != "lm_head.weight"
     }

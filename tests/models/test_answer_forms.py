@@ -17,7 +17,7 @@ from rushlight.models.generation.answers import (
     answer_parts,
     parts_of_tokens,
 )
-from rushlight.models.generation.answers.formats import CALLS, MARKS, THOUGHTS
+from rushlight.models.generation.answers.formats import CALLS, ENDS, MARKS, THOUGHTS
 from rushlight.models.generation.steps import Token
 
 TOOLS = [
@@ -226,6 +226,77 @@ FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
     ),
     "two thoughts": ("<think>a</think>b<think>c</think>d", "bd", "a\n\nc", []),
     "a thought that the prompt began": ("One.\n</think>\n\nTwo.", "Two.", "One.", []),
+    "granite 20b": (f'Sure.<function_call> {{"name": "get_weather", "arguments": {ARGS}}}'
+                    f'<function_call> {{"name": "get_time", "arguments": {ARGS}}}', "Sure.", "",
+                    [WEATHER, TIME]),
+    "command r without a blank": (
+        f"Plan: look.\nAction:```json\n{COHERE}\n```", "Plan: look.", "", [WEATHER, TIME],
+    ),
+    "minicpm 3": (
+        "<|thought_start|>\nhm\n<|thought_end|>\n<|tool_call_start|>\n```python\n"
+        f"{PYTHON}\n```\n<|tool_call_end|>", "", "hm", [WEATHER, TIME],
+    ),
+    "glm 4": (f"get_weather\n{ARGS}\nget_time\n{ARGS}", "", "", [WEATHER, TIME]),
+    "functionary": (f">>>get_weather\n{ARGS}", "", "", [WEATHER]),
+    "calls by key": (f'{{"tool_calls": {LIST}}}', "", "", [WEATHER, TIME]),
+    "xml without its opening": (
+        f"Sure.{XML.format('', '</tool_call>', '', '</tool_call>')}</tool_call>",
+        "Sure.\n\n\n\n\n\n</tool_call>", "", [WEATHER, TIME],
+    ),
+    "a dict of Python": (
+        "<tool_call><function=get_weather><parameter=near>[{'a': True, 'b': None}]</parameter>"
+        "</function></tool_call>", "", "",
+        [ToolCall("get_weather", {"near": [{"a": True, "b": None}]})],
+    ),
+    "a closing in a value of XML": (
+        "<tool_call>\n<function=get_weather>\n<parameter=city>\n</function></tool_call> \"\n"
+        "</parameter>\n</function>\n</tool_call>.", ".", "",
+        [ToolCall("get_weather", {"city": '</function></tool_call> "'})],
+    ),
+    "a closing in a value of keys": (
+        "<tool_call>get_weather<arg_key>city</arg_key><arg_value>it's </tool_call></arg_value>"
+        "</tool_call>.", ".", "", [ToolCall("get_weather", {"city": "it's </tool_call>"})],
+    ),
+    "a closing in a program": (
+        "<|tool_call_start|>[get_time(a='\"<|tool_call_end|>', b=1_000)]<|tool_call_end|>.",
+        ".", "", [ToolCall("get_time", {"a": '"<|tool_call_end|>', "b": 1000})],
+    ),
+    "a closing between tokens": (
+        '<|tool_call>call:get_time{a:<|"|><tool_call|> "<|"|>}<tool_call|>.', ".", "",
+        [ToolCall("get_time", {"a": '<tool_call|> "'})],
+    ),
+    "an opening in a string": (
+        '[TOOL_CALLS]get_time[ARGS]{"a": "[TOOL_CALLS]x"}[TOOL_CALLS]get_time{}', "", "",
+        [ToolCall("get_time", {"a": "[TOOL_CALLS]x"}), ToolCall("get_time", {})],
+    ),
+    "the end of a message in a string": (
+        '<|channel|>commentary to=functions.get_time<|message|>{"a": "<|end|>"}<|call|>', "", "",
+        [ToolCall("get_time", {"a": "<|end|>"})],
+    ),
+    "an end in a string of deepseek's": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>"
+        '{"a": "<｜tool▁calls▁end｜>"}'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "", "",
+        [ToolCall("get_time", {"a": "<｜tool▁calls▁end｜>"})],
+    ),
+    "no arguments of deepseek's": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜><｜tool▁call▁end｜>"
+        f"<｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{ARGS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "", "", [ToolCall("get_time", {}), TIME],
+    ),
+    "half a character": (
+        '<tool_call>{"name": "get_time", "arguments": {"a": "\\ud83d\\ude00 \\ud83d"}}</tool_call>',
+        "", "", [ToolCall("get_time", {"a": "😀 \ufffd"})],
+    ),
+    "an empty list": ("Sure.<tool_calls>[]</tool_calls>", "Sure.", "", []),
+    "the token of an end": (f"Sure.{HERMES}<|im_end|>\n", "Sure.", "", [WEATHER, TIME]),
+    "an end after words": ("Sure.</s>", "Sure.", "", []),
+    "an end in a thought": ("<think>hm<|eot_id|>", "", "hm", []),
+    "a call after code": (
+        "```\n<tool_call>\n```\n`<tool_call>`\n"
+        f'<tool_call>{{"name": "get_time", "arguments": {ARGS}}}</tool_call>',
+        "```\n<tool_call>\n```\n`<tool_call>`", "", [TIME],
+    ),
     "a call that is thought of": (
         f'<think>{HERMES}</think>no<tool_call>{{"name": "get_time", "arguments": {ARGS}}}'
         "</tool_call>", "no", HERMES, [TIME],
@@ -267,6 +338,18 @@ WORDS = [
     "a < b and c > d",
     "<｜tool▁calls▁begin｜>x<｜tool▁calls▁end｜>",
     "<function_calls>\nf(a\n</function_calls>",
+    '`<tool_call>{"name": "get_time", "arguments": {}}</tool_call>` is a call.',
+    'So:\n```xml\n<tool_call>{"name": "get_time", "arguments": {}}</tool_call>\n```\nDone.',
+    "So:\n\n    ```\n<think>\nfoo\n</think>\n    ```\nDone.",
+    "```\n</think>\n```",
+    "Write `<think>x</think>`.",
+    "```\n<|channel|>final<|message|>x\n```",
+    '{"type": "function", "function": {"name": "get_time", "description": "", "parameters": {}}}',
+    '[{"name": "get_time", "parameters": {"type": "object", "properties": {}}}]',
+    "get_time\nis a tool.",
+    "get_time {}",
+    "The token at the end is </s>",
+    "</s>",
     "{",
     "[",
     "`",
@@ -340,6 +423,7 @@ def test_nothing_is_swallowed() -> None:
     """Every letter of an answer without calls and thoughts is in its content."""
     for text in samples():
         found = answer_parts(text)
+        text = next((text[: -len(end)] for end in ENDS if text.endswith(end)), text)
         dropped = ("<response>", "<answer>", "<|start|>", "<|channel|>", "to=")
         if not found.tool_calls and not any(mark in text for mark in dropped):
             for letter in "aopt":

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.models.layers.speech.tokens import SpeechTokens
 from rushlight.models.speech import words, writers
+from rushlight.models.speech.decode_window import Decoded
 from rushlight.models.speech.rules import Rules
 from rushlight.models.speech.transcribe import COPIED, WINDOW, Transcriber
-from rushlight.models.speech.window import Decoded
 
 # Text is 0 to 9, then the end and the other special tokens, then timestamps from 20 on.
 IDS = {"endoftext": 10, "startoftranscript": 11, "translate": 12, "transcribe": 13,

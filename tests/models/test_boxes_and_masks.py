@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.cli import run
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.models.layers.vision.outputs.masks import of_classes

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,6 +22,7 @@ from rushlight.core.io.text.chat.sources import (
     template_sources,
 )
 from rushlight.core.io.text.template import ChatTemplate
+from rushlight.models.generation.answers import ToolCall, answer_parts
 from rushlight.models.tasks import find
 from rushlight.models.tasks.kinds import KINDS
 from rushlight.web.worker import session
@@ -279,7 +281,7 @@ def test_a_folder_keeps_its_templates(folder: Path, tmp_path: Path) -> None:
 def test_the_command_passes_variables(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rushlight.core.cli import run
+    from rushlight.cli import run
     from rushlight.models.generation.chatting import Chatting
 
     shown: list[dict[str, Any]] = []
@@ -299,3 +301,99 @@ def test_the_command_passes_variables(
     assert shown[-1]["enable_thinking"] is False
     run(["generate", "--prompt", "Hi", *flags, "--chat-template-kwargs", "nothing"])
     assert "neither NAME=VALUE nor an object of JSON" in capsys.readouterr().err
+
+
+class Unit(Enum):
+    CELSIUS = "c"
+    KELVIN = "k"
+
+
+def weather(
+    city: str | None,
+    unit: Unit,
+    kind: Literal["a", 1],
+    days: int | str | None = 3,
+    near: list[tuple[int, str]] | None = None,
+) -> dict[str, list[float]]:  # noqa: UP045
+    """Get the weather.
+
+    All of it.
+
+    Args:
+        city (str): The city, or
+            where one is: say
+
+            so
+        unit: Its unit
+        kind: The kind (choices: ["a ", 1])
+        days: How many
+        near: Places
+
+    Returns:
+        Degrees.
+    """
+    return {}
+
+
+def test_functions_are_tools() -> None:
+    """The values are those of transformers' get_json_schema."""
+    template = ChatTemplate("{{ tools | tojson }}")
+    given = [weather, {"name": "f"}]
+    found = json.loads(template.render([{"role": "user", "content": ""}], tools=given))
+    properties = {
+        "city": {"type": "string", "nullable": True,
+                 "description": "The city, or where one is: say so"},
+        "unit": {"type": "string", "enum": ["c", "k"], "description": "Its unit"},
+        "kind": {"type": ["string", "integer"], "enum": ["a", 1], "description": "The kind"},
+        "days": {"type": ["integer", "string"], "nullable": True, "description": "How many"},
+        "near": {
+            "type": "array", "items": {
+                "type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]
+            }, "nullable": True, "description": "Places",
+        },
+    }  # fmt: skip
+    result = {"type": "array", "items": {"type": "number"}}
+    assert found == [
+        {"type": "function", "function": {
+            "name": "weather", "description": "Get the weather.\n\nAll of it.",
+            "parameters": {"type": "object", "properties": properties,
+                           "required": ["city", "unit", "kind"]},
+            "return": {"type": "object", "additionalProperties": result, "description": "Degrees."},
+        }},
+        {"name": "f"},
+    ]  # fmt: skip
+    # Their types are those of the answer's arguments, and their names are known.
+    said = '{"name": "weather", "arguments": {"city": "75", "near": "[]"}}'
+    (call,) = answer_parts(said, tools=given).tool_calls
+    assert call == ToolCall("weather", {"city": "75", "near": []})
+    assert KINDS["tools"].fits(given) and not KINDS["tools"].fits([3])
+
+
+def test_functions_that_say_too_little() -> None:
+    def bare(a: int) -> None: ...
+
+    def silent(a: int) -> None:
+        """A."""
+
+    def loose(a) -> None:  # type: ignore[no-untyped-def]
+        """A.
+
+        Args:
+            a: A.
+        """
+
+    def odd(a: bytes) -> None:
+        """A.
+
+        Args:
+            a: A.
+        """
+
+    for function, message in (
+        (bare, "bare has no docstring"),
+        (silent, "silent does not describe its argument a"),
+        (loose, "argument a of loose has no type hint"),
+        (odd, "hint <class 'bytes'> of a of odd is not supported"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ChatTemplate("a").render([{"role": "user", "content": ""}], tools=[function])

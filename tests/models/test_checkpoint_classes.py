@@ -229,3 +229,74 @@ def saved(tensors: Tensors) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         rl.save(tensors, Path(folder) / "x.safetensors")
         return (Path(folder) / "x.safetensors").read_bytes()
+
+
+# Row, model_type of the whole, where its tensors lie, what its head leaves out, and where
+# config.json says that head and embedding are one.
+WHOLES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
+    ("llama-biases", "llava", "language_model.", {}, {}),
+    ("gemma3", "gemma3", "language_model.", {}, {}),
+    ("mistral", "mistral3", "model.language_model.", {}, {"tie_word_embeddings": False}),
+    ("cohere2", "aya_vision", "language_model.", {"logit_scale": 1.0}, {}),
+    ("granite", "granite_speech", "language_model.", {"logits_scaling": 1.0}, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "place", "head", "more"), WHOLES)
+def test_the_language_model_within(
+    name: str, kind: str, place: str, head: dict[str, Any], more: dict[str, Any],
+    table: ModuleType, rows: ModuleType, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Of a checkpoint of texts with pictures or sounds; saved, it is a language model alone."""
+    config, tensors = row_of(table, name)
+    plain, given = load(config | head, tensors), rl.tensor(rows.given(name, table)[0])
+    text = {n: v for n, v in config.items() if n not in ("eos_token_id", "tie_word_embeddings")}
+    more = {"tie_word_embeddings": config.get("tie_word_embeddings", False)} | more
+    whole = more | {"model_type": kind, "architectures": ["WholeForConditionalGeneration"],
+                    "text_config": text, "vision_config": {"hidden_size": 7},
+                    "eos_token_id": [5]}  # fmt: skip
+    inside = {place + n: t for n, t in tensors.items()}
+    caplog.clear()
+    m = load(whole, inside | {"vision_tower.blocks.0.weight": rl.ones(2)})
+    assert f"of {kind} the language model ({config['model_type']}) is loaded" in caplog.text
+    assert "vision_tower" in caplog.text
+    with rl.no_grad():
+        np.testing.assert_array_equal(m(given).numpy(), plain(given).numpy())
+    saved = json.loads(m.files["config.json"])
+    assert (saved["model_type"], saved["eos_token_id"]) == (config["model_type"], [5])
+
+
+def test_a_whole_without_a_language_model_is_refused() -> None:
+    for whole in ({"model_type": "llava", "text_config": {"model_type": "quux"}},
+                  {"model_type": "paligemma", "text_config": {"model_type": "gemma"}}):  # fmt: skip
+        with pytest.raises(rl.LoadError, match=f"model_type '{whole['model_type']}' is not"):
+            load(whole, {})
+    with pytest.raises(rl.FormatError, match="text_config is None; it must be an object"):
+        load({"model_type": "gemma3"}, {})
+
+
+def test_mistral_with_kinds_of_layers_is_ministral(table: ModuleType, rows: ModuleType) -> None:
+    """As the reference takes it."""
+    config, tensors = row_of(table, "ministral")
+    plain, given = load(config, tensors), rl.tensor(rows.given("ministral", table)[0])
+    assert config.get("layer_types")
+    m = load(config | {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}, tensors)
+    with rl.no_grad():
+        np.testing.assert_array_equal(m(given).numpy(), plain(given).numpy())
+
+
+@pytest.mark.parametrize("key", ["text_config", "vision_config"])
+def test_the_older_keys_of_clip_replace_the_newer_ones(key: str, vision: ModuleType) -> None:
+    """What `KEY_dict` leaves out has its default, whatever KEY says."""
+    from rushlight.models.layers.vision import towers
+
+    kind = towers.ClipText if key == "text_config" else towers.ClipVision
+    told = {"model_type": "clip", key: {"hidden_size": 8, "num_hidden_layers": 3},
+            f"{key}_dict": {"hidden_size": 4}}  # fmt: skip
+    found: Any = towers.tower(told, key, kind)
+    assert (found.hidden_size, found.num_hidden_layers) == (4, 12)
+    assert towers.tower(told | {f"{key}_dict": None}, key, kind).hidden_size == 8  # type: ignore[attr-defined]
+    siglip: Any = towers.tower(
+        told | {"model_type": "siglip"}, "vision_config", towers.SiglipVision
+    )
+    assert siglip.hidden_size == told.get("vision_config", {}).get("hidden_size", 768)  # type: ignore[attr-defined]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +13,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
-from rushlight.models.families import families, family_of
-from rushlight.models.parts import joined
+from rushlight.models.families import family_of
+from rushlight.models.parts import gate_and_up, join_blocks
 
 # The sixteen floats of four bits (OCP Microscaling Formats 1.0).
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -34,11 +33,11 @@ def test_blocks_and_scales_are_one_tensor() -> None:
     blocks = draws.integers(0, 256, (2, 3, 2, 16)).astype(np.uint8)
     scales = draws.integers(100, 140, (2, 3, 2)).astype(np.uint8)
     given = {"a_blocks": rl.from_numpy(blocks), "a_scales": rl.from_numpy(scales)}
-    whole = joined(given)["a"]
+    whole = join_blocks(given)["a"]
     assert (whole.dtype.name, whole.shape) == ("mxfp4", (2, 3, 64))
     np.testing.assert_array_equal(whole.dequantize().numpy(), widened(blocks, scales))
     with pytest.raises(rl.LoadError, match="a_blocks is uint8 .2, 3, 2, 16., a_scales"):
-        joined({**given, "a_scales": rl.from_numpy(scales[:1])})
+        join_blocks({**given, "a_scales": rl.from_numpy(scales[:1])})
 
 
 def test_a_model_with_such_experts(table: ModuleType) -> None:
@@ -71,6 +70,15 @@ def test_a_model_with_such_experts(table: ModuleType) -> None:
     config["quantization_config"] = {"quant_method": "bitsandbytes"}
     with pytest.raises(rl.FormatError, match="quantization_config 'bitsandbytes' is not supported"):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, packed)
+
+
+def test_halves_of_a_stack_stay_where_they_lie() -> None:
+    """Rows of each expert are contiguous: a mapped file's pages stay, and are not copied."""
+    [split] = gate_and_up("input.weight", "").values()
+    stack = rl.rand(3, 4, 2)
+    gate, up = (take(stack) for take in split.parts.values())
+    assert gate.storage is up.storage is stack.storage
+    assert rl.equal(split.join(gate, up), stack)
 
 
 def test_layers_past_the_last_and_the_cache_of_latents(
@@ -135,6 +143,6 @@ def test_attending_to_latents_equals_expanding_them(
 def test_a_config_that_lies_is_named(known: str, lie: dict[str, Any], named: str) -> None:
     found = open_tables(Path(__file__).parent / "data" / "families" / f"{known}.safetensors")
     config = json.loads(found[0][1].metadata["config"]) | lie
-    family = importlib.import_module(families()[config["model_type"]])
+    family = family_of(config["model_type"], "model_type")
     with pytest.raises(rl.FormatError, match=named):
         family.build(config, [])

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.models import families as package
 from rushlight.models.checkpoints.matching import matched, stacks
-from rushlight.models.config import HARMLESS, read_config
-from rushlight.models.families import families, family_of
+from rushlight.models.config_schema import read_config, unread_keys
+from rushlight.models.families import families, family_of, listed, modules, of_module
+from rushlight.models.families.family import Family
 from rushlight.models.families.text.llama import Config
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
@@ -91,66 +93,70 @@ def test_absent_keys_have_the_references_defaults() -> None:
     assert [read_config(DINO, {"model_type": kind}).patch_size for kind in kinds] == [14, 16]
 
 
-# Keys that the reference reads and a family neither reads nor knows as neutral: with another value
-# than the default they are errors. A key that a new family leaves out must be decided, and named
-# here if it is to be an error.
-REFUSED_EVERYWHERE = set(
+def readers() -> dict[str, tuple[Any, Family]]:
+    """The class that reads the configurations of each model_type, parts of others included, and the
+    family that it is of.
     """
-    _out_features _out_indices add_cross_attention head_dim is_causal is_decoder is_encoder_decoder
-    per_layer_config quantization_config
-""".split()
-)
-REFUSED: dict[str, str] = {
-    "beit": "add_fpn",
-    "chatglm": "apply_residual_connection_post_layernorm original_rope pre_seq_len "
-    "prefix_projection quantization_bit",
-    "depth_anything": "backbone",
-    "dinov3_vit": "return_class_token",
-    "gemma": "use_bidirectional_attention",
-    "gemma2": "use_bidirectional_attention",
-    "modernbert": "sliding_window",
-    "olmoe": "sliding_window",
-    "replit_lm": "attn_uses_sequence_id prefix_lm",
-    "rt_detr_resnet": "num_attention_heads",
-    "rwkv7": "attn norm_bias norm_first",
-    "sam2_vision_model": "backbone backbone_kwargs use_pretrained_backbone use_timm_backbone",
-    "wav2vec2": "adapter_attn_dim add_adapter num_feat_extract_layers",
-}
-
-
-def readers() -> dict[str, Any]:
-    """The class that reads the configurations of each model_type, parts of others included."""
-    modules = {importlib.import_module(module) for module in families().values()}
+    named = {module: of_module(module) for module in families().values()}
     found = {}
-    for module in (*modules, importlib.import_module("rushlight.models.layers.vision.towers")):
-        for cls in vars(module).values():
+    towers = importlib.import_module("rushlight.models.layers.vision.towers")
+    for name, family in (*named.items(), (towers.__name__, None)):
+        for cls in vars(importlib.import_module(name)).values():
             kind = getattr(cls, "model_type", None)
-            if dataclasses.is_dataclass(cls) and isinstance(kind, str) and cls.__module__ == (
-                module.__name__
-            ):  # fmt: skip
-                found[kind] = cls
-    kinds = {kind: importlib.import_module(module).Config for kind, module in families().items()}
+            if dataclasses.is_dataclass(cls) and isinstance(kind, str) and cls.__module__ == name:
+                found[kind] = cls, family or family_of("clip", "model_type")
+    kinds = {kind: (named[module].config, named[module]) for kind, module in families().items()}
     return kinds | found
 
 
 def test_every_key_of_the_reference_is_read_or_neutral_or_named_as_an_error() -> None:
-    found = {}
-    for kind, cls in readers().items():
-        reference = reference_keys(kind)
+    """A key that a new family leaves out must be decided: what is an error is in its `refused`."""
+    found, refused, decided = {}, set(), set()
+    for kind, (cls, family) in readers().items():
         if kind == "sam2_video":  # of whose keys only those of the pictures are read
             continue
-        assert reference is not None, f"tools/config_keys.py has no line for {kind}"
-        decided = {f.name for f in dataclasses.fields(cls)} | {*getattr(cls, "neutral", {})}
-        keys = {*reference.keys, *reference.asked} - decided - HARMLESS - REFUSED_EVERYWHERE
-        found[kind] = " ".join(sorted(keys))
-    assert {kind: keys for kind, keys in found.items() if keys} == {
-        kind: keys for kind, keys in REFUSED.items() if keys
-    }
+        if keys := unread_keys(cls, kind, family.refused):
+            found[kind] = keys
+        refused |= {(family.model_types, key) for key in family.refused}
+        decided |= {(family.model_types, key) for key in unread_keys(cls, kind)}
+    assert found == {}
+    assert refused <= decided, "what a family refuses it does not read"
+
+
+def test_a_key_that_a_family_forgets_is_named() -> None:
+    family = family_of("llama", "model_type")
+    fields = [(f.name, f.type, f) for f in dataclasses.fields(Config) if f.name != "mlp_bias"]
+    shorter = dataclasses.make_dataclass("Shorter", fields)
+    forgetful = dataclasses.replace(family, config=shorter)
+    assert family.unread_keys("llama") == [] and forgetful.unread_keys("llama") == ["mlp_bias"]
+    assert dataclasses.replace(forgetful, refused=("mlp_bias",)).unread_keys("llama") == []
+    with pytest.raises(LookupError, match="python tools/config_keys.py"):
+        family.unread_keys("quux")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"gguf_type": ("llama",)}, "unexpected keyword argument 'gguf_type'"),
+        ({"tasks": "chat"}, r"tasks is 'chat'; it must be a tuple"),
+        ({"timm": ("llama_",)}, "timm and timm_config need one another"),
+        ({"gguf": None}, "gguf_types and gguf need one another"),
+        (
+            {"config": type("Misspelt", (Config,), {"neutrla": {}})},
+            "config has neutrla, which is no",
+        ),
+    ],
+)
+def test_a_wrong_family_is_a_type_error(wrong: dict[str, Any], message: str) -> None:
+    family = family_of("llama", "model_type")
+    known = {f.name: getattr(family, f.name) for f in dataclasses.fields(family)}
+    with pytest.raises(TypeError, match=message):
+        Family(**known | wrong)
 
 
 def test_the_defaults_of_families_are_the_references() -> None:
     """Where the reference has one; a family may derive what is null."""
-    for kind, cls in readers().items():
+    for kind, (cls, _) in readers().items():
         reference = reference_keys(kind)
         assert reference is not None
         if reference.own:
@@ -179,10 +185,29 @@ def test_a_family_is_imported_where_a_model_of_it_is_loaded(
     found = families()
     assert found["llama"] == "rushlight.models.families.text.llama"
     monkeypatch.delitem(sys.modules, found["bert"], raising=False)
-    assert family_of("llama", "model_type").MODEL_TYPES == ("llama",)
-    assert families("GGUF_TYPES")["llama"] == found["llama"] and found["bert"] not in sys.modules
+    assert family_of("llama", "model_type").model_types == ("llama",)
+    assert families("gguf_types")["llama"] == found["llama"] and found["bert"] not in sys.modules
     family_of("bert", "model_type")
     assert found["bert"] in sys.modules
+
+
+def test_the_index_is_that_of_the_families() -> None:
+    told = {module: of_module(module).indexed() for module in modules()}
+    assert listed() == told, "python tools/family_index.py writes models/families/index.txt"
+
+
+def test_what_the_index_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is new, and a value that is."""
+    new, edited = families()["bert"], families()["llama"]
+    rows = {module: row for module, row in listed().items() if module != new}
+    rows[edited] = {"model_types": ["other"]}
+    monkeypatch.setattr(package, "listed", lambda: rows)
+    package.families.cache_clear(), package._rows.cache_clear()
+    try:
+        assert families()["bert"] == new and "llama" not in families()
+        assert family_of("llama", "model_type") is of_module(edited)
+    finally:
+        package.families.cache_clear(), package._rows.cache_clear()
 
 
 def test_experts_that_lie_one_by_one_are_stacked() -> None:

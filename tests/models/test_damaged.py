@@ -14,9 +14,9 @@ import pytest
 import rushlight as rl
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
-from rushlight.core.io.hub.names import UnknownModelError
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.models.families.text.llama import Config
+from rushlight.models.hub.names import UnknownModelError
 from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.loading import assemble, from_gguf
 

@@ -111,13 +111,13 @@ def test_jinas_keys_are_read() -> None:
         "position_embedding_type": "alibi", "feed_forward_type": "geglu", "emb_pooler": "mean",
         "attn_implementation": None, "model_max_length": 12, "type_vocab_size": 2,
     }  # fmt: skip
-    names = bert.build(config, []).state_dict()
+    names = bert.FAMILY.build(config, []).state_dict()
     assert names["encoder.layer.1.mlp.gated_layers.weight"].shape == (48, 18)
     assert "encoder.layer.1.mlp.wo.bias" in names and "encoder.layer.1.mlp.layernorm.bias" in names
     assert not {n for n in names if "position" in n or "gated_layers.bias" in n}
     for name, value in (("feed_forward_type", "reglu"), ("position_embedding_type", "rotary")):
         with pytest.raises(rl.FormatError, match=f"{name} '{value}' is not supported; supported"):
-            bert.build({**config, name: value}, [])
+            bert.FAMILY.build({**config, name: value}, [])
 
 
 def test_nomics_published_keys_are_read() -> None:
@@ -128,15 +128,15 @@ def test_nomics_published_keys_are_read() -> None:
         "rotary_scaling_factor": None, "qkv_proj_bias": False, "layer_norm_epsilon": 1e-12,
         "pad_vocab_size_multiple": 64, "use_flash_attn": True, "type_vocab_size": 2,
     }  # fmt: skip
-    spec = nomic_bert.build(config, []).spec
+    spec = nomic_bert.FAMILY.build(config, []).spec
     assert (spec.width, spec.inner, spec.context) == (24, 40, 64)
     assert spec.rotary[0].theta == 1000
     with pytest.raises(rl.FormatError, match="rotary_emb_fraction 0.5 is not supported"):
-        nomic_bert.build({**config, "rotary_emb_fraction": 0.5}, [])
+        nomic_bert.FAMILY.build({**config, "rotary_emb_fraction": 0.5}, [])
 
 
 def test_a_damaged_number_of_layers_builds_nothing() -> None:
     config = {"model_type": "distilbert", "vocab_size": 30, "dim": 18, "n_heads": 3,
               "hidden_dim": 24, "n_layers": 1 << 27}  # fmt: skip
     with pytest.raises(rl.FormatError, match="n_layers is 134217728, out of range"):
-        distilbert.build(config, [])
+        distilbert.FAMILY.build(config, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import json
@@ -19,12 +20,12 @@ import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.core.tensor.op import REGISTRY
 from rushlight.models import layers
-from rushlight.models.families import families, measured
+from rushlight.models.families import families, family_of, measured
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.speech.skeleton import SpeechModel
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
-from rushlight.models.parts import parted
+from rushlight.models.parts import split
 
 Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
@@ -76,17 +77,19 @@ def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     modules = {module for kind, module in families().items() if kind in rows}
     # Image families and voice activity have tables of their own.
     elsewhere = ("rushlight.models.families.vision.", ELSEWHERE)
-    assert modules == {m for m in families().values() if not m.startswith(elsewhere)}
+    wanted = {m for m in families().values() if not m.startswith(elsewhere)}
+    assert modules == wanted, "python tools/new_family.py MODEL_TYPE writes a family's row"
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
-    assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10
+    assert set(files) == set(table.ROWS), "tests/parity/make_family_goldens.py ROW makes goldens"
+    assert max(files.values()) <= 50 << 10
 
 
 @pytest.mark.native
-def test_command_and_readme_list_families(capsys: pytest.CaptureFixture[str]) -> None:
-    from rushlight.core.cli import commands  # its library is not in the tab
+def test_command_and_page_list_families(capsys: pytest.CaptureFixture[str]) -> None:
+    from rushlight.cli import commands  # its library is not in the tab
 
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    table = readme.partition("## Model families")[2].partition("## ")[0]
+    page = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
+    table = page.partition("## The list")[2].partition("## ")[0]
     rows = re.findall(r"^\| (?!kind|---)[\w ]+ \| (.*) \|$", table, re.M)
     listed = [kind for row in rows for kind in row.split(", ")]
     assert len(listed) == len(set(listed)) >= 37 and set(listed) <= set(families())
@@ -94,7 +97,7 @@ def test_command_and_readme_list_families(capsys: pytest.CaptureFixture[str]) ->
     printed = json.loads(capsys.readouterr().out)
     assert [row["model_type"] for row in printed] == sorted(families())
     assert {row["model_type"] for row in printed if "gguf" in row["formats"]} == {
-        kind for kind, module in families().items() if module in families("GGUF_TYPES").values()
+        kind for kind, module in families().items() if module in families("gguf_types").values()
     }
     commands.models()
     lines = capsys.readouterr().out.splitlines()
@@ -109,13 +112,17 @@ def test_the_page_of_families_is_the_tables() -> None:
     assert spec is not None and spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    assert tool.PAGE.read_text(encoding="utf-8") == tool.page()
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), (
+        "python tools/measure_families.py cpu,webgpu MODEL_TYPE writes docs/models.md"
+    )
 
 
 def test_references_and_errors_are_those_of_all_families() -> None:
     """Within the tolerances; those without figures have tests of their own."""
     figures = measured()
-    assert figures.keys() == families().keys()
+    assert figures.keys() == families().keys(), (
+        "python tools/measure_families.py cpu,webgpu MODEL_TYPE writes measured.toml"
+    )
     assert all(row["reference"] for row in figures.values())
     without = {kind for kind, row in figures.items() if "cpu" not in row or "webgpu" not in row}
     kin = {kind for kind in without if families()[kind] in {
@@ -127,16 +134,25 @@ def test_references_and_errors_are_those_of_all_families() -> None:
 
 def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) -> None:
     m = model(row, table)
-    family = importlib.import_module(families()[m.config.model_type])
-    assert m.tasks == family.TASKS and all(isinstance(task, str) for task in m.tasks) and m.tasks
-    assert m.config.model_type in family.MODEL_TYPES
-    lines = Path(str(family.__file__)).read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 100
+    kind = m.config.model_type
+    family, module = family_of(kind, "model_type"), importlib.import_module(families()[kind])
+    assert m.tasks == family.tasks and m.tasks
+    assert kind in family.model_types
+    unread = family.unread_keys(kind)
+    assert not unread, (
+        f"the reference reads {', '.join(unread)}: each must be a field of Config, in its neutral "
+        "with the values that change no number, or in Family.refused"
+    )
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")
+    converter = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)
+                 and n.name == "gguf"]  # fmt: skip
+    lines = len(text.splitlines()) - sum((n.end_lineno or 0) - n.lineno + 3 for n in converter)
+    assert lines <= 100  # without what only GGUF has
 
 
 def test_a_divisor_of_zero_is_named(table: ModuleType) -> None:
     config, names = metadata("granite")
-    family = importlib.import_module(families()["granite"])
+    family = family_of("granite", "model_type")
     with pytest.raises(rl.FormatError, match="logits_scaling is 0"):
         family.build({**config, "logits_scaling": 0}, names)
 
@@ -165,9 +181,9 @@ def test_logits_agree(row: str, table: ModuleType) -> None:
 def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
     m, (config, stored) = model(row, table), metadata(row)
     stacks: dict[str, list[int]] = {}
-    family = importlib.import_module(families()[config["model_type"]])
+    family = family_of(config["model_type"], "model_type")
     given = {n: rl.zeros(*shape, device="meta") for n, shape in stored.items()}
-    names = {n: list(t.shape) for n, t in parted(family, given).items()}
+    names = {n: list(t.shape) for n, t in split(family, given).items()}
     for name, shape in names.items():  # one entry for each stack of experts
         stack = re.sub(r"(experts|norms)\.\d+\.", r"\1.", name)
         count = stacks[stack][0] + 1 if stack in stacks else 1
@@ -244,7 +260,7 @@ def test_ops_are_covered_on_every_device(
     row: str, op_calls: ModuleType, op_samples: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, names = metadata(row)
-    family = importlib.import_module(families()[config["model_type"]])
+    family = family_of(config["model_type"], "model_type")
     made = op_calls.calls(family.build(config, names).eval(), monkeypatch)
     recurrence = {"mamba": "selective_scan", "mamba2": "delta_scan"}.get(row.partition("-")[0])
     recurrence = "delta_scan" if row.startswith("rwkv") else recurrence

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.models.tasks import tasks

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 

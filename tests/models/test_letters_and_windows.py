@@ -14,7 +14,7 @@ import rushlight as rl
 from rushlight.models.layers.speech.letters import Letters, stored_letters
 from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech.ctc import CTCTranscriber
-from rushlight.models.speech.windows import windows
+from rushlight.models.speech.split_windows import windows
 from rushlight.models.tasks.pipeline import parts
 from rushlight.models.tasks.registry import find
 

@@ -15,9 +15,9 @@ import rushlight as rl
 from rushlight.models.audio.files import load, open_audio
 from rushlight.models.audio.inputs import Samples, samples_of
 from rushlight.models.speech.live import LiveTranscriber
-from rushlight.models.speech.looks import agreed, grouped, joint
+from rushlight.models.speech.merge_transcripts import agreed, grouped, joint
+from rushlight.models.speech.split_windows import MOST, windows
 from rushlight.models.speech.tape import Tape, loudness, sounding
-from rushlight.models.speech.windows import MOST, windows
 from rushlight.models.tasks import find
 
 RATE = 16000

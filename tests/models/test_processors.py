@@ -14,7 +14,13 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.models.image import Processor, load
-from rushlight.models.image.described import DINOV2, KINDS, TORCHVISION, as_file, processor_of
+from rushlight.models.image.preprocessor_config import (
+    DINOV2,
+    KINDS,
+    TORCHVISION,
+    as_file,
+    processor_of,
+)
 from rushlight.models.image.resize import FILTERS, resize
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.cli import run
 from rushlight.core.basis.unpacking import by_formula
-from rushlight.core.cli import run
 from rushlight.core.io.weights.gguf import load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.imatrix import write_imatrix
@@ -81,7 +81,7 @@ def write_folder(folder: Path, name: str, dtype: rl.DType = rl.float32) -> None:
     names = () if config["tie_word_embeddings"] else ("lm_head.weight",)
     rng = np.random.default_rng(7)
     tensors = {}
-    for key, p in llama.build(config, names).named_parameters():
+    for key, p in llama.FAMILY.build(config, names).named_parameters():
         scale = 1.5 / np.sqrt(p.shape[-1]) if p.ndim == 2 else 0.1
         values = rng.normal(float("norm" in key), scale, p.shape).astype(np.float32)
         tensors[key] = rl.tensor(values).to(dtype)

@@ -68,7 +68,7 @@ def test_q6_k_generates_without_c(quantized_llama: Path) -> None:
 
 
 def test_inspect_names_every_type(mixed_llama: Path) -> None:
-    code = "from rushlight.core.cli import main; main()"
+    code = "from rushlight.cli import main; main()"
     found = subprocess.run(
         [sys.executable, "-c", code, "inspect", str(mixed_llama)], capture_output=True, text=True,
         check=True,

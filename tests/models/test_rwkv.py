@@ -172,4 +172,4 @@ def test_decays_of_a_head_and_of_its_channels(
     stored: tuple[int, ...], kept: tuple[int, ...]
 ) -> None:
     name = "blocks.0.att.time_decay"
-    assert rwkv5.adopt({name: rl.ones(*stored)})[name].shape == kept
+    assert rwkv5.rename_tensors({name: rl.ones(*stored)})[name].shape == kept

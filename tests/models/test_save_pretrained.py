@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.models.checkpoints.matching import COMPUTED
-from rushlight.models.families import families
+from rushlight.models.families import family_of
 from rushlight.models.saving import checkpoint_weights
 
 pytestmark = pytest.mark.native
@@ -28,7 +27,7 @@ def stored(row: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
 
 def test_names_and_shapes_are_the_checkpoints(row: str) -> None:
     config, names = stored(row)
-    family = importlib.import_module(families()[config["model_type"]])
+    family = family_of(config["model_type"], "model_type")
     model = family.build(config, names)
     stored_names = {n: s for n, s in names.items() if not n.endswith(COMPUTED)}
     assert {n: list(t.shape) for n, t in checkpoint_weights(model, None)} == stored_names

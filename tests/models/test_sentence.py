@@ -26,7 +26,7 @@ def tiny(device: str) -> Any:
         vocab_size=280, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=40,
     )  # fmt: skip
-    model = bert.build(config, []).init_().to(device)
+    model = bert.FAMILY.build(config, []).init_().to(device)
     model.configure({"tokenizer.json": TOKENIZER})
     return model.eval()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "sentences.json").read_bytes())
 CLOSE: Any = {"rtol": 1e-4, "atol": 4e-5}

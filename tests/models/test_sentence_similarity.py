@@ -26,10 +26,10 @@ def encoder(device: str) -> Any:
         vocab_size=280, hidden_size=24, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=40,
     )  # fmt: skip
-    model: Any = bert.build(config, []).init_().to(device)
+    model: Any = bert.FAMILY.build(config, []).init_().to(device)
     modules = [{"type": "sentence_transformers.models.Transformer"}]
     model.configure({"tokenizer.json": TOKENIZER, "modules.json": json.dumps(modules).encode()})
-    model.tasks = bert.TASKS
+    model.tasks = bert.FAMILY.tasks
     assert not model.normalize
     return model.eval()
 

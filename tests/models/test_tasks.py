@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.models.generation.chatting import ARGUMENTS
 from rushlight.models.generation.sampling import Options
 from rushlight.models.tasks import Task, find, served, tasks

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.models.audio.files import load
 from rushlight.models.speech.activity import Activity
 

@@ -23,7 +23,7 @@ import rushlight
 
 pytestmark = [pytest.mark.native, pytest.mark.xdist_group("packaging")]
 
-ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
+ROOMS = ("cli", "core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
 
 
 def _members(wheel: Path) -> dict[str, bytes]:
@@ -80,7 +80,8 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
         name for name in sources
         if name.startswith("rushlight/simd_kernels/") and not name.endswith("/__init__.py")
     }  # fmt: skip
-    readers = {"rushlight/core/jit/README.md"}
+    rooms = ("core/jit", "core/backends/cpu", "core/backends/webgpu", "wgsl_kernels", "web")
+    readers = {f"rushlight/{room}/README.md" for room in rooms}
     assert readers <= sources
     assert sources - members.keys() == types | pages | kernels | readers
     # What runs in a page, the types for its authors, and what builds a site of it.
@@ -89,7 +90,9 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     for name in sources & members.keys():
         assert members[name] == (root / name.removeprefix("rushlight/")).read_bytes(), name
     # And nothing more than sources and what the build fetched or compiled.
-    package = {"rushlight/__init__.py", "rushlight/py.typed"}
+    links = {f"src/rushlight/{room}" for room in ROOMS}
+    package = {n.removeprefix("src/") for n in _known(root, "src/rushlight") if n not in links}
+    assert {"rushlight/__init__.py", "rushlight/py.typed"} < package
     for name in package:
         assert members[name] == (root / "src" / name).read_bytes(), name
     extra = {name for name in members.keys() - sources if ".dist-info/" not in name}
@@ -171,7 +174,8 @@ def test_the_sdist_can_be_tested_and_built_offline(built: Any, root: Path) -> No
     tracked = set(_tracked(root))
     links = {f"src/rushlight/{room}" for room in ROOMS}  # an sdist does without
     assert links <= tracked
-    left_out = {name for name in tracked - links - names if not name.startswith(("docs/", "."))}
+    spared = ("docs/screenshots/", ".")
+    left_out = {name for name in tracked - links - names if not name.startswith(spared)}
     assert left_out == set()
     assert any(name.startswith("web/build/") for name in names)
     assert not any(name.startswith(tuple(links)) for name in names)
@@ -194,6 +198,54 @@ def empty(built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in Path(found.origin).parents[1].glob("numpy*"):
         (packages / path.name).symlink_to(path)
     return home / "bin" / "python"
+
+
+PROGRAM = """
+import rushlight as rl
+import rushlight.nn as nn
+import rushlight.nn.functional as F
+from rushlight import linalg, optim
+from rushlight.autograd import Function
+from rushlight.distributions import Normal
+from rushlight.func import grad
+from rushlight.nn.utils.rnn import PackedSequence
+from rushlight.optim.lr_scheduler import StepLR
+from rushlight.utils.data import DataLoader, TensorDataset
+class Net(nn.Module):
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
+        return F.relu(linalg.norm(x)) + Normal(x, x).rsample()
+rates = StepLR(optim.SGD(Net().parameters(), lr=0.1), 2)
+same: rl.nn.ReLU6 = nn.ReLU6()
+wrong: int = F.relu(rl.ones(2))
+"""
+
+
+def test_a_type_checker_finds_the_modules(empty: Path, tmp_path: Path) -> None:
+    """The names that `import rushlight` enters; a wrong line is noted, so they are not Any."""
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", empty, "program.py"],
+        cwd=tmp_path, capture_output=True, text=True,
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")},
+    )  # fmt: skip
+    wrong, count = done.stdout.splitlines()
+    assert "program.py:17: error: Incompatible types in assignment" in wrong, done.stdout
+    assert "Found 1 error in 1 file" in count
+
+
+def test_the_modules_are_those_of_the_rooms(empty: Path, tmp_path: Path) -> None:
+    code = (
+        "import json, pickle, sys\n"
+        "import rushlight.nn.functional as F, rushlight as rl, rushlight.core.nn as nn\n"
+        "import rushlight.utils.data, rushlight.optim.lr_scheduler\n"
+        "modules = {id(m): m for m in sys.modules.values()}.values()\n"
+        "files = [getattr(m, '__file__', None) or '' for m in modules]\n"
+        "files = [f for f in files if 'rushlight' in f]\n"
+        "layer = pickle.loads(pickle.dumps(rl.nn.Linear(2, 3)))\n"
+        "print(json.dumps([rl.nn is nn, F is nn.functional, len(files) - len(set(files)),\n"
+        "    [f for f in files if 'rushlight' + '/nn' in f], type(layer) is nn.Linear]))"
+    )
+    assert _python(empty, code, tmp_path) == [True, True, 0, [], True]
 
 
 def _packed_by(python: Path | str, out: Path, **env: str) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
     python tests/parity/compare_processors.py [KIND ...]
 
 Needs transformers, torch and torchvision, and the product on PYTHONPATH. For each kind of
-described.KINDS that transformers has, each value of VALUES is set alone in a small
+preprocessor_config.KINDS that transformers has, each value of VALUES is set alone in a small
 preprocessor_config.json, and the pixels of an odd-sized picture are compared: equal within a step
 of the resized bytes to those of torchvision's or Pillow's class, refused by both, or refused here
 by a FormatError that names the key. Prints what differs silently, and what is refused or taken
@@ -25,8 +25,8 @@ import transformers
 from PIL import Image
 
 import rushlight as rl
-from rushlight.models.image.described import KINDS, processor_of
 from rushlight.models.image.files import load
+from rushlight.models.image.preprocessor_config import KINDS, processor_of
 
 transformers.logging.set_verbosity_error()
 _PATH = Path(__file__).parent.parent / "models" / "processors.py"

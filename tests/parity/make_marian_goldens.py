@@ -16,7 +16,7 @@ import numpy as np
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import save_safetensors
-from rushlight.models.layers.seq2seq.marian_files import OPTIONS, adopt
+from rushlight.models.layers.seq2seq.marian_files import OPTIONS, rename_tensors
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -37,7 +37,7 @@ def main() -> None:
         weights, names = marian.weights_of(attention=row != "bergamot"), {}
         for name, x in weights.items():
             one = {name: rl.tensor(x), OPTIONS: rl.zeros(1)}
-            (new, _), *_ = adopt(one).items()
+            (new, _), *_ = rename_tensors(one).items()
             matrix = x.shape[0] > 1 and name != "Wemb"
             bias = x.shape[0] == 1 and new != "final_logits_bias"
             shape = x.shape[::-1] if matrix else x.shape[1:] if bias else x.shape

@@ -1,4 +1,4 @@
-"""The price of a task: its file, its test, a line in the README."""
+"""The price of a task: its file, its test, a line in docs/tasks.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rushlight.models.tasks.record import Command, Input, Option, Progress, Task
 
 
 def run(model, text, options, watched):
-    """Counts the tokens of a text."""
+    """Count the tokens of `text`; `model`, `options`, `watched` as in any task. Raises none."""
     ids = model.tokenizer.encode(text, add_special_tokens=options["special"]).ids
     yield Progress("count", len(ids), len(ids))
     return len(ids)
@@ -50,7 +50,7 @@ LINE = '| `token-count` | a text | a number | `rushlight count --text "a rush"` 
 SEEN = """\
 import asyncio, json
 import rushlight as rl
-from rushlight.core.cli import run
+from rushlight.cli import run
 from rushlight.web.worker import session
 
 assert run(["count", "--text", "a rush"]) == 0
@@ -75,8 +75,8 @@ def tree(make_tree: Callable[..., Any]) -> Any:
     copy = make_tree("simd_kernels/build")
     for name, text in ADDED.items():
         copy.add(name, text)
-    copy.append("README.md", LINE)
-    assert copy.edited() == {*ADDED, "README.md"}
+    copy.add("docs/tasks.md", LINE, after="| `background-removal`")
+    assert copy.edited() == {*ADDED, "docs/tasks.md"}
     return copy
 
 
@@ -90,5 +90,5 @@ def test_every_caller_reads_the_record(tree: Any) -> None:
     assert '"value": 2' in lines[1] and '"device": "cpu"' in lines[1]
     assert lines[2] == '[[2, null], [["count", 2, 2]]]'
     assert lines[3] == "value boolean"
-    shown = tree.python("-c", "from rushlight.core.cli import main; main()", "--help")
+    shown = tree.python("-c", "from rushlight.cli import main; main()", "--help")
     assert "count" in shown and "Count the tokens of a text." in shown

@@ -26,13 +26,13 @@ def on(seed: int, shape: tuple[int, ...]) -> rl.Tensor:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     """The steps that the last captured function was compiled to."""
     found: list[Step] = []
-    whole = last_states.land
+    whole = last_states.write_state_in_place
 
-    def land(*given: Any) -> list[Step]:
+    def write_state_in_place(*given: Any) -> list[Step]:
         found[:] = whole(*given)
         return list(found)
 
-    monkeypatch.setattr(executable, "land", land)
+    monkeypatch.setattr(executable, "write_state_in_place", write_state_in_place)
     return found
 
 

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.native
 def compiled(monkeypatch: pytest.MonkeyPatch, backend: Any) -> list[Step]:
     """The steps that the last captured function was compiled to."""
     found: list[Step] = []
-    whole = last_states.land
+    whole = last_states.write_state_in_place
 
-    def land(*given: Any, **options: Any) -> list[Step]:
+    def write_state_in_place(*given: Any, **options: Any) -> list[Step]:
         found[:] = whole(*given, **options)
         return list(found)
 
-    monkeypatch.setattr(replay, "land", land)
+    monkeypatch.setattr(replay, "write_state_in_place", write_state_in_place)
     return found
 
 

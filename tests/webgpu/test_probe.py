@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.modes import debugging
 from rushlight.core.backends.profiling import Label, credit, drive
-from rushlight.core.backends.registry import debugging
 from rushlight.core.backends.webgpu import ceilings, probe
 from rushlight.core.backends.webgpu.runtime.port import PART
 from rushlight.core.basis.errors import DeviceMemoryError

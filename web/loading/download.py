@@ -250,6 +250,8 @@ async def fetch_checkpoint(
     progress(done, total) counts bytes. Large tensors go into the memory of `device`, all others
     into the heap. A download is checked against the hash of the site's manifest or the hub, cached
     by the browser, and resumed after a break. Raises FetchError with the reason and a hint.
+
+    `where` is that URL or id.
     """
     await import_modules()  # so that making the model needs no blocking wait
     if (folder := Path(where)).exists():  # of Pyodide's own file system

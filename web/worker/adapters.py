@@ -14,7 +14,7 @@ from typing import Any
 import rushlight as rl
 from rushlight.models.adapters import LoraConfig
 from rushlight.models.adapters.config import FILE
-from rushlight.models.tuning import finetuning
+from rushlight.models.finetune import finetuning
 from rushlight.web.loading.download import Builder
 from rushlight.web.worker.session import Breathe, given_of, model_of, prepare
 
@@ -25,7 +25,10 @@ def device_of(number: int) -> str:
 
 
 async def add_adapter(number: int, builder: Builder, name: str) -> None:
-    """Put the adapter in `builder` on a model, and make it the active one."""
+    """Put the adapter in `builder` on a model, and make it the active one.
+
+    `number` is the model's, `name` the adapter's. Raises what `rl.adapters.adapter_from` raises.
+    """
     model: Any = model_of(number, "addAdapter")
     files, tensors, metadata = builder.parts()
     builder.tensors = {}
@@ -46,9 +49,11 @@ async def finetune(
 ) -> list[float]:
     """Train a new LoRA adapter on rows; it is the active one then. Returns the losses.
 
-    options: "name", fields of LoraConfig, and options of `rl.tuning.finetune`, in JavaScript's
+    options: "name", fields of LoraConfig, and options of `rl.finetune.finetune`, in JavaScript's
     spelling. report(step, steps, loss) after each step; if `breathe` returns True then, the adapter
     stays as it is, and this raises asyncio.CancelledError. After an error there is no adapter.
+
+    `number` is the model's.
     """
     model: Any = model_of(number, "finetune")
     chosen = {re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", k): v

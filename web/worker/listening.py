@@ -23,6 +23,9 @@ def begin(model: int, rate: float, every: float, options: Any) -> int:
     """Begin a transcription with a model; returns its number.
 
     options: those of automatic-speech-recognition, in JavaScript's spelling.
+
+    `rate` is the samples per second, `every` the seconds between two readings, `model` its number.
+    Raises ValueError for a number of no model.
     """
     names = {camel(name): name for name in find(TASK).names}
     given = {names.get(name, name): value for name, value in given_of(options).items()}
@@ -39,6 +42,8 @@ async def hear(
 
     "more" says that a further call without samples has something to hear, at once. `breathe` runs
     between two steps. If it returns True, this raises asyncio.CancelledError.
+
+    `number` is what `begin` gave, `ended`: nothing comes after; `report` is told of the text.
     """
     live = _lives[number]
     live.take(np.array(given_of(samples), np.float32))

@@ -51,6 +51,8 @@ async def call(
 
     Numbers, texts, lists, dicts, bytes and NumPy's arrays go to the page and come from it; bytes
     come as memoryviews. LookupError for a name that there is not.
+
+    `tell` and `stopped` are the job's.
     """
     place, _, function = name.rpartition(".")
     found = getattr(sys.modules.get(f"{PACKAGE}.{place}"), function, None)

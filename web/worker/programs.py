@@ -48,6 +48,8 @@ async def run_program(code: str, device: str, tell: Report, hear: Hear | None = 
     height, "plot" with the lines of a chart, and "input" where the program waits for `hear`, what
     the visitor types. The program has `display`, `plot` and `ask` beside its imports. The value of
     a last line that is an expression is shown. An error: its text, and the line of the program.
+
+    `code` is the program. What it raises is told, not raised.
     """
     outbox = Outbox(tell)
     ask, wait = _asking(outbox, tell, hear)

@@ -87,6 +87,9 @@ async def build(
 
     linear: the mode of products with quantized weights; an option of a task overrides it. context:
     the most tokens of a conversation, if fewer than the model's own.
+
+    `dtype`: floating weights are converted to it. Raises LoadError or FormatError for files that
+    are no model.
     """
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
@@ -193,6 +196,9 @@ async def run(
     report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
     token. `breathe` runs between two steps. If it returns True, this raises
     asyncio.CancelledError.
+
+    `number` is the model's, `name` the task's, `given` its input and `options` its options, in
+    JavaScript's spelling.
     """
     pipe, chosen = _pipeline(number, name), given_of(options)
     if name == "chat" or (chosen or {}).get("template"):
@@ -245,6 +251,9 @@ async def token_count(number: int, prompt: Any, options: Any = None) -> int:
     """The number of tokens of a text, or of messages in the chat template.
 
     options: those of the task chat that shape a prompt.
+
+    `number` is the model's, `prompt` the text or messages. Raises ValueError for a model that does
+    not write.
     """
     model: Any = model_of(number, "tokenCount")
     if isinstance(prompt, str):
@@ -257,7 +266,7 @@ async def token_count(number: int, prompt: Any, options: Any = None) -> int:
     return len(model.chat_ids(given_of(prompt), **shape))
 
 
-async def tune(
+async def autotune(
     number: int,
     breathe: Callable[[], Awaitable[bool]],
     report: Callable[[int, int, str], None],
@@ -266,6 +275,8 @@ async def tune(
 
     report(done, total, what) reports progress. `breathe` runs between two measurements. If it
     returns True, this raises asyncio.CancelledError.
+
+    `number` is the model's.
     """
 
     async def tell(*told: Any) -> None:
@@ -274,15 +285,15 @@ async def tune(
             raise asyncio.CancelledError
 
     async def work() -> None:
-        model = model_of(number, "tune")
+        model = model_of(number, "autotune")
         pipe = _pipeline(number, model.tasks[0])
         for given, options in pipe.task.samples:
             steps = pipe.begin(given, options)
             await _driven(model, steps, breathe, lambda *_: report(0, 0, ""))
 
-    if number and model_of(number, "tune").device.backend.tuner() is None:
-        raise ValueError("tune: the model is on the CPU; load it on webgpu")
-    rows = await rl.tune_async("webgpu", work if number else None, tell)
+    if number and model_of(number, "autotune").device.backend.tuner() is None:
+        raise ValueError("autotune: the model is on the CPU; load it on webgpu")
+    rows = await rl.autotune_async("webgpu", work if number else None, tell)
     return [
         {"what": str(r), "guess": r.guess, "choice": r.choice, "seconds": dict(r.seconds)}
         for r in rows

@@ -11,14 +11,14 @@ import numpy as np
 
 from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import lowering, simd
-from rushlight.core.backends.cpu.chains import chain
-from rushlight.core.backends.cpu.fusing import fuse
-from rushlight.core.backends.cpu.kept import Kept, keep, settled
+from rushlight.core.backends.cpu.fuse_elementwise import fuse_elementwise
+from rushlight.core.backends.cpu.fuse_into_conv import fuse_into_conv
+from rushlight.core.backends.cpu.prepacked import PackedWeight, constant_steps, prepack
+from rushlight.core.backends.modes import get_linear_mode, linear_mode
 from rushlight.core.backends.passes.folding import fold
-from rushlight.core.backends.passes.last_states import land
+from rushlight.core.backends.passes.last_states import write_state_in_place
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
 from rushlight.core.backends.protocol import Operand
-from rushlight.core.backends.registry import get_linear_mode, linear_mode
 from rushlight.core.basis.graph import Graph, Slot, Step
 
 if TYPE_CHECKING:
@@ -49,26 +49,26 @@ class CpuExecutable:
         if "fold" in graph.passes:
             steps = fold(steps, graph.results, self._fold)
         if "fuse" in graph.passes:
-            steps = fuse(steps, graph.results)
-        first, self.watch = settled(steps if "fold" in graph.passes else [], graph.results)
+            steps = fuse_into_conv(steps, graph.results)
+        first, self.watch = constant_steps(steps if "fold" in graph.passes else [], graph.results)
         for step in first:
             self._own(step.out.storage)
         apart = {id(step) for step in first}
         steps = [step for step in steps if id(step) not in apart]
         if "fuse" in graph.passes:
-            steps = chain(steps, graph.results)
+            steps = fuse_elementwise(steps, graph.results)
             # A module without room for the one has none for the other.
             if simd.library is not None and "conv2d_tail" in simd.library.numbers:
-                steps = land(steps, graph.results)
+                steps = write_state_in_place(steps, graph.results)
         # Draws depend on no step, so they come first and split no message.
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
         self._buffers(steps, graph, pool if "reuse" in graph.passes else None)
         self.call_steps: list[list[Step]] = []  # the steps of each call, for profiles
-        self.kept: dict[Kept, None] = {}
+        self.packed: dict[PackedWeight, None] = {}
         self.first = self._bind(first)
         self.call_steps, self.messages = [], 0
         self.calls = self._bind(steps)
-        self.in_order = not self.first and not self.kept  # these read before any step writes
+        self.in_order = not self.first and not self.packed  # these read before any step writes
 
     def bind(self, slot: Slot, argument: Operand) -> None:
         """Bind an argument's slot to a tensor's memory. ValueError if it must be writable."""
@@ -94,11 +94,11 @@ class CpuExecutable:
 
     def run(self) -> None:
         """Run all calls once."""
-        for kept in self.kept:
-            kept.watch.renew([kept.make])
+        for weight in self.packed:
+            weight.watch.recompute([weight.pack])
         if self.first:
             with np.errstate(all="ignore"):
-                self.watch.renew(self.first)
+                self.watch.recompute(self.first)
         if profiling.watching:
             profiling.watching[-1](self.calls, self.call_steps)
             return
@@ -133,8 +133,8 @@ class CpuExecutable:
             return size, address(new), new
 
         uses = [[x.storage for x in (*s.inputs, s.out) if x is not None] for s in steps]
-        there = ((b.nbytes, address(b), b) for b in pool.buffers())
-        for slot, buffer in reuse(uses, wanted, there, make).items():
+        pooled = ((b.nbytes, address(b), b) for b in pool.buffers())
+        for slot, buffer in reuse(uses, wanted, pooled, make).items():
             _place(slot, buffer)
             self.shared[slot.address] = buffer
 
@@ -157,9 +157,9 @@ class CpuExecutable:
             with linear_mode(step.activation_precision) if other else nullcontext():
                 record = lowering.record(step.name, step.inputs, step.out, step.attrs)
             if record is not None:
-                record, kept = keep(step, record)
-                if kept is not None:
-                    self.kept[kept] = None
+                record, weight = prepack(step, record)
+                if weight is not None:
+                    self.packed[weight] = None
                 records.append(record)
                 sent.append(step)
                 continue
@@ -190,8 +190,8 @@ class CpuExecutable:
         moving = [(4 + 2 * i, s) for i, s in enumerate(slots) if s in self.variable]
 
         def call() -> None:
-            for at, slot in moving:
-                words[at], words[at + 1] = slot.address, slot.buffer.nbytes
+            for word, slot in moving:
+                words[word], words[word + 1] = slot.address, slot.buffer.nbytes
             run()
 
         self.nbytes += 8 * len(words)
@@ -240,5 +240,5 @@ def _place(slot: Slot, buffer: Any) -> None:
 
 def address(buffer: Any) -> int:
     """The address of an array's bytes."""
-    found: int = buffer.__array_interface__["data"][0]
-    return found
+    first_byte: int = buffer.__array_interface__["data"][0]
+    return first_byte

@@ -17,34 +17,36 @@ _SCANS = {"delta_scan": (2, 6), "selective_scan": (1, 5)}
 _REACH = 64  # how far behind a recurrence the copy may be
 
 
-def land(steps: Sequence[Step], keep: Collection[Slot], one: bool = False) -> list[Step]:
+def write_state_in_place(
+    steps: Sequence[Step], keep: Collection[Slot], own_target: bool = False
+) -> list[Step]:
     """`steps` without copies of last states; the recurrences get their targets as an input.
 
-    one: only where the state before is in the target, or there is none.
+    own_target: only where the state before is in the target, or there is none.
     """
-    found, gone = list(steps), set[int]()
+    rewritten, gone = list(steps), set[int]()
     for i, step in enumerate(steps):
-        if step.name in _SCANS and (at := _copy_of_state(steps, i, keep)) is not None:
-            target, before = _region(steps[at]), step.inputs[_SCANS[step.name][1]]
-            if one and before is not None and before.storage is not target.storage:
+        if step.name in _SCANS and (copy := _copy_of_state(steps, i, keep)) is not None:
+            target, before = _region(steps[copy]), step.inputs[_SCANS[step.name][1]]
+            if own_target and before is not None and before.storage is not target.storage:
                 continue
-            found[i] = step._replace(inputs=(*step.inputs, target))
-            gone.add(at)
-    return [step for i, step in enumerate(found) if i not in gone]
+            rewritten[i] = step._replace(inputs=(*step.inputs, target))
+            gone.add(copy)
+    return [step for i, step in enumerate(rewritten) if i not in gone]
 
 
 def _region(step: Step) -> GraphOperand:
     layout = step.out.layout
-    for dim, part in enumerate(step.attrs["ranges"]):
-        layout = layout.slice(dim, *part)
+    for dim, bounds in enumerate(step.attrs["ranges"]):
+        layout = layout.slice(dim, *bounds)
     return GraphOperand(step.out.storage, layout, step.out.dtype)
 
 
 def _copy_of_state(steps: Sequence[Step], i: int, keep: Collection[Slot]) -> int | None:
-    """The one step that reads the state of the recurrence i, if that copies it to a kept buffer."""
+    """The only reader of recurrence i's state, if that copies it to a buffer from outside."""
     out, (dim, nth) = steps[i].out, _SCANS[steps[i].name]
-    made, state = out.storage, steps[i].inputs[nth]
-    if made.kind != "temp" or made in keep or out.dtype is not float32:
+    result, state = out.storage, steps[i].inputs[nth]
+    if result.kind != "temp" or result in keep or out.dtype is not float32:
         return None
     value = steps[i].inputs[3 if dim == 2 else 0]
     assert value is not None
@@ -52,7 +54,7 @@ def _copy_of_state(steps: Sequence[Step], i: int, keep: Collection[Slot]) -> int
     rows = _covered(out.layout.slice(dim, 0, count))
     last = out.layout.slice(dim, count, out.layout.shape[dim])
     copies = [j for j, step in enumerate(steps) if j != i and any(
-        x is not None and x.storage is made and _covered(x.layout) != rows
+        x is not None and x.storage is result and _covered(x.layout) != rows
         for x in (*step.inputs, step.out))]  # fmt: skip
     if len(copies) != 1 or not i < copies[0] < i + _REACH:
         return None
@@ -61,9 +63,9 @@ def _copy_of_state(steps: Sequence[Step], i: int, keep: Collection[Slot]) -> int
     if value is None or _ordered(value.layout) != _ordered(last):
         return None
     target = _region(copy)
-    kept, layout = target.storage, target.layout
-    plain = copy.inputs[0] is not None and copy.inputs[0].storage is kept
-    plain = plain and kept.kind == "outer" and target.dtype is float32 and layout.strides[-1] == 1
+    buffer, layout = target.storage, target.layout
+    plain = copy.inputs[0] is not None and copy.inputs[0].storage is buffer
+    plain = plain and buffer.kind == "outer" and target.dtype is float32 and layout.strides[-1] == 1
     if not plain or layout.shape != last.shape or value.layout.shape != last.shape:
         return None
     same = None
@@ -75,7 +77,7 @@ def _copy_of_state(steps: Sequence[Step], i: int, keep: Collection[Slot]) -> int
         for x in (*steps[j].inputs, steps[j].out):
             if x is None or (j == i and x is state and same == _ordered(layout)):
                 continue
-            if x.storage is kept or x.storage.kind == "arg":
+            if x.storage is buffer or x.storage.kind == "arg":
                 return None
     return copies[0]
 

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS
 from rushlight.core.basis.errors import LinalgError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.autocast import is_autocast_enabled
+from rushlight.core.ops.matmul import matmul
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+def product_of(name: str, a: Tensor, b: Tensor) -> Tensor:
+    """The product of two tensors of one dtype; TypeMismatch for two dtypes, but in autocast."""
+    if a.dtype is not b.dtype and not is_autocast_enabled(a.device.type):
+        raise TypeMismatch(
+            f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()"
+        )
+    return matmul(a, b)
 
 
 _MOST_EMPTY = 1 << 20  # matrices without elements, whose number no memory bounds
@@ -48,8 +59,8 @@ def together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 def failed(name: str, info: Tensor, why: str) -> None:
     """Raise LinalgError for the first matrix whose `info` is not zero; reads the values."""
-    at = info.reshape(-1).tolist()
-    for i, n in enumerate(at):
+    codes = info.reshape(-1).tolist()
+    for i, n in enumerate(codes):
         if n:
             which = f" (matrix {i} of the batch)" if info.ndim else ""
             raise LinalgError(f"linalg.{name}: {why}{which}: at {n}")

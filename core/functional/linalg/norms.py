@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and condition numbers."""
+"""Norms of vectors, matrices and slices, and condition numbers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,34 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional import reductions
-from rushlight.core.functional.array.moving import movedim
 from rushlight.core.functional.linalg.checks import matrices, square
 from rushlight.core.functional.linalg.factorizations import svdvals
 from rushlight.core.functional.linalg.solving import inv_ex
+from rushlight.core.functional.shape import movedim
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
-from rushlight.core.ops.declare import linalg
-from rushlight.core.ops.reduce import Dims
+from rushlight.core.ops.declare import linalg, method, public
+from rushlight.core.ops.reduce import Dims, widened
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+@casts(accelerator="float32")
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    `p` is the order, `maxnorm` a number. Raises ShapeError for less than 2 dims, IndexError for a
+    dim that there is not.
+    """
+    d = normalize_dim("renorm", dim, x.shape)
+    if x.ndim < 2:
+        raise ShapeError(f"renorm: x is {x.shape}; it must have at least 2 dims")
+    size = widened(x).norm(p, [k for k in range(x.ndim) if k != d], True)
+    scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return (x * scale).to(x.dtype)
 
 
 def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
@@ -28,11 +46,16 @@ def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="float32")
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """(sum |x|^ord)^(1/ord) over `dim`, all elements by default; `ord` may be 0 or infinite."""
+    """(sum |x|^ord)^(1/ord) over `dim`, all elements by default; `ord` may be 0 or infinite.
+
+    `keepdim` leaves the dims with size 1. `dtype`: x is converted to it first. Raises TypeError for
+    integers without one, ShapeError for no elements where ord has no value for them.
+    """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is {ord!r}; it must be a number")
     x = _floating("linalg.vector_norm", x, dtype)
@@ -45,6 +68,7 @@ def vector_norm(
 
 
 @linalg()
+@casts(accelerator="float32")
 def matrix_norm(
     a: Tensor, ord: float | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: DType | str | None = None,
@@ -53,6 +77,9 @@ def matrix_norm(
 
     ord: "fro" (root of the squares' sum), "nuc" (sum of singular values), 2 and -2 (the largest and
     the smallest of them), 1 and -1 (of the columns' sums), inf and -inf (of the rows' sums).
+
+    `a` has them at `dim`; `keepdim` leaves the dims with size 1. `dtype`: a is converted to it
+    first. Raises ValueError for another ord, ShapeError for dims that are not two different ones.
     """
     name = "linalg.matrix_norm"
     a = _floating(name, a, dtype)
@@ -68,16 +95,16 @@ def matrix_norm(
         raise ValueError(f"{name}: ord is {ord!r}; supported: 'fro', {', '.join(map(repr, known))}")
     a = movedim(a, (rows, columns), (-2, -1))
     if ord == "nuc":
-        found = svdvals(a).sum(-1)
+        result = svdvals(a).sum(-1)
     elif ord in (2, -2):
-        found = _extreme(svdvals(a), -1, float(ord))
+        result = _extreme(svdvals(a), -1, float(ord))
     else:
         across = -2 if ord in (1, -1) else -1
-        found = _extreme(a.abs().sum(across), -1, float(ord))
+        result = _extreme(a.abs().sum(across), -1, float(ord))
     if keepdim:
         for d in sorted((rows, columns)):
-            found = found.unsqueeze(d)
-    return found
+            result = result.unsqueeze(d)
+    return result
 
 
 def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
@@ -87,11 +114,16 @@ def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
 
 
 @linalg()
+@casts(accelerator="float32")
 def norm(
     a: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """`matrix_norm` where `dim` has two dims, or a has and `ord` is given; else `vector_norm`."""
+    """`matrix_norm` where `dim` has two dims, or a has and `ord` is given; else `vector_norm`.
+
+    `keepdim` leaves the dims with size 1. `dtype`: a is converted to it first. Raises ShapeError
+    for dims that ord does not take, ValueError for another ord.
+    """
     if ord is None:
         return vector_norm(a, 2, dim, keepdim, dtype=dtype)
     dims = dim if dim is not None else tuple(range(a.ndim))
@@ -106,6 +138,7 @@ def norm(
 
 
 @linalg()
+@casts(cpu="float32")
 def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number: the norm of a times that of its inverse; infinite where singular.
 
@@ -120,5 +153,5 @@ def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     square("linalg.cond", a)
     assert p is not None
     inverse, info = inv_ex(a)
-    found = matrix_norm(a, p) * matrix_norm(inverse, p)
-    return where(info == 0, found, math.inf)
+    ratio = matrix_norm(a, p) * matrix_norm(inverse, p)
+    return where(info == 0, ratio, math.inf)

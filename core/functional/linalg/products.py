@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import PARTS
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.functional.array import diagonals
-from rushlight.core.functional.creation import eye, tril
+from rushlight.core.functional import diagonals
+from rushlight.core.functional.creation import eye
+from rushlight.core.functional.diagonals import tril
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.linalg.blas import mm
 from rushlight.core.functional.linalg.checks import matrices, square
 from rushlight.core.functional.linalg.solving import inv, solve
-from rushlight.core.functional.math import matrices as products
-from rushlight.core.functional.shapes import broadcast_tensors
+from rushlight.core.functional.shape import broadcast_tensors
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.inplace import copy_
@@ -24,6 +27,18 @@ from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+def kron(x: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: blocks of `other` times each element of x."""
+    rank = max(x.ndim, other.ndim)
+    a = x.reshape(*[1] * (rank - x.ndim), *x.shape)
+    b = other.reshape(*[1] * (rank - other.ndim), *other.shape)
+    wide = a.reshape(*(n for s in a.shape for n in (s, 1)))
+    product = wide * b.reshape(*(n for s in b.shape for n in (1, s)))
+    return product.reshape(*(i * j for i, j in zip(a.shape, b.shape, strict=True)))
 
 
 @linalg()
@@ -68,15 +83,16 @@ def matrix_exp(x: Tensor) -> Tensor:
     # Each matrix is halved as often as it needs: the same result as by itself.
     steps = (size / least).log2().ceil().clamp(0, count).unsqueeze(-1).unsqueeze(-1)
     x = x * (-steps).exp2()
-    out = one = eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
+    out = identity = eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
     for k in range(degree, 0, -1):
-        out = one + (x @ out) * (1 / k)
+        out = identity + (x @ out) * (1 / k)
     for k in range(count):
         out = where(steps > k, out @ out, out)
     return out
 
 
 @linalg()
+@casts(cpu="inside", accelerator="low")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the order that takes the fewest multiplications.
 
@@ -84,21 +100,21 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     if len(tensors) < 2:
         raise ValueError(f"linalg.multi_dot: {len(tensors)} tensors; it takes two or more")
-    given = list(tensors)
-    row, column = given[0].ndim == 1, given[-1].ndim == 1
-    given[0] = given[0].unsqueeze(0) if row else given[0]
-    given[-1] = given[-1].unsqueeze(-1) if column else given[-1]
-    for x in given:
+    factors = list(tensors)
+    row, column = factors[0].ndim == 1, factors[-1].ndim == 1
+    factors[0] = factors[0].unsqueeze(0) if row else factors[0]
+    factors[-1] = factors[-1].unsqueeze(-1) if column else factors[-1]
+    for x in factors:
         if x.ndim != 2:
             raise ShapeError(f"linalg.multi_dot: a tensor of shape {x.shape} must have two dims")
-    found = _ordered(given)
-    found = found.squeeze(0) if row else found
-    return found.squeeze(-1) if column else found
+    result = _ordered(factors)
+    result = result.squeeze(0) if row else result
+    return result.squeeze(-1) if column else result
 
 
-def _ordered(given: list[Tensor]) -> Tensor:
+def _ordered(factors: list[Tensor]) -> Tensor:
     """The product in the best order, found by dynamic programming."""
-    n, sizes = len(given), [given[0].shape[0], *(x.shape[1] for x in given)]
+    n, sizes = len(factors), [factors[0].shape[0], *(x.shape[1] for x in factors)]
     cost = [[0] * n for _ in range(n)]
     cut = [[0] * n for _ in range(n)]
     for width in range(1, n):
@@ -111,15 +127,20 @@ def _ordered(given: list[Tensor]) -> Tensor:
 
     def product(i: int, j: int) -> Tensor:
         if i == j:
-            return given[i]
-        return products.mm(product(i, cut[i][j]), product(cut[i][j] + 1, j))
+            return factors[i]
+        return mm(product(i, cut[i][j]), product(cut[i][j] + 1, j))
 
     return product(0, n - 1)
 
 
 @linalg()
+@casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product of vectors of three elements along `dim`; other dims broadcast."""
+    """The cross product of vectors of three elements along `dim`; other dims broadcast.
+
+    `x` and `other` have as many dims. Raises ShapeError for other sizes than 3, IndexError for a
+    dim that there is not.
+    """
     a, b = broadcast_tensors(x, other)
     if x.ndim != other.ndim:
         raise ShapeError(f"linalg.cross: {x.shape} and {other.shape} differ in the number of dims")
@@ -128,18 +149,32 @@ def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         raise ShapeError(
             f"linalg.cross: dim {dim} of {x.shape}, {other.shape} must have 3 elements"
         )
-    return products.cross(a, b, d)
+    return crossed(a, b, d)
+
+
+def crossed(x: Tensor, other: Tensor, d: int) -> Tensor:
+    """The cross product along `d`, a dim of three elements of both."""
+    a, b = x.unbind(d), other.unbind(d)
+    return stack([a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
 
 
 @linalg()
 def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of the diagonals of two dims as the last dim."""
+    """A view of the diagonals of two dims as the last dim.
+
+    `a` keeps its memory; `offset` > 0 is above the main one, `dim1` and `dim2` are the two. Raises
+    IndexError for a dim that there is not, ShapeError for one dim twice.
+    """
     return diagonals.diagonal(a, offset, dim1, dim2)
 
 
 @linalg()
+@casts("low")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of conj(x) * y along `dim`; the others broadcast."""
+    """Sums of conj(x) * y along `dim`; the others broadcast.
+
+    `x` and `y` are vectors. Raises ShapeError for shapes that do not broadcast.
+    """
     return (turned(x) * y).sum(dim)
 
 
@@ -153,11 +188,12 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
     if x.dtype.name == "bool":
         x = x.long()
     powers = x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)
-    one = x.new_ones((*x.shape, 1), dtype=powers.dtype)
-    return CAT(one, powers, dim=x.ndim)
+    ones = x.new_ones((*x.shape, 1), dtype=powers.dtype)
+    return CAT(ones, powers, dim=x.ndim)
 
 
 @linalg()
+@casts(cpu="float32")
 def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
     """The inverse for `tensordot` over `ind` dims: of a as a matrix from the first `ind` dims."""
     if ind < 1:
@@ -170,8 +206,12 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
 
 
 @linalg()
+@casts(cpu="float32")
 def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first."""
+    """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first.
+
+    Raises ShapeError for shapes that do not fit, LinalgError for a singular a. Only on cpu.
+    """
     if dims is not None:
         moved = [normalize_dim("linalg.tensorsolve", d, a.shape) for d in dims]
         a = a.permute(*(d for d in range(a.ndim) if d not in moved), *moved)
@@ -185,8 +225,8 @@ def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tens
 def _reflections(a: Tensor, tau: Tensor) -> list[Tensor]:
     """The vectors (..., m, 1) of Householder's reflections, and beside them their factors."""
     m, n = a.shape[-2:]
-    one = eye(m, n, dtype=a.dtype, device=a.device)
-    below = tril(a, -1) + one
+    identity = eye(m, n, dtype=a.dtype, device=a.device)
+    below = tril(a, -1) + identity
     return [below[..., i : i + 1] for i in range(tau.shape[-1])]
 
 
@@ -209,7 +249,11 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
 def ormqr(
     x: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H."""
+    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H.
+
+    `x` and `tau` are what geqrf gives. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
+    """
     matrices("ormqr", x, other)
     if not left:
         return ormqr(x, tau, other.mH, True, not transpose).adjoint()

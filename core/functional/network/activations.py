@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from rushlight.core.basis.dtype import bool_, float64
+from rushlight.core.basis.dtype import float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.functional.clamping import clamp
-from rushlight.core.functional.creation import of_data
+from rushlight.core.functional.pointwise import clamp
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, where
-from rushlight.core.ops.common import floating, operands
-from rushlight.core.ops.creation import full, zeros
+from rushlight.core.ops.common import floating
+from rushlight.core.ops.creation import zeros
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.inplace import copy_
-from rushlight.core.ops.join import cat
 from rushlight.core.ops.norm import softmax
 from rushlight.core.ops.random import rand
 from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, sigmoid, tanh
@@ -30,9 +26,8 @@ if TYPE_CHECKING:
     from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
 
+
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-# Scores of attention that are in memory at once: 64 MB of float32.
-MOST_SCORES = 1 << 24
 
 
 def done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
@@ -59,13 +54,18 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @network
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x, and negative_slope * x below zero."""
+    """x, and negative_slope * x below zero.
+
+    `input` is any floating tensor (Maas et al., 2013). `inplace` writes the result over the input,
+    and raises RuntimeError for a leaf that needs a gradient.
+    """
     return done(input, where(input > 0, input, input * negative_slope), inplace)
 
 
 @public
 @network
 @method()
+@casts("low")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x, and weight * x below zero; one weight, or one per channel (dim 1)."""
     channels = input.shape[1] if input.ndim > 1 else 1
@@ -83,7 +83,11 @@ def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     inplace: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`leaky_relu` with a random slope per element in training, the mean slope otherwise."""
+    """`leaky_relu` with a random slope per element in training, the mean slope otherwise.
+
+    `input` is any floating tensor; slopes are from `lower` to `upper` (Xu et al., 2015). `inplace`
+    writes the result over it. Raises ValueError for bounds in the wrong order.
+    """
     if lower > upper:
         raise ValueError(f"rrelu: lower {lower} is more than upper {upper}")
     if not training:
@@ -94,7 +98,11 @@ def rrelu(
 
 @network
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016)."""
+    """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016).
+
+    `input` is any floating tensor. `inplace` writes the result over the input, and raises
+    RuntimeError for a leaf that needs a gradient.
+    """
     below = alpha * expm1(where(input > 0, 0.0, input))
     return done(input, where(input > 0, input, below), inplace)
 
@@ -109,7 +117,11 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 @public
 @network
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017)."""
+    """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017).
+
+    `input` is any floating tensor. `inplace` writes the result over the input, and raises
+    RuntimeError for a leaf that needs a gradient.
+    """
     below = alpha * expm1(where(input > 0, 0.0, input) / alpha)
     return done(input, where(input > 0, input, below), inplace)
 
@@ -118,7 +130,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """x limited to [min_val, max_val]; at a bound there is no gradient."""
+    """x limited to [min_val, max_val]; at a bound there is no gradient.
+
+    `input` is any tensor; `inplace` writes the result over it. Raises ValueError for bounds in the
+    wrong order.
+    """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
     if needs_gradient(input):
@@ -148,8 +164,12 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @network
+@casts(accelerator="float32")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
+
+    `input` is any floating tensor. It raises nothing of its own.
+    """
     x = input if beta == 1 else input * beta
     # The gradient of maximum is half each at equality, which is right at x = 0.
     smooth = maximum(x, zeros(dtype=x.dtype, device=x.device)) + log1p(exp(-abs(x)))
@@ -203,15 +223,23 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @public
 @network
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where it is above `threshold`, else `value`."""
+    """x where it is above `threshold`, else `value`.
+
+    `input` is any tensor; `inplace` writes the result over it, and raises RuntimeError for a leaf
+    that needs a gradient.
+    """
     return done(input, where(input <= threshold, value, input).to(input.dtype), inplace)
 
 
 @network
+@casts(accelerator="float32")
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | str | None = None
 ) -> Tensor:
-    """softmax of -x; -x is converted to `dtype` where that is given."""
+    """softmax of -x; -x is converted to `dtype` where that is given.
+
+    `input` is floating; `dim` as in softmax. Raises IndexError for a dim that there is not.
+    """
     return softmax(-input, dim, dtype=dtype)
 
 
@@ -233,6 +261,9 @@ def gumbel_softmax(
     """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot rows with its gradient.
 
     eps is not used, as in torch.
+
+    `dim` has the classes. `generator` draws the numbers, the device's unless set. Raises IndexError
+    for a dim that there is not (Jang et al., 2016).
     """
     logits = floating("gumbel_softmax", logits)
     u = rand(*logits.shape, dtype=logits.dtype, device=logits.device, generator=generator)
@@ -244,125 +275,22 @@ def gumbel_softmax(
     return soft.detach().zeros_like().scatter(dim, index, 1.0) - soft.detach() + soft
 
 
-@public
-@network
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `dim`; norms are at least eps."""
-    a, b = operands("cosine_similarity", *(floating("cosine_similarity", x) for x in (x1, x2)))
-    na, nb = a.norm(2, dim, True), b.norm(2, dim, True)
-    return ((a / na.clamp(min=eps)) * (b / nb.clamp(min=eps))).sum(dim)
-
-
-@public
-@network
-def pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dim."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim)
-
-
-@public
-@network
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k)."""
-    left = input1 @ weight.permute(1, 0, 2).reshape(weight.shape[1], -1)
-    left = left.reshape(*input1.shape[:-1], weight.shape[0], weight.shape[2])
-    out = (left * input2.unsqueeze(-2)).sum(-1, dtype=left.dtype)
-    return out if bias is None else out + bias
-
-
-@network
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """softmax(q k^T * scale + mask) v over (..., length, features); scale is 1 / sqrt(features).
-
-    attn_mask: bool (True is seen) or added numbers, broadcast to (..., queries, keys). Rows that
-    see nothing, all False or all -inf, are zeros and have no gradient. enable_gqa: heads (dim -3)
-    of q may be a multiple of those of k and v.
-    """
-    if is_causal and attn_mask is not None:
-        raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
-    if enable_gqa and query.ndim > 2 and key.shape[-3] != query.shape[-3]:
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
-        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
-    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    query, rows, keys = query * factor, query.shape[-2], key.shape[-2]
-    each = math.prod(query.shape[:-2]) * keys
-    step = max(1, MOST_SCORES // max(each, 1))
-    made = []
-    for at in range(0, max(rows, 1), step):  # many scores are made and used in parts
-        part = query if step >= rows else query[..., at : at + step, :]
-        mask = attn_mask
-        if mask is not None and step < rows and mask.ndim > 1 and mask.shape[-2] != 1:
-            mask = mask[..., at : at + step, :]
-        made.append(_attended(part, key, value, mask, dropout_p, at if is_causal else None))
-    return made[0] if len(made) == 1 else cat(made, -2)
-
-
-def _attended(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float,
-    causal: int | None,
-) -> Tensor:  # fmt: skip
-    """Attention of scaled queries; causal: the number of the first of them."""
-    from rushlight.core.functional.random import dropout
-
-    scores, unseeing = query @ key.transpose(-2, -1), None
-    if causal is not None:  # every query sees the first key
-        rows, keys = scores.shape[-2:]
-        hidden = full((rows, keys), -math.inf, dtype=scores.dtype, device=scores.device)
-        scores = scores + hidden.triu(causal + 1)
-    elif attn_mask is not None:
-        attn_mask, unseeing = opened(attn_mask)
-        if attn_mask.dtype is bool_:
-            scores = scores.masked_fill(~attn_mask, -math.inf)
-        else:
-            scores = scores + attn_mask
-    weights = softmax(scores, -1)
-    out = (dropout(weights, dropout_p) if dropout_p else weights) @ value
-    return out if unseeing is None else out.masked_fill(unseeing, 0.0)
-
-
-def opened(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """A mask whose rows that hide every key hide none, and which rows these are (..., 1).
-
-    What attention gives for them is to be replaced: the softmax of a row of -inf is nan.
-    """
-    if mask.dtype is bool_:
-        unseeing = ~mask.any(-1, True)
-        return mask | unseeing, unseeing
-    unseeing = (mask == -math.inf).all(-1, True)
-    return mask.masked_fill(unseeing, 0.0), unseeing
-
-
-@public
-@network
-def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""
-    if input.ndim != 2 or p < 0:
-        raise ShapeError(f"pdist: input {input.shape} must have 2 dims, p {p} not be negative")
-    first, second = (of_data(at, device=input.device)
-                     for at in np.triu_indices(input.shape[0], 1))  # fmt: skip
-    return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)
-
-
 def _in_place(fn: Any) -> Any:
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return copy_(input, fn(input, *args, **kwargs))
 
     call.__name__ = call.__qualname__ = f"{fn.__name__}_"
-    call.__doc__ = f"`{fn.__name__}`, written over the input."
+    call.__doc__ = (
+        f"`{fn.__name__}`, with its `args` and `kwargs`, written over the input. Raises "
+        "RuntimeError for a leaf that needs a gradient."
+    )
     return network(call)
 
 
 celu_, elu_, hardtanh_, relu_ = (_in_place(f) for f in (celu, elu, hardtanh, relu))
+
+
 leaky_relu_, rrelu_ = _in_place(leaky_relu), _in_place(rrelu)
+
+
 selu_, threshold_ = _in_place(selu), _in_place(threshold)

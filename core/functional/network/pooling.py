@@ -1,4 +1,4 @@
-"""Pooling over windows of one to three dims, fixed and adaptive."""
+"""Pooling over windows, fixed, adaptive and fractional, with indices and back."""
 
 from __future__ import annotations
 
@@ -14,27 +14,207 @@ from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.tables import MOST_TERMS, resample
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
+from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.movement import pad as _pad
+from rushlight.core.ops.random import rand
 from rushlight.core.ops.windows import WINDOW_ARGMAX, WINDOW_MAX
-from rushlight.core.tensor.autograd import needs_gradient
+from rushlight.core.tensor.autograd import needs_gradient, no_grad
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+def _largest(x: Tensor, axes: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Maxima and their flat indices; axes: per pooled dim the places (..., out, window).
+
+    The leading dims of an axis broadcast against those of `x`.
+    """
+    rank = len(axes)
+    lead, sizes = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]
+    place = None
+    for i, axis in enumerate(axes):
+        front = axis.shape[:-2]
+        ones = [1] * (2 * rank)
+        ones[i], ones[rank + i] = axis.shape[-2:]
+        places = axis.reshape(*front, *ones)
+        place = places if place is None else place * sizes[i] + places
+    assert place is not None
+    outs, count = place.shape[-2 * rank : -rank], int(np.prod(place.shape[-rank:]))
+    index = place.expand(*lead, *place.shape[-2 * rank :]).reshape(*lead, int(np.prod(outs)), count)
+    flat = x.reshape(*lead, int(np.prod(sizes)))
+    every = index.reshape(*lead, index.shape[-2] * count)
+    values = flat.gather(-1, every).reshape(*index.shape)
+    with no_grad():
+        best = values.detach().argmax(-1, True)
+        indices = index.gather(-1, best).squeeze(-1).reshape(*lead, *outs)
+    return values.gather(-1, best).reshape(*lead, *outs), indices
+
+
+def _adaptive_max(rank: int, indices: bool) -> Any:
+    name = f"adaptive_max_pool{rank}d"
+
+    def pooled(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+        out_sizes = (output_size,) * rank if isinstance(output_size, int | None) else output_size
+        if input.ndim not in (rank + 1, rank + 2) or len(out_sizes) != rank:
+            raise ShapeError(f"{name}: x {input.shape} and output_size {output_size} do not fit")
+        sizes = input.shape[-rank:]
+        outs = [n if size is None else size for n, size in zip(sizes, out_sizes, strict=True)]
+        if min(outs) < 0 or min(sizes) < 1:
+            raise ShapeError(f"{name}: x {input.shape} has no {output_size} parts")
+        if all(out and n % out == 0 for n, out in zip(sizes, outs, strict=True)):
+            return largest(input, [(n // out, n // out, 0, 1, out, n)
+                                   for n, out in zip(sizes, outs, strict=True)])  # fmt: skip
+        axes = []
+        for n, out in zip(sizes, outs, strict=True):
+            ends = parts(name, n, out)
+            wide = max((b - a for a, b in ends), default=1)
+            places = [[min(a + k, b - 1) for k in range(wide)] for a, b in ends]
+            table = np.array(places, np.int64).reshape(out, wide)
+            axes.append(of_data(table, device=input.device))
+        return _largest(input, axes)
+
+    def call(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        values, flat_indices = pooled(input, output_size)
+        return (values, flat_indices) if return_indices or indices else values
+
+    call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
+    call.__doc__ = (
+        f"The largest of parts of nearly equal size of the last {rank} dims; None keeps a dim. "
+        "With `return_indices` (values, flat indices). `input` is floating; `output_size` an int "
+        "or one per dim. Raises ShapeError for other dims or sizes."
+    )
+    return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
+
+
+adaptive_max_pool1d = public(_adaptive_max(1, False))
+
+
+adaptive_max_pool2d = _adaptive_max(2, False)
+
+
+adaptive_max_pool3d = _adaptive_max(3, False)
+
+
+adaptive_max_pool1d_with_indices = _adaptive_max(1, True)
+
+
+adaptive_max_pool2d_with_indices = _adaptive_max(2, True)
+
+
+adaptive_max_pool3d_with_indices = _adaptive_max(3, True)
+
+
+def _fractional(rank: int, indices: bool) -> Any:
+    name = f"fractional_max_pool{rank}d"
+
+    def call(
+        input: Tensor, kernel_size: Size, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> Any:  # fmt: skip
+        if input.ndim not in (rank + 1, rank + 2) or (output_size is None) == (
+            output_ratio is None
+        ):
+            raise ShapeError(
+                f"{name}: x {input.shape} must have {rank + 1} or {rank + 2} dims; give "
+                "output_size or output_ratio"
+            )
+        k, lead = each(name, kernel_size, rank), input.shape[:-rank]
+        if output_size is not None:
+            outs = each(name, output_size, rank)
+        else:
+            ratio = [output_ratio] * rank if isinstance(output_ratio, float) else output_ratio
+            outs = tuple(int(n * r) for n, r in zip(input.shape[-rank:], ratio, strict=True))
+        samples = _random_samples
+        if samples is None:
+            samples = rand(*lead, rank, dtype=input.dtype, device=input.device)
+        samples = samples.reshape(*lead, rank)
+        axes = []
+        for i, (n, size, out) in enumerate(zip(input.shape[-rank:], k, outs, strict=True)):
+            if out < 1 or size < 1 or out + size - 1 > n:
+                raise ShapeError(f"{name}: {out} windows of {size} do not fit {n} of {input.shape}")
+            # Graham, 2015: windows start at steps of about alpha, the last one at the end. torch
+            # keeps the sample of the last dim first.
+            u = samples[..., rank - 1 - i].unsqueeze(-1)
+            alpha = (n - size) / (out - 1) if out > 1 else 0.0
+            steps = arange(out, device=input.device)
+            starts = ((u + steps) * alpha).long() - (u * alpha).long()
+            starts = starts.where(steps < out - 1, n - size)
+            axes.append(starts.unsqueeze(-1) + arange(size, device=input.device))
+        values, flat_indices = _largest(input, axes)
+        return (values, flat_indices) if return_indices or indices else values
+
+    call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
+    call.__doc__ = (
+        f"The largest of windows at random steps over the last {rank} dims (Graham, 2015); give "
+        "output_size or output_ratio. _random_samples: (n, c, dims) in [0, 1). `input` is "
+        "floating, `kernel_size` an int or one per dim; `return_indices`: (values, flat indices). "
+        "Raises ShapeError for both or none of the two, and for windows that do not fit."
+    )
+    return network(casts(cpu=None if indices else "float32")(call))
+
+
+fractional_max_pool2d, fractional_max_pool3d = _fractional(2, False), _fractional(3, False)
+
+
+fractional_max_pool2d_with_indices = _fractional(2, True)
+
+
+fractional_max_pool3d_with_indices = _fractional(3, True)
+
+
+def _unpool(rank: int) -> Any:
+    name = f"max_unpool{rank}d"
+
+    def call(
+        input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
+        padding: Size = 0, output_size: Sequence[int] | None = None,
+    ) -> Tensor:  # fmt: skip
+        k, p = each(name, kernel_size, rank), each(name, padding, rank)
+        s = k if stride is None or stride == [] else each(name, stride, rank)
+        if input.ndim not in (rank + 1, rank + 2) or input.shape != indices.shape:
+            raise ShapeError(
+                f"{name}: x is {input.shape} and indices {indices.shape}; they must be equal and "
+                f"have {rank + 1} or {rank + 2} dims"
+            )
+        usual = [(n - 1) * s[i] - 2 * p[i] + k[i] for i, n in enumerate(input.shape[-rank:])]
+        sizes = list(output_size)[-rank:] if output_size is not None else usual
+        bad = any(abs(a - b) >= step for a, b, step in zip(sizes, usual, s, strict=True))
+        if len(sizes) != rank or bad or min(sizes, default=0) < 0:
+            raise ShapeError(f"{name}: output_size {output_size} is not near {usual}")
+        lead = input.shape[:-rank]
+        count = int(np.prod(input.shape[-rank:]))
+        empty = zeros(*lead, int(np.prod(sizes)), dtype=input.dtype, device=input.device)
+        flat = empty.scatter(-1, indices.reshape(*lead, count), input.reshape(*lead, count))
+        return flat.reshape(*lead, *sizes)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = (
+        f"Values at the flat indices that max_pool{rank}d returned, zeros elsewhere; output_size "
+        "chooses between sizes that were pooled to one. `input` and `indices` have one shape; "
+        "`kernel_size`, `stride` (the kernel's unless set) and `padding` are the pooling's. Raises "
+        "ShapeError for a size that these do not allow."
+    )
+    return network(casts(cpu=None if rank == 1 else "float32")(call))
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = _unpool(1), _unpool(2), _unpool(3)
+
 
 Size = int | Sequence[int]
 
 
 def each(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """One number per dim; ValueError for another count."""
-    found: tuple[Any, ...] = (
+    result: tuple[Any, ...] = (
         (value,) * rank if isinstance(value, (int, np.integer)) else tuple(value)
     )
-    found = found * rank if len(found) == 1 else found
-    if len(found) != rank:
+    result = result * rank if len(result) == 1 else result
+    if len(result) != rank:
         raise ShapeError(f"{name}: {tuple(value)} must be one number or {rank}")
-    return found
+    return result
 
 
 def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
@@ -51,12 +231,14 @@ def _rows(
     """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
     if stride is None or (isinstance(stride, (tuple, list)) and not stride):
         stride = kernel
-    given = kernel, stride, padding, dilation
+    settings = kernel, stride, padding, dilation
     try:
-        k, s, p, d = [tuple(map(operator.index, each(name, v, rank))) for v in given]
+        k, s, p, d = [tuple(map(operator.index, each(name, v, rank))) for v in settings]
     except TypeError:
-        raise TypeError(f"{name}: kernel, stride, padding and dilation are {given}; they must be "
-                        f"ints, or {rank} ints each") from None  # fmt: skip
+        raise TypeError(
+            f"{name}: kernel, stride, padding and dilation are {settings}; they must be ints, or "
+            f"{rank} ints each"
+        ) from None
     return _rows_of(name, x.layout.shape, k, s, p, d, bool(ceil_mode), rank)
 
 
@@ -87,15 +269,15 @@ def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
     """The largest of each window, and their flat indices; rows: see `_rows`."""
     rank = len(rows)
     x_, windows = _windows(x, rows)
-    at = WINDOW_ARGMAX(x_.detach(), **windows)
+    indices = WINDOW_ARGMAX(x_.detach(), **windows)
     shape = (*x.shape[:-rank], *windows["count"][3 - rank :])
-    flat, places = x_.flatten(1), at.flatten(1)
+    flat, places = x_.flatten(1), indices.flatten(1)
     if _may_be_empty(rows):
         low = float("-inf") if x.dtype.is_floating_point else -(2 ** (8 * x.dtype.itemsize - 1))
         values = where(places >= 0, flat.gather(1, places.clamp(min=0)), low)
     else:
         values = flat.gather(1, places)
-    return values.reshape(*shape), at.reshape(*shape)
+    return values.reshape(*shape), indices.reshape(*shape)
 
 
 def _windows(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, dict[str, Any]]:
@@ -123,22 +305,34 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
             x, windows = _windows(input, rows)
             shape = (*input.layout.shape[:-rank], *windows["count"][3 - rank :])
             return WINDOW_MAX(x, **windows).reshape(shape)
-        values, at = largest(input, rows)
-        return (values, at) if return_indices or indices else values
+        values, flat_indices = largest(input, rows)
+        return (values, flat_indices) if return_indices or indices else values
 
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of each window of the last {rank} dims; with `return_indices` (values, flat "
-        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond."
+        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond. "
+        "`input` is floating; `kernel_size`, `padding` and `dilation` are an int or one per dim. "
+        "Raises ShapeError for a padding of more than half the window, and where no window fits."
     )
-    return network(call)
+    return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
 
 max_pool1d = public(_max_pool(1))
+
+
 max_pool2d = public(_max_pool(2))
+
+
 max_pool3d = public(_max_pool(3))
+
+
 max_pool1d_with_indices = _max_pool(1, True)
+
+
 max_pool2d_with_indices = _max_pool(2, True)
+
+
 max_pool3d_with_indices = _max_pool(3, True)
 
 
@@ -170,8 +364,10 @@ def _sums(x: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
     if x.dtype.is_floating_point and all(k * out <= MOST_TERMS for k, _, _, _, out, _ in rows):
         tables = []
         for k, s, p, _, out, n in rows:
-            at = np.arange(out)[:, None] * s - p + np.arange(k)
-            tables.append((np.where((at >= 0) & (at < n), at, -1), np.ones(at.shape)))
+            places = np.arange(out)[:, None] * s - p + np.arange(k)
+            tables.append(
+                (np.where((places >= 0) & (places < n), places, -1), np.ones(places.shape))
+            )
         return resample(x, tables)
     pads = [(p, max(0, (out - 1) * s + k - n - p)) for k, s, p, _, out, n in rows]
     x = _pad(x, [n for pair in reversed(pads) for n in pair])
@@ -195,7 +391,13 @@ def avg_pool1d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last dim; padding counts as zeros by default."""
+    """The mean of each window of the last dim; padding counts as zeros by default.
+
+    `input` is (n, c, length) or without n; `count_include_pad`: padding counts. `kernel_size`,
+    `stride` (the kernel's unless set) and `padding` are an int or one per dim. `ceil_mode`: a
+    window may hang over the end. Raises ShapeError for a padding of more than half the window, and
+    where no window fits.
+    """
     return _average("avg_pool1d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, None, 1)  # fmt: skip
 
@@ -206,17 +408,30 @@ def avg_pool2d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last two dims; padding counts as zeros by default."""
+    """The mean of each window of the last two dims; padding counts as zeros by default.
+
+    `input` is (n, c, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
+    divides in place of the count. `kernel_size`, `stride` (the kernel's unless set) and `padding`
+    are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
+    padding of more than half the window, and where no window fits.
+    """
     return _average("avg_pool2d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, divisor_override, 2)  # fmt: skip
 
 
 @network
+@casts(cpu="float32")
 def avg_pool3d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last three dims; padding counts as zeros by default."""
+    """The mean of each window of the last three dims; padding counts as zeros by default.
+
+    `input` is (n, c, d, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
+    divides in place of the count. `kernel_size`, `stride` (the kernel's unless set) and `padding`
+    are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
+    padding of more than half the window, and where no window fits.
+    """
     return _average("avg_pool3d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, divisor_override, 3)  # fmt: skip
 
@@ -226,7 +441,11 @@ def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last dim."""
+    """(sum x^p)^(1/p) of each window of the last dim.
+
+    `input` is (n, c, length), `norm_type` p, `kernel_size` and `stride` ints; `ceil_mode`: a window
+    may hang over the end. Raises ShapeError where no window fits.
+    """
     (k,) = each("lp_pool1d", kernel_size, 1)
     mean = avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * k) ** (1.0 / norm_type)
@@ -237,7 +456,11 @@ def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last two dims."""
+    """(sum x^p)^(1/p) of each window of the last two dims.
+
+    `input` is (n, c, h, w), `norm_type` p, `kernel_size` and `stride` an int or two; `ceil_mode`: a
+    window may hang over the end. Raises ShapeError where no window fits.
+    """
     kh, kw = each("lp_pool2d", kernel_size, 2)
     mean = avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * (kh * kw)) ** (1.0 / norm_type)
@@ -248,7 +471,11 @@ def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last three dims."""
+    """(sum x^p)^(1/p) of each window of the last three dims.
+
+    `input` is (n, c, d, h, w), `norm_type` p, `kernel_size` and `stride` an int or three;
+    `ceil_mode`: a window may hang over the end. Raises ShapeError where no window fits.
+    """
     kd, kh, kw = each("lp_pool3d", kernel_size, 3)
     mean = avg_pool3d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * (kd * kh * kw)) ** (1.0 / norm_type)
@@ -266,22 +493,22 @@ def parts(name: str, n: int, out: int) -> list[tuple[int, int]]:
 
 def _adaptive(name: str, x: Tensor, size: Any, rank: int) -> Tensor:
     """Means of parts of nearly equal size, dim by dim."""
-    given = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
-    if x.ndim not in (rank + 1, rank + 2) or len(given) != rank:
+    sizes_wanted = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
+    if x.ndim not in (rank + 1, rank + 2) or len(sizes_wanted) != rank:
         raise ShapeError(f"{name}: x {x.shape} and output_size {size} do not fit")
-    if any(want is not None and want < 0 for want in given):
+    if any(want is not None and want < 0 for want in sizes_wanted):
         raise ShapeError(f"{name}: output_size is {size}; it must not be negative")
-    if all(want == 1 for want in given) or not x.dtype.is_floating_point:
+    if all(want == 1 for want in sizes_wanted) or not x.dtype.is_floating_point:
         return x.mean(list(range(-rank, 0)), True)
     tables: list[Any] = []
-    for n, want in zip(x.shape[-rank:], given, strict=True):
+    for n, want in zip(x.shape[-rank:], sizes_wanted, strict=True):
         if want is None or want == n:
             tables.append(None)
             continue
         ends = np.array(parts(name, n, want), np.int64).reshape(want, 2)
         sizes = ends[:, 1:] - ends[:, :1]
-        at = ends[:, :1] + np.arange(sizes.max(initial=0))
-        tables.append((np.where(at < ends[:, 1:], at, -1), 1 / sizes + 0.0 * at))
+        places = ends[:, :1] + np.arange(sizes.max(initial=0))
+        tables.append((np.where(places < ends[:, 1:], places, -1), 1 / sizes + 0.0 * places))
     return resample(x, tables)
 
 
@@ -299,6 +526,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @network
+@casts(cpu="float32")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of parts of the last three dims; None keeps a dim."""
     return _adaptive("adaptive_avg_pool3d", input, output_size, 3)

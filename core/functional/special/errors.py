@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, public, special
@@ -26,11 +27,11 @@ def _erfcx(x: Tensor) -> Tensor:
     for n in range(14):
         t = (n + 0.5) * _STEP
         total = total + math.exp(-t * t) / (a * a + t * t)
-    found = where(isinf(a), 0.0, total * a) * (2 * _STEP / math.pi)
+    value = where(isinf(a), 0.0, total * a) * (2 * _STEP / math.pi)
     near = where(far, 0.0, a)
     pole = 2 / (exp(near * (2 * math.pi / _STEP) - near * near) + exp(-near * near))
-    found = found + where(far, 0.0, pole)
-    return where(x < 0, 2 * exp(x * x) - found, found)
+    value = value + where(far, 0.0, pole)
+    return where(x < 0, 2 * exp(x * x) - value, value)
 
 
 def _erfc(x: Tensor) -> Tensor:
@@ -66,6 +67,7 @@ def _inverse(a: Tensor, q: Tensor) -> Tensor:
 @public
 @method()
 @special()
+@casts(accelerator="float32")
 def erfinv(x: Tensor) -> Tensor:
     """The inverse of `erf`: inf at 1, nan beyond."""
     return derived(

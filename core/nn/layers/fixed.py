@@ -14,6 +14,7 @@ class Fixed(Module):
     function: Callable[..., Any]
     inplace: bool
     _given: tuple[str, ...] = ()
+    _unshown: tuple[str, ...] = ()  # options that torch leaves out of the repr
 
     def _fix(self, **options: Any) -> None:
         self._given = tuple(options)
@@ -26,7 +27,7 @@ class Fixed(Module):
         return self.function(*inputs, **options, **more)
 
     def extra_repr(self) -> str:
-        """The options, but for tensors and modules."""
+        """The options that torch shows, but for tensors and modules."""
         given = [name for name in self._given if name != "inplace" or self.inplace]
-        held = {*self._saved_buffers, *dict(self._own_modules())}
+        held = {*self._unshown, *self._saved_buffers, *dict(self._own_modules())}
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in given if name not in held)

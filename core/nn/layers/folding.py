@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.network.folding import (
+from rushlight.core.functional.network.convolution import fold, unfold
+from rushlight.core.functional.network.padding import pad
+from rushlight.core.functional.network.vision import (
     channel_shuffle,
-    fold,
     interpolate,
-    pad,
     pixel_shuffle,
     pixel_unshuffle,
-    unfold,
 )
 from rushlight.core.nn.layers.fixed import Fixed
 from rushlight.core.nn.module import Module
@@ -29,7 +28,11 @@ __all__ = [
 
 
 class Unfold(Fixed):
-    """Windows of images as columns."""
+    """Windows of images as columns.
+
+    (n, c, h, w) -> (n, c * window, windows). `kernel_size`, `dilation`, `padding` and `stride`
+    are an int or one per dim. The call raises ValueError where no window fits.
+    """
 
     function = staticmethod(unfold)
 
@@ -44,7 +47,12 @@ class Unfold(Fixed):
 
 
 class Fold(Fixed):
-    """Columns added up to images."""
+    """Columns added up to images.
+
+    (n, c * window, windows) -> (n, c, *output_size), as overlaps add up. `output_size`,
+    `kernel_size`, `dilation`, `padding` and `stride` are an int or one per dim. The call raises
+    ValueError where the windows do not fit the size.
+    """
 
     function = staticmethod(fold)
 
@@ -93,7 +101,14 @@ class ChannelShuffle(Fixed):
 
 
 class Upsample(Fixed):
-    """`interpolate` with fixed options."""
+    """`interpolate` with fixed options.
+
+    (n, c, ...) -> (n, c, *size). `size`, or `scale_factor`, a factor or one per dim. `mode`:
+    "nearest", "linear", "bilinear", "bicubic", "trilinear" or "area". `align_corners`: corners
+    of input and output coincide. `recompute_scale_factor`: the factor is that of the rounded
+    sizes. The call raises ValueError for both or none of size and factor, and for a mode that
+    does not fit the dims.
+    """
 
     function = staticmethod(interpolate)
 
@@ -111,6 +126,12 @@ class Upsample(Fixed):
             scale_factor = tuple(map(float, scale_factor)) if several else float(scale_factor)
         self._fix(size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
                   recompute_scale_factor=recompute_scale_factor)  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """The scale or the size, and the mode, as in torch."""
+        held = vars(self)
+        name = "size" if held["scale_factor"] is None else "scale_factor"
+        return f"{name}={held[name]!r}, mode={held['mode']!r}"
 
 
 class UpsamplingNearest2d(Upsample):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.nn.conv import (
     Conv1d,
@@ -17,6 +17,11 @@ from rushlight.core.nn.linear import Linear
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # the layers that the loops below make
+
 
 __all__: list[str] = []
 
@@ -50,6 +55,7 @@ class _Lazy(Module):
 def _declare(plain: type[Module], dim: int) -> None:
     name = f"Lazy{plain.__name__}"
     doc = f"`{plain.__name__}` without its first argument, which is dim {dim} of the first input."
+    doc += f" The layer says of itself:\n\n{plain.__doc__ or ''}"
     takes = list(inspect.signature(plain).parameters.values())[1:]
     fields = {"_plain": plain, "_dim": dim, "__doc__": doc, "__module__": __name__,
               "__signature__": inspect.Signature(takes)}  # fmt: skip

@@ -6,7 +6,6 @@ from typing import Any
 
 from rushlight.core.functional.network.activations import (
     celu,
-    cosine_similarity,
     elu,
     glu,
     hardshrink,
@@ -16,7 +15,6 @@ from rushlight.core.functional.network.activations import (
     leaky_relu,
     logsigmoid,
     mish,
-    pairwise_distance,
     prelu,
     rrelu,
     selu,
@@ -27,7 +25,8 @@ from rushlight.core.functional.network.activations import (
     tanhshrink,
     threshold,
 )
-from rushlight.core.functional.network.layers import (
+from rushlight.core.functional.network.distance import cosine_similarity, pairwise_distance
+from rushlight.core.functional.network.dropout import (
     alpha_dropout,
     dropout1d,
     dropout2d,
@@ -59,7 +58,12 @@ class LeakyReLU(Fixed):
 
 
 class RReLU(Module):
-    """`LeakyReLU` with random slopes in training."""
+    """`LeakyReLU` with random slopes in training.
+
+    Slopes below zero are drawn from `lower` to `upper`; in evaluation they are their mean (Xu
+    et al., 2015). `inplace` writes into the input. A call raises ValueError for a
+    lower above upper.
+    """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         self.lower, self.upper, self.inplace = lower, upper, inplace
@@ -102,7 +106,11 @@ class CELU(Fixed):
 
 
 class Hardtanh(Fixed):
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val].
+
+    `inplace` writes into the input. `min_value` and `max_value` are torch's old names of the
+    bounds. The call raises ValueError for bounds in the wrong order.
+    """
 
     function = staticmethod(hardtanh)
 
@@ -118,6 +126,8 @@ class Hardtanh(Fixed):
 class ReLU6(Hardtanh):
     """x limited to [0, 6]."""
 
+    _unshown = ("min_val", "max_val")
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
@@ -125,7 +135,7 @@ class ReLU6(Hardtanh):
 class Hardsigmoid(Fixed):
     """(x + 3) / 6 limited to [0, 1]."""
 
-    function = staticmethod(hardsigmoid)
+    function, _unshown = staticmethod(hardsigmoid), ("inplace",)
 
     def __init__(self, inplace: bool = False) -> None:
         self._fix(inplace=inplace)
@@ -134,7 +144,7 @@ class Hardsigmoid(Fixed):
 class Hardswish(Fixed):
     """x times `Hardsigmoid` (Howard et al., 2019)."""
 
-    function = staticmethod(hardswish)
+    function, _unshown = staticmethod(hardswish), ("inplace",)
 
     def __init__(self, inplace: bool = False) -> None:
         self._fix(inplace=inplace)
@@ -196,7 +206,11 @@ class Hardshrink(Softshrink):
 
 
 class Threshold(Fixed):
-    """x where it is above the threshold, else `value`."""
+    """x where it is above the threshold, else `value`.
+
+    `threshold` and `value` are numbers; `inplace` writes into the input. A call raises
+    RuntimeError if that input is a leaf that needs a gradient.
+    """
 
     function = staticmethod(threshold)
 
@@ -234,16 +248,20 @@ class GLU(Fixed):
 class CosineSimilarity(Fixed):
     """The cosine of the angle between vectors along `dim`."""
 
-    function = staticmethod(cosine_similarity)
+    function, _unshown = staticmethod(cosine_similarity), ("dim", "eps")
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         self._fix(dim=dim, eps=eps)
 
 
 class PairwiseDistance(Fixed):
-    """The p-norm of the difference along the last dim."""
+    """The p-norm of the difference along the last dim.
 
-    function = staticmethod(pairwise_distance)
+    `p` is the norm's order, `eps` is added to the differences, `keepdim` leaves the dim with
+    size 1. The call raises ShapeError for shapes that do not broadcast.
+    """
+
+    function, _unshown = staticmethod(pairwise_distance), ("p", "eps", "keepdim")
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         self._fix(p=p, eps=eps, keepdim=keepdim)
@@ -251,7 +269,12 @@ class PairwiseDistance(Fixed):
 
 
 class PReLU(Module):
-    """x, and a learned slope times x below zero: one slope, or one per channel (dim 1)."""
+    """x, and a learned slope times x below zero: one slope, or one per channel (dim 1).
+
+    `num_parameters` is 1 or the count of channels, `init` the first slope (He et al., 2015).
+    `device` and `dtype` are those of the parameters. The call raises ValueError where the count
+    is another.
+    """
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Place = None,

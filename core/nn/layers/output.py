@@ -32,6 +32,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     Classes below cutoffs[0] are outputs of `head`, as is each cluster; `tail` has a pair of layers
     for each cluster, of width in_features // div_value^(i + 1). ValueError for cutoffs that do not
     rise from 1 to n_classes - 1.
+
+    `in_features` and `n_classes` are counts; `head_bias`: whether the head has one. `device`
+    and `dtype` are those of the parameters.
     """
 
     def __init__(
@@ -113,7 +116,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How torch cuts the work of `linear_cross_entropy`; nothing here depends on it."""
+    """How torch cuts the work of `linear_cross_entropy`; nothing here depends on it.
+
+    `allow_retain_graph`, `batch_chunk_size`, `chunking_method`, `acc_policy` and `acc_dtype`
+    are torch's fields. None is checked, and none raises.
+    """
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -123,7 +130,14 @@ class LinearCrossEntropyOptions:
 
 
 class LinearCrossEntropyLoss(Module):
-    """`cross_entropy` of a linear layer's outputs; `out_features` are further dims of targets."""
+    """`cross_entropy` of a linear layer's outputs; `out_features` are further dims of targets.
+
+    `in_features` of the layer, `num_classes`, and whether it has a `bias`. `weight`
+    (num_classes,) weighs each class; targets equal to `ignore_index` are left out;
+    `label_smoothing` is the share that all classes get; `reduction` is "mean", "sum" or "none".
+    `options` change nothing. `device` and `dtype` are those of the parameters. Raises
+    ShapeError for a weight of another shape, ValueError for a smoothing outside 0 to 1.
+    """
 
     weight: Tensor | None
 

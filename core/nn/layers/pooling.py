@@ -8,23 +8,21 @@ from rushlight.core.functional.network.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
     each,
+    fractional_max_pool2d,
+    fractional_max_pool3d,
     lp_pool1d,
     lp_pool2d,
     lp_pool3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
-)
-from rushlight.core.functional.network.unpooling import (
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    fractional_max_pool2d,
-    fractional_max_pool3d,
     max_unpool1d,
     max_unpool2d,
     max_unpool3d,
@@ -43,6 +41,8 @@ __all__ = [
 
 
 class _MaxPool(Fixed):
+    _unshown = ("return_indices",)
+
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False,
@@ -60,11 +60,15 @@ class _Adaptive(Fixed):
 
 
 class _AdaptiveMax(Fixed):
+    _unshown = ("return_indices",)
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         self._fix(output_size=output_size, return_indices=return_indices)
 
 
 class _Fractional(Fixed):
+    _unshown = ("kernel_size", "output_size", "output_ratio", "return_indices")
+
     rank = 2
 
     def __init__(
@@ -105,6 +109,8 @@ class _LPPool(Fixed):
 
 
 class _AvgPool(Fixed):
+    _unshown = ("ceil_mode", "count_include_pad", "divisor_override")
+
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         ceil_mode: bool = False, count_include_pad: bool = True,
@@ -116,7 +122,12 @@ class _AvgPool(Fixed):
 
 
 class AvgPool1d(_AvgPool):
-    """`avg_pool1d` with fixed options, which are tuples, as in torch."""
+    """`avg_pool1d` with fixed options, which are tuples, as in torch.
+
+    `kernel_size`, `stride` (the kernel's unless set) and `padding` are ints. `ceil_mode`: a
+    window may hang over the end. `count_include_pad`: padding counts in the mean. The call
+    raises ValueError for a padding of more than half the window, or where no window fits.
+    """
 
     function = staticmethod(avg_pool1d)
 
@@ -130,7 +141,13 @@ class AvgPool1d(_AvgPool):
 
 
 class AvgPool2d(_AvgPool):
-    """`avg_pool2d` with fixed options."""
+    """`avg_pool2d` with fixed options.
+
+    `kernel_size`, `stride` (the kernel's unless set) and `padding` are an int or one per dim.
+    `ceil_mode`: a window may hang over the end. `count_include_pad`: padding counts in the
+    mean. `divisor_override` divides in place of the count. The call raises ValueError for a
+    padding of more than half the window, or where no window fits.
+    """
 
     function = staticmethod(avg_pool2d)
 
@@ -145,13 +162,25 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(AvgPool2d):
-    """`avg_pool3d` with fixed options."""
+    """`avg_pool3d` with fixed options.
+
+    `kernel_size`, `stride` (the kernel's unless set) and `padding` are an int or one per dim.
+    `ceil_mode`: a window may hang over the end. `count_include_pad`: padding counts in the
+    mean. `divisor_override` divides in place of the count. The call raises ValueError for a
+    padding of more than half the window, or where no window fits.
+    """
 
     function = staticmethod(avg_pool3d)
 
 
 class MaxPool1d(_MaxPool):
-    """`max_pool1d` with fixed options."""
+    """`max_pool1d` with fixed options.
+
+    `kernel_size`, `stride` (the kernel's unless set), `padding` and `dilation` are ints.
+    `return_indices`: also where each maximum was. `ceil_mode`: a window may hang over the end.
+    The call raises ValueError for a padding of more than half the window, or where no window
+    fits.
+    """
 
     function = staticmethod(max_pool1d)
 
@@ -169,7 +198,13 @@ class AdaptiveMaxPool1d(_AdaptiveMax):
 
 
 class MaxPool2d(_MaxPool):
-    """`max_pool2d` with fixed options."""
+    """`max_pool2d` with fixed options.
+
+    `kernel_size`, `stride` (the kernel's unless set), `padding` and `dilation` are an int or
+    one per dim. `return_indices`: also where each maximum was. `ceil_mode`: a window may hang
+    over the end. The call raises ValueError for a padding of more than half the window, or
+    where no window fits.
+    """
 
     function = staticmethod(max_pool2d)
 
@@ -187,7 +222,13 @@ class AdaptiveMaxPool2d(_AdaptiveMax):
 
 
 class MaxPool3d(_MaxPool):
-    """`max_pool3d` with fixed options."""
+    """`max_pool3d` with fixed options.
+
+    `kernel_size`, `stride` (the kernel's unless set), `padding` and `dilation` are an int or
+    one per dim. `return_indices`: also where each maximum was. `ceil_mode`: a window may hang
+    over the end. The call raises ValueError for a padding of more than half the window, or
+    where no window fits.
+    """
 
     function = staticmethod(max_pool3d)
 
@@ -205,48 +246,85 @@ class AdaptiveMaxPool3d(_AdaptiveMax):
 
 
 class LPPool1d(_LPPool):
-    """`lp_pool1d` with fixed options."""
+    """`lp_pool1d` with fixed options.
+
+    `norm_type` is the power. `kernel_size` and `stride` (the kernel's unless set) are ints.
+    `ceil_mode`: a window may hang over the end. The call raises ValueError where no window
+    fits.
+    """
 
     function = staticmethod(lp_pool1d)
 
 
 class LPPool2d(_LPPool):
-    """`lp_pool2d` with fixed options."""
+    """`lp_pool2d` with fixed options.
+
+    `norm_type` is the power. `kernel_size` and `stride` (the kernel's unless set) are an int or
+    one per dim. `ceil_mode`: a window may hang over the end. The call raises ValueError where
+    no window fits.
+    """
 
     function = staticmethod(lp_pool2d)
 
 
 class LPPool3d(_LPPool):
-    """`lp_pool3d` with fixed options."""
+    """`lp_pool3d` with fixed options.
+
+    `norm_type` is the power. `kernel_size` and `stride` (the kernel's unless set) are an int or
+    one per dim. `ceil_mode`: a window may hang over the end. The call raises ValueError where
+    no window fits.
+    """
 
     function = staticmethod(lp_pool3d)
 
 
 class FractionalMaxPool2d(_Fractional):
-    """`fractional_max_pool2d` with fixed options."""
+    """`fractional_max_pool2d` with fixed options.
+
+    Windows of `kernel_size` at random places (Graham, 2015). Set either `output_size` or
+    `output_ratio`, a share of each dim. `return_indices`: also where each maximum was. Raises
+    ValueError for both or none, and for a ratio outside 0 to 1.
+    """
 
     function = staticmethod(fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_Fractional):
-    """`fractional_max_pool3d` with fixed options."""
+    """`fractional_max_pool3d` with fixed options.
+
+    Windows of `kernel_size` at random places (Graham, 2015). Set either `output_size` or
+    `output_ratio`, a share of each dim. `return_indices`: also where each maximum was. Raises
+    ValueError for both or none, and for a ratio outside 0 to 1.
+    """
 
     rank, function = 3, staticmethod(fractional_max_pool3d)
 
 
 class MaxUnpool1d(_Unpool):
-    """`max_unpool1d` with fixed options; called on values, indices and perhaps output_size."""
+    """`max_unpool1d` with fixed options; called on values, indices and perhaps output_size.
+
+    `kernel_size`, `stride` (the kernel's unless set) and `padding` are those of the pooling.
+    The call raises ValueError for a size that they do not allow.
+    """
 
     function = staticmethod(max_unpool1d)
 
 
 class MaxUnpool2d(_Unpool):
-    """`max_unpool2d` with fixed options; called on values, indices and perhaps output_size."""
+    """`max_unpool2d` with fixed options; called on values, indices and perhaps output_size.
+
+    `kernel_size`, `stride` (the kernel's unless set) and `padding` are those of the pooling.
+    The call raises ValueError for a size that they do not allow.
+    """
 
     rank, function = 2, staticmethod(max_unpool2d)
 
 
 class MaxUnpool3d(_Unpool):
-    """`max_unpool3d` with fixed options; called on values, indices and perhaps output_size."""
+    """`max_unpool3d` with fixed options; called on values, indices and perhaps output_size.
+
+    `kernel_size`, `stride` (the kernel's unless set) and `padding` are those of the pooling.
+    The call raises ValueError for a size that they do not allow.
+    """
 
     rank, function = 3, staticmethod(max_unpool3d)

@@ -6,8 +6,8 @@ import contextlib
 import math
 from typing import Any
 
+from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.recurrent import KINDS, State, Weights, cell_step, run_layers
-from rushlight.core.functional.pieces import stack
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
@@ -39,6 +39,9 @@ class RNNCellBase(_Uniform):
     """The base of cells: weights of `num_chunks` gates for the input and for the state before.
 
     A cell takes (n, input_size) or (input_size,), and the state before.
+
+    `hidden_size` is that of the state; `bias`: whether there are biases. `device` and `dtype`
+    are those of the parameters. A call raises ValueError for an input of another size.
     """
 
     _mode = "RNN_TANH"
@@ -82,7 +85,12 @@ class RNNCellBase(_Uniform):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh."""
+    """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh.
+
+    `input_size` and `hidden_size` are counts of features, `nonlinearity` "tanh" or "relu";
+    `bias`: whether there are biases. `device` and `dtype` are those of the parameters. Raises
+    ValueError for another nonlinearity, a call for an input of another size.
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
@@ -106,7 +114,12 @@ class _GatedCell(RNNCellBase):
 
 
 class LSTMCell(_GatedCell):
-    """One step of an LSTM: gates i, f, g, o."""
+    """One step of an LSTM: gates i, f, g, o.
+
+    `input_size` and `hidden_size` are counts of features; `bias`: whether there are biases.
+    `device` and `dtype` are those of the parameters. A call raises ValueError for an input of
+    another size.
+    """
 
     _mode = "LSTM"
 
@@ -119,7 +132,12 @@ class LSTMCell(_GatedCell):
 
 
 class GRUCell(_GatedCell):
-    """One step of a GRU (Cho et al., 2014): gates r, z, n."""
+    """One step of a GRU (Cho et al., 2014): gates r, z, n.
+
+    `input_size` and `hidden_size` are counts of features; `bias`: whether there are biases.
+    `device` and `dtype` are those of the parameters. A call raises ValueError for an input of
+    another size.
+    """
 
     _mode = "GRU"
 
@@ -132,6 +150,13 @@ class RNNBase(_Uniform):
     """Layers of one kind of cell over sequences, in one or both directions.
 
     mode: the kind of cell, RNN_TANH, RNN_RELU, LSTM or GRU.
+
+    `input_size` and `hidden_size` are counts of features, `num_layers` of layers. `bias`:
+    whether there are biases. `batch_first`: inputs are (n, length, features), else (length, n,
+    features). `dropout` between layers. `bidirectional`: both directions, whose outputs are
+    joined. `proj_size`: an LSTM's outputs are projected to it. `device` and `dtype` are those
+    of the parameters. Raises ValueError for a mode, a size, a dropout or a proj_size that is
+    not allowed.
     """
 
     def __init__(
@@ -253,7 +278,14 @@ class RNNBase(_Uniform):
 
 
 class RNN(RNNBase):
-    """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh, over sequences."""
+    """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh, over sequences.
+
+    (length, n, input_size) -> the outputs (length, n, hidden_size) and the last states.
+    `num_layers` of layers, `nonlinearity` "tanh" or "relu". `bias`: whether there are biases.
+    `batch_first`: inputs are (n, length, features). `dropout` between layers. `bidirectional`:
+    both directions, whose outputs are joined. `device` and `dtype` are those of the parameters.
+    Raises ValueError for another nonlinearity, and for a size or a dropout that is not allowed.
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
@@ -278,10 +310,24 @@ class _Gated(RNNBase):
 
 
 class LSTM(_Gated):
-    """Long short-term memory over sequences; the state is (h, c)."""
+    """Long short-term memory over sequences; the state is (h, c).
+
+    (length, n, input_size) -> the outputs (length, n, hidden_size) and the last states.
+    `num_layers` of layers. `bias`: whether there are biases. `batch_first`: inputs are (n,
+    length, features). `dropout` between layers. `bidirectional`: both directions, whose outputs
+    are joined. `proj_size`: outputs are projected to it. `device` and `dtype` are those of the
+    parameters. Raises ValueError for a size, a dropout or a proj_size that is not allowed.
+    """
 
 
 class GRU(_Gated):
-    """Gated recurrent units (Cho et al., 2014) over sequences."""
+    """Gated recurrent units (Cho et al., 2014) over sequences.
+
+    (length, n, input_size) -> the outputs (length, n, hidden_size) and the last states.
+    `num_layers` of layers. `bias`: whether there are biases. `batch_first`: inputs are (n,
+    length, features). `dropout` between layers. `bidirectional`: both directions, whose outputs
+    are joined. `proj_size` must be 0. `device` and `dtype` are those of the parameters. Raises
+    ValueError for a size or a dropout that is not allowed.
+    """
 
     _mode = "GRU"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from rushlight.core.basis.dtype import bool_
 from rushlight.core.functional.network.attention import multi_head_attention_forward
 from rushlight.core.nn import init
 from rushlight.core.nn.containers import ModuleList
@@ -17,6 +18,7 @@ from rushlight.core.nn.norm import LayerNorm
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.unary import gelu, relu
+from rushlight.core.tensor.grad_mode import mode, needs_gradient
 from rushlight.core.tensor.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
@@ -37,6 +39,12 @@ class MultiheadAttention(Module):
 
     Masks: bool (True is hidden, as in torch) or added numbers. Inputs (length, n, features), with
     batch_first (n, length, features), or (length, features).
+
+    `embed_dim` features of queries and outputs; `kdim` and `vdim` those of keys and values, the
+    same unless set. `dropout` of weights in training. `bias` of the projections; `add_bias_kv`
+    appends a learned key and value, `add_zero_attn` a zero one (Vaswani et al., 2017). `device`
+    and `dtype` are those of the parameters. Raises ValueError for heads that do not divide
+    embed_dim.
     """
 
     def __init__(
@@ -82,7 +90,14 @@ class MultiheadAttention(Module):
         need_weights: bool = True, attn_mask: Tensor | None = None,
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """(output, weights): (n, queries, keys), per head unless averaged, or None."""
+        """(output, weights): (n, queries, keys), per head unless averaged, or None.
+
+        `query`, `key` and `value` are as above. `key_padding_mask` (n, keys) hides keys,
+        `attn_mask` (queries, keys) or (n * heads, queries, keys) pairs; `is_causal` says
+        that it hides what comes later. `need_weights`: whether they are returned;
+        `average_attn_weights`: as the mean of the heads. Raises ValueError for shapes that
+        do not fit.
+        """
         lead = self.batch_first and query.ndim == 3
         q, k, v = (x.transpose(0, 1) if lead else x for x in (query, key, value))
         out, seen = multi_head_attention_forward(
@@ -134,7 +149,14 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward part, each with a residual and a norm."""
+    """Self-attention and a feed-forward part, each with a residual and a norm.
+
+    `d_model` features, `nhead` heads, `dim_feedforward` features between. `dropout` in
+    training. `activation`: "relu", "gelu" or a function. `layer_norm_eps` of the norms.
+    `batch_first`: (n, length, d_model). `norm_first`: norms before the parts. `bias`: whether
+    layers have one (Vaswani et al., 2017). `device` and `dtype` are those of the parameters.
+    Raises ValueError for heads that do not divide d_model, and for another activation.
+    """
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
@@ -150,7 +172,12 @@ class TransformerEncoderLayer(_Layer):
         self, src: Tensor, src_mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """(length, n, d_model) -> the same; batch_first (n, length, d_model)."""
+        """(length, n, d_model) -> the same; batch_first (n, length, d_model).
+
+        `src` is the sequence; `src_mask` (length, length) and `src_key_padding_mask` (n,
+        length) hide positions; `is_causal` says that src_mask hides what comes later.
+        Raises ValueError for masks that do not fit.
+        """
 
         def attend(x: Tensor) -> Tensor:
             out: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask,
@@ -161,7 +188,14 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, and a feed-forward part."""
+    """Self-attention, attention to the encoder's output, and a feed-forward part.
+
+    `d_model` features, `nhead` heads, `dim_feedforward` features between. `dropout` in
+    training. `activation`: "relu", "gelu" or a function. `layer_norm_eps` of the norms.
+    `batch_first`: (n, length, d_model). `norm_first`: norms before the parts. `bias`: whether
+    layers have one (Vaswani et al., 2017). `device` and `dtype` are those of the parameters.
+    Raises ValueError for heads that do not divide d_model, and for another activation.
+    """
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
@@ -182,7 +216,13 @@ class TransformerDecoderLayer(_Layer):
         memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """(length, n, d_model) and the encoder's output -> (length, n, d_model)."""
+        """(length, n, d_model) and the encoder's output -> (length, n, d_model).
+
+        `tgt` is the sequence, `memory` the encoder's output. `tgt_mask` and
+        `tgt_key_padding_mask` hide positions of the one, `memory_mask` and
+        `memory_key_padding_mask` of the other; `tgt_is_causal` and `memory_is_causal` say
+        that the masks hide what comes later. Raises ValueError for masks that do not fit.
+        """
 
         def attend(x: Tensor) -> Tensor:
             out: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask,
@@ -204,31 +244,78 @@ class _Stack(Module):
         self.layers = ModuleList([deepcopy(layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 
-    def _through(self, x: Tensor, *given: Any) -> Tensor:
+    def _through(self, x: Tensor, *given: Any, hidden: Tensor | None = None) -> Tensor:
         for layer in self.layers:
             x = layer(x, *given)
+        if hidden is not None:
+            x = x.masked_fill(hidden[..., None], 0.0)
         return x if self.norm is None else self.norm(x)
 
 
+def _packs(layer: Module) -> bool:
+    """Whether torch's fast path serves a layer."""
+    if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first:
+        return False
+    attn, act = layer.self_attn, layer.activation
+    return bool(
+        attn.batch_first and attn.in_proj_weight is not None and attn.in_proj_bias is not None
+        and getattr(act, "__name__", type(act).__name__) in ("relu", "gelu", "ReLU", "GELU")
+        and len({getattr(layer, name).eps for name in ("norm1", "norm2")}) == 1
+        and attn.num_heads % 2 == 0
+    )  # fmt: skip
+
+
 class TransformerEncoder(_Stack):
-    """Copies of an encoder layer, one after another. The last two options change nothing here."""
+    """Copies of an encoder layer, one after another.
+
+    `encoder_layer` is copied `num_layers` times, `norm` comes last. A call raises ValueError for
+    masks that do not fit. Where torch packs sequences without their padding, the last layer gives
+    zeros at the padding: in evaluation, for src_key_padding_mask alone, of layers that torch's fast
+    path serves and that take no gradient. enable_nested_tensor=False keeps what the layers give
+    there. mask_check: whether that is so only for padding at the ends.
+    """
 
     def __init__(
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
         enable_nested_tensor: bool = True, mask_check: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(encoder_layer, num_layers, norm)
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = enable_nested_tensor and _packs(encoder_layer)
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
     ) -> Tensor:  # fmt: skip
-        """(length, n, d_model) -> the same."""
-        return self._through(src, mask, src_key_padding_mask, bool(is_causal))
+        """(length, n, d_model) -> the same.
+
+        `src` is the sequence; `mask` (length, length) and `src_key_padding_mask` (n,
+        length) hide positions; `is_causal` says that the mask hides what comes later.
+        Raises ValueError for masks that do not fit.
+        """
+        hidden = src_key_padding_mask
+        if hidden is not None and mask is None and self._packed(src):
+            hidden = hidden if hidden.dtype is bool_ else hidden == -math.inf
+            if self.mask_check:
+                hidden = hidden & ~(hidden[:, :-1] & ~hidden[:, 1:]).any()
+        else:
+            hidden = None
+        return self._through(src, mask, src_key_padding_mask, bool(is_causal), hidden=hidden)
+
+    def _packed(self, src: Tensor) -> bool:
+        """Whether torch would leave the padding out."""
+        first = self.layers[0]
+        if not self.use_nested_tensor or first.training or src.ndim != 3 or mode.dtypes:
+            return False
+        return not needs_gradient(src, *first.parameters())
 
 
 class TransformerDecoder(_Stack):
-    """Copies of a decoder layer, one after another."""
+    """Copies of a decoder layer, one after another.
+
+    `decoder_layer` is copied `num_layers` times, `norm` comes last. A call raises ValueError
+    for masks that do not fit.
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)
@@ -239,7 +326,13 @@ class TransformerDecoder(_Stack):
         memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """(length, n, d_model) and the encoder's output -> (length, n, d_model)."""
+        """(length, n, d_model) and the encoder's output -> (length, n, d_model).
+
+        `tgt` is the sequence, `memory` the encoder's output. `tgt_mask` and
+        `tgt_key_padding_mask` hide positions of the one, `memory_mask` and
+        `memory_key_padding_mask` of the other; `tgt_is_causal` and `memory_is_causal` say
+        that the masks hide what comes later. Raises ValueError for masks that do not fit.
+        """
         return self._through(
             tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
             bool(tgt_is_causal), memory_is_causal,
@@ -247,7 +340,16 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """An encoder and a decoder of equal layers."""
+    """An encoder and a decoder of equal layers.
+
+    `d_model` features, `nhead` heads, `num_encoder_layers` and `num_decoder_layers` layers,
+    `dim_feedforward` features between. `dropout` in training. `activation`: "relu", "gelu" or a
+    function. `custom_encoder` and `custom_decoder` take the places of these. `layer_norm_eps`
+    of the norms. `batch_first`: (n, length, d_model). `norm_first`: norms before the parts.
+    `bias`: whether layers have one (Vaswani et al., 2017). `device` and `dtype` are those of
+    the parameters. Raises ValueError for heads that do not divide d_model, and for another
+    activation.
+    """
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
@@ -284,7 +386,14 @@ class Transformer(Module):
         memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """Source and target (length, n, d_model) -> the decoder's output."""
+        """Source and target (length, n, d_model) -> the decoder's output.
+
+        `src` and `tgt` are the sequences. `src_mask`, `tgt_mask` and `memory_mask` hide
+        pairs of positions, `src_key_padding_mask`, `tgt_key_padding_mask` and
+        `memory_key_padding_mask` positions; `src_is_causal`, `tgt_is_causal` and
+        `memory_is_causal` say that the masks hide what comes later. Raises ValueError for
+        masks that do not fit.
+        """
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         out: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
                                    memory_key_padding_mask, tgt_is_causal,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rushlight.core import ops
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.jit import capture
 from rushlight.core.nn.module import Module, layers_on
 from rushlight.core.nn.utils import parametrizations, parametrize, prune, rnn, stateless
@@ -41,7 +41,11 @@ def get_total_norm(
     tensors: Iterable[Tensor] | Tensor, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The norm of all tensors together. error_if_nonfinite reads it; RuntimeError if it is not."""
+    """The norm of all tensors together. error_if_nonfinite reads it; RuntimeError if it is not.
+
+    `tensors` is one or several, `norm_type` the order, inf for the largest. `foreach` changes
+    nothing.
+    """
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not given:
         return ops.zeros(())
@@ -56,7 +60,11 @@ def clip_grads_with_norm_(
     parameters: Iterable[Tensor] | Tensor, max_norm: float, total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:  # fmt: skip
-    """Scale all gradients by max_norm / total_norm where that is below one."""
+    """Scale all gradients by max_norm / total_norm where that is below one.
+
+    `parameters` is one or several; those without a gradient are left out. `max_norm` is a number,
+    `total_norm` a tensor of one. `foreach` changes nothing. Raises nothing of its own.
+    """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
         _scale([p.grad for p in given if p.grad is not None], total_norm, tensor(max_norm))
@@ -93,6 +101,10 @@ def clip_grad_norm_(
 
     Returns the total norm before scaling (Pascanu et al., 2013). Nothing is read back unless
     error_if_nonfinite is set.
+
+    `parameters` is one or several; those without a gradient are left out. `norm_type` is the order,
+    inf for the largest. `foreach` changes nothing. Raises RuntimeError where that is set and the
+    norm is not finite.
     """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     grads = [p.grad for p in given if p.grad is not None]
@@ -108,7 +120,11 @@ clip_grad_norm = clip_grad_norm_  # torch's old name
 def clip_grad_value_(
     parameters: Iterable[Tensor] | Tensor, clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Limit every element of the gradients to [-clip_value, clip_value], in place."""
+    """Limit every element of the gradients to [-clip_value, clip_value], in place.
+
+    `parameters` is one or several; those without a gradient are left out. `clip_value` is a number.
+    `foreach` changes nothing. Raises nothing of its own.
+    """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
         if grads := [p.grad for p in given if p.grad is not None]:
@@ -132,7 +148,11 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """A module whose parameters have memory but no particular values."""
+    """A module whose parameters have memory but no particular values.
+
+    `module_cls` is called with `args` and `kwargs`; device among these says where the memory is.
+    Raises what the class raises.
+    """
     device = kwargs.pop("device", "cpu")
     with layers_on("meta"):
         return module_cls(*args, **kwargs).to_empty(device=device)

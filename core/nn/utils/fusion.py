@@ -20,6 +20,10 @@ def fuse_conv_bn_weights(
     """The weight and bias that give what the layer gives with the norm after it.
 
     transpose: the outputs are dim 1 of the weight.
+
+    `conv_w` and `conv_b` are the layer's weight and bias; `bn_rm`, `bn_rv` the norm's running mean
+    and variance, `bn_eps`, `bn_w`, `bn_b` its eps, weight and bias. None is for a bias or weight
+    that there is not. Raises ShapeError for channels that do not fit.
     """
     bias = bn_rm.zeros_like() if conv_b is None else conv_b
     shape = [1] * conv_w.ndim
@@ -39,7 +43,11 @@ def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor, bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """`fuse_conv_bn_weights` of a linear layer's weight."""
+    """`fuse_conv_bn_weights` of a linear layer's weight.
+
+    `linear_w` and `linear_b` are the layer's; `bn_rm`, `bn_rv`, `bn_eps`, `bn_w` and `bn_b` the
+    norm's. Raises ShapeError for features that do not fit.
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
@@ -60,7 +68,11 @@ def _fused(layer: M, bn: Any, transpose: bool) -> M:
 
 
 def fuse_conv_bn_eval(conv: M, bn: Module, transpose: bool = False) -> M:
-    """A copy of a convolution that does the work of the batch norm `bn` after it."""
+    """A copy of a convolution that does the work of the batch norm `bn` after it.
+
+    `conv` is the layer; `transpose`: it is a transposed one. Raises RuntimeError for layers in
+    training.
+    """
     return _fused(conv, bn, transpose)
 
 

@@ -148,6 +148,8 @@ def orthogonal(
     orthogonal_map: "matrix_exp" (for square ones by default), "cayley" or "householder".
     use_trivialization: the map is taken from the present value on. ValueError for another map, and
     for an attribute that is no matrix.
+
+    `module` has the attribute `name`; it is returned.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor) or weight.ndim < 2:
@@ -162,7 +164,11 @@ def orthogonal(
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the weight's norm along `dim` apart from its direction (Salimans and Kingma, 2016)."""
+    """Learn the weight's norm along `dim` apart from its direction (Salimans and Kingma, 2016).
+
+    `module` has the attribute `name`; it is returned. Raises ValueError where there is no such
+    parameter.
+    """
     return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
 
@@ -170,7 +176,12 @@ def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:  # fmt: skip
-    """Divide the weight by its largest singular value, by power iteration (Miyato et al., 2018)."""
+    """Divide the weight by its largest singular value, by power iteration (Miyato et al., 2018).
+
+    `module` has the attribute `name`; it is returned. `n_power_iterations` are made in each forward
+    in training, `eps` keeps norms from zero, `dim` has the outputs: 1 of transposed convolutions,
+    else 0. Raises AttributeError where there is no such parameter.
+    """
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     weight = getattr(module, name)
@@ -180,7 +191,11 @@ def spectral_norm(
 
 
 def old_weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """`weight_norm` with the parameters `weight_g` and `weight_v`, set before each forward."""
+    """`weight_norm` with the parameters `weight_g` and `weight_v`, set before each forward.
+
+    `module` has the attribute `name`; it is returned. `dim` is that of the norms. Raises
+    AttributeError where there is no such parameter.
+    """
     weight, norm = getattr(module, name), _WeightNorm(dim)
     delattr(module, name)
     with autograd.no_grad():
@@ -218,6 +233,10 @@ def old_spectral_norm(
     """`spectral_norm` with the parameter `weight_orig` and the buffers `weight_u` and `weight_v`.
 
     The weight is set before each forward. Source: PyTorch's documentation of the older form.
+
+    `module` has the attribute `name`; it is returned. `n_power_iterations` are made in each forward
+    in training, `eps` keeps norms from zero, `dim` has the outputs. Raises ValueError for no
+    iterations, AttributeError where there is no such parameter.
     """
     if n_power_iterations <= 0:
         raise ValueError(f"spectral_norm: n_power_iterations is {n_power_iterations}; it must be "

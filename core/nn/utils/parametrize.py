@@ -19,6 +19,9 @@ class ParametrizationList(ModuleList[Module]):
     """The functions of one attribute, in order, and what the first is given: `original`.
 
     Where the last function's right_inverse gives several tensors, they are original0, original1...
+
+    `modules` are the functions; `unsafe` was passed when they were registered. Raises what a
+    right_inverse raises.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -144,7 +147,12 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make the attribute a parameter again: its present value, or else the original tensor."""
+    """Make the attribute a parameter again: its present value, or else the original tensor.
+
+    `module` has the attribute `tensor_name`. `leave_parametrized`: the present value. Raises
+    ValueError for an attribute that is not parametrized, and for several original tensors without
+    leave_parametrized.
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"remove_parametrizations: {tensor_name!r} is not parametrized")
     table: Any = vars(module)["parametrizations"]
@@ -176,7 +184,11 @@ def type_before_parametrizations(module: Module) -> type[Module]:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give a module the parametrizations of another, of one attribute or all, and their tensors."""
+    """Give a module the parametrizations of another, of one attribute or all, and their tensors.
+
+    `from_module` has them, `to_module` gets them and is returned; `tensor_name` is the attribute,
+    None for all. Raises KeyError for an attribute that is not parametrized.
+    """
     if not is_parametrized(from_module):
         return to_module
     table: Any = vars(from_module)["parametrizations"]

@@ -56,6 +56,9 @@ class BasePruningMethod:
         """Prune `module.name`, on top of earlier prunings of it.
 
         importance_scores: what decides in place of the values, of their shape.
+
+        `args` and `kwargs` make the method. Raises ValueError for scores of another shape,
+        AttributeError where there is no such parameter.
         """
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
@@ -86,7 +89,11 @@ class BasePruningMethod:
         self, t: Tensor, default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """`t` times its mask."""
+        """`t` times its mask.
+
+        `default_mask` is the mask before, all ones unless set; `importance_scores` decide in place
+        of the values. Raises NotImplementedError where a method defines no compute_mask.
+        """
         mask = t.detach().ones_like() if default_mask is None else default_mask
         return t * self.compute_mask(t if importance_scores is None else importance_scores, mask)
 
@@ -198,7 +205,7 @@ class L1Unstructured(_Entries):
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
-        """See BasePruningMethod."""
+        """See BasePruningMethod. `amount`: a share or a count."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -212,7 +219,7 @@ class RandomUnstructured(_Entries):
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: float
     ) -> BasePruningMethod:
-        """See BasePruningMethod."""
+        """See BasePruningMethod. `amount`: a share or a count."""
         return super().apply(module, name, amount=amount)
 
 
@@ -250,12 +257,16 @@ class RandomStructured(_Channels):
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: float, dim: int = -1
     ) -> BasePruningMethod:
-        """See BasePruningMethod."""
+        """See BasePruningMethod. `amount`: a share or a count of the channels of `dim`."""
         return super().apply(module, name, amount=amount, dim=dim)
 
 
 class LnStructured(_Channels):
-    """The channels of `dim` of least n-norm."""
+    """The channels of `dim` of least n-norm.
+
+    `amount` is a share or a count, `n` the order of the norm. Raises TypeError or ValueError for an
+    amount that is neither.
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         _check_amount(amount)
@@ -269,7 +280,7 @@ class LnStructured(_Channels):
         cls, module: Module, name: str, amount: float, n: Any, dim: int,
         importance_scores: Tensor | None = None,
     ) -> BasePruningMethod:  # fmt: skip
-        """See BasePruningMethod."""
+        """See BasePruningMethod. `amount`: a share or a count of channels of `dim`; `n`: order."""
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
         )
@@ -289,7 +300,7 @@ class CustomFromMask(BasePruningMethod):
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, mask: Tensor
     ) -> BasePruningMethod:
-        """See BasePruningMethod."""
+        """See BasePruningMethod. `mask`: ones for the entries that stay."""
         return super().apply(module, name, mask=mask)
 
 
@@ -300,7 +311,11 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Random entries set to zero: a share, or a count."""
+    """Random entries set to zero: a share, or a count.
+
+    `module` has the parameter `name`, and is returned; `amount` is a float or an int. Raises
+    TypeError or ValueError for an amount that is neither.
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -308,13 +323,22 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """The entries of least size set to zero: a share, or a count."""
+    """The entries of least size set to zero: a share, or a count.
+
+    `module` has the parameter `name`, and is returned; `amount` is a float or an int.
+    `importance_scores` decide in place of the values. Raises TypeError or ValueError for an amount
+    that is neither.
+    """
     L1Unstructured.apply(module, name, amount, importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Random channels of `dim` set to zero: a share, or a count."""
+    """Random channels of `dim` set to zero: a share, or a count.
+
+    `module` has the parameter `name`, and is returned; `amount` is a float or an int. Raises
+    TypeError or ValueError for an amount that is neither. IndexError for a dim that there is not.
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -323,7 +347,12 @@ def ln_structured(
     module: Module, name: str, amount: float, n: Any, dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:  # fmt: skip
-    """The channels of `dim` of least n-norm set to zero: a share, or a count."""
+    """The channels of `dim` of least n-norm set to zero: a share, or a count.
+
+    `module` has the parameter `name`, and is returned; `amount` is a float or an int.
+    `importance_scores` decide in place of the values. Raises TypeError or ValueError for an amount
+    that is neither. IndexError for a dim that there is not.
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores)
     return module
 
@@ -332,7 +361,11 @@ def global_unstructured(
     parameters: Any, pruning_method: type[BasePruningMethod],
     importance_scores: Mapping[Any, Tensor] | None = None, **kwargs: Any,
 ) -> None:  # fmt: skip
-    """Prune several parameters, (module, name), as if they were one: unstructured methods only."""
+    """Prune several parameters, (module, name), as if they were one: unstructured methods only.
+
+    `pruning_method` is made with `kwargs`; `importance_scores` by (module, name) decide in place of
+    the values. Raises TypeError for another method.
+    """
     pairs, scores = list(parameters), importance_scores or {}
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
@@ -353,7 +386,11 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """The entries where `mask` is zero set to zero."""
+    """The entries where `mask` is zero set to zero.
+
+    `module` has the parameter `name`, and is returned. Raises ShapeError for a mask that does not
+    fit it.
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 

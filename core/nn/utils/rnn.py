@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 
@@ -16,6 +16,8 @@ class PackedSequence(NamedTuple):
 
     data: (steps, ...). batch_sizes: (length,) int64, how many sequences have each step.
     sorted_indices, unsorted_indices: the order of the sequences, and the way back, or None.
+
+    Making one checks nothing and raises nothing; use `pack_padded_sequence`.
     """
 
     data: Tensor
@@ -74,7 +76,12 @@ def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:  # fmt: skip
-    """Sequences (length, ...) in one tensor (longest, n, ...), or (n, longest, ...)."""
+    """Sequences (length, ...) in one tensor (longest, n, ...), or (n, longest, ...).
+
+    `sequences` differ in length alone. `batch_first`: (n, longest, ...). `padding_value` fills the
+    "right" or "left" end, as `padding_side` says. Raises ValueError for no sequences, another side,
+    or sizes that differ elsewhere.
+    """
     if not sequences:
         raise ValueError("pad_sequence: no sequences to pad")
     if padding_side not in ("right", "left"):
@@ -93,6 +100,9 @@ def pack_padded_sequence(
     """The steps of padded sequences (length, n, ...) that are within their lengths.
 
     ValueError for lengths that are not positive, or not falling where `enforce_sorted`.
+
+    `input` holds the sequences, `batch_first`: (n, length, ...); `lengths` is a list or a tensor
+    (n,).
     """
     given = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     x = input.transpose(0, 1) if batch_first else input
@@ -116,7 +126,11 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(padded (length, n, ...), lengths (n,)) of a packed sequence, in its first order."""
+    """(padded (length, n, ...), lengths (n,)) of a packed sequence, in its first order.
+
+    `batch_first`: (n, length, ...). `padding_value` fills the ends. `total_length` is the least
+    length. Raises nothing of its own.
+    """
     counts = [int(n) for n in sequence.batch_sizes.tolist()]
     n, data, at, steps = counts[0], sequence.data, 0, []
     for count in counts:
@@ -143,7 +157,11 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Any, batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences (length, ...) of padded ones (longest, n, ...)."""
+    """The sequences (length, ...) of padded ones (longest, n, ...).
+
+    `padded_sequences` with `lengths` (n,); `batch_first`: (n, longest, ...). Raises ValueError for
+    another count of lengths.
+    """
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     given = lengths.tolist() if isinstance(lengths, Tensor) else lengths
     return [row[: int(n)] for row, n in zip(x.unbind(0), given, strict=True)]

@@ -17,6 +17,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     Loshchilov and Hutter (2016). The first fall takes `T_0` epochs, each later one `T_mult` times
     as many as the one before.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for T_0
+    or T_mult that is no whole number above 0, KeyError for a last_epoch where the optimizer has no
+    initial rates.
     """
 
     def __init__(
@@ -96,6 +100,10 @@ class CyclicLR(_Momentum):
     "exp_range" (gamma ** step as high). scale_fn takes its place: a factor by the number of the
     cycle, or of the step where scale_mode is "iterations". step_size_down: steps of the fall.
     cycle_momentum: the momentum falls from max_momentum to base_momentum as the rate rises.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for
+    another mode, for values that are not one per group, and for cycle_momentum where the optimizer
+    has no momentum.
     """
 
     def __init__(
@@ -172,6 +180,9 @@ class OneCycleLR(_Momentum):
     final_div_factor. The rise takes the share pct_start. anneal_strategy: "cos" or "linear".
     three_phase: a fall as long as the rise comes before the last. Instead of total_steps give
     epochs and steps_per_epoch. cycle_momentum: see CyclicLR. ValueError after the last step.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. The momentum goes from
+    `max_momentum` to `base_momentum` and back. Raises ValueError for options that are not allowed.
     """
 
     def __init__(

@@ -13,7 +13,11 @@ from rushlight.core.optim.optimizer import Optimizer
 
 
 class StepLR(LRScheduler):
-    """The rates times `gamma` every `step_size` epochs."""
+    """The rates times `gamma` every `step_size` epochs.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for a
+    step_size below 1, KeyError for a last_epoch where the optimizer has no initial rates.
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -38,6 +42,9 @@ class CosineAnnealingLR(LRScheduler):
 
     Loshchilov and Hutter (2016), without restarts. As in torch, each rate follows from the last,
     so a rate that is changed on the way stays changed.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for a
+    T_max below 1, KeyError for a last_epoch where the optimizer has no initial rates.
     """
 
     def __init__(
@@ -67,7 +74,11 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """The first rates times `lr_lambda(epoch)`: one function, or one for each group."""
+    """The first rates times `lr_lambda(epoch)`: one function, or one for each group.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for
+    another count of functions, KeyError for a last_epoch where the optimizer has no initial rates.
+    """
 
     def __init__(
         self,
@@ -99,7 +110,11 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rates times `lr_lambda(epoch)` in each epoch: one function, or one for each group."""
+    """The rates times `lr_lambda(epoch)` in each epoch: one function, or one for each group.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for
+    another count of functions, KeyError for a last_epoch where the optimizer has no initial rates.
+    """
 
     def get_lr(self) -> list[float]:
         """The groups' rates times the functions of the epoch."""
@@ -110,7 +125,11 @@ class MultiplicativeLR(LambdaLR):
 
 
 class ExponentialLR(LRScheduler):
-    """The rates times `gamma` in each epoch."""
+    """The rates times `gamma` in each epoch.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises KeyError for a
+    last_epoch where the optimizer has no initial rates.
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -126,7 +145,11 @@ class ExponentialLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rates times `gamma` at each of the epochs `milestones`, once per mention."""
+    """The rates times `gamma` at each of the epochs `milestones`, once per mention.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises KeyError for a
+    last_epoch where the optimizer has no initial rates.
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
@@ -159,7 +182,12 @@ class MultiStepLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The first rates times a factor that goes from start_factor to end_factor in total_iters."""
+    """The first rates times a factor that goes from start_factor to end_factor in total_iters.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for a
+    start_factor outside (0, 1] or an end_factor outside [0, 1], KeyError for a last_epoch where the
+    optimizer has no initial rates.
+    """
 
     def __init__(
         self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0,
@@ -190,7 +218,11 @@ class LinearLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rates times `factor` for the first total_iters epochs."""
+    """The rates times `factor` for the first total_iters epochs.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises ValueError for a
+    factor outside (0, 1], KeyError for a last_epoch where the optimizer has no initial rates.
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5,
@@ -214,7 +246,11 @@ class ConstantLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rates fall to zero in total_iters epochs as (1 - epoch / total_iters) ** power."""
+    """The rates fall to zero in total_iters epochs as (1 - epoch / total_iters) ** power.
+
+    `optimizer` has the rates; `last_epoch` is the epoch to go on after. Raises KeyError for a
+    last_epoch where the optimizer has no initial rates.
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1

@@ -49,7 +49,12 @@ class _Joined(LRScheduler):
 
 
 class SequentialLR(_Joined):
-    """One schedule after another; at each of the epochs `milestones` the next one begins."""
+    """One schedule after another; at each of the epochs `milestones` the next one begins.
+
+    `optimizer` has the rates, `schedulers` are of it, one more than milestones; `last_epoch` is the
+    epoch to go on after. Raises ValueError for another count, for no schedulers, and for one of
+    another optimizer.
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 

@@ -187,6 +187,8 @@ def random_split(
 
     Lengths may be shares that add up to 1: each is rounded down, and the samples that are left go
     to the subsets in turn. An empty one warns. ValueError for other sums.
+
+    `generator` draws the order, that of `cpu` unless set.
     """
     total = len(dataset)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:

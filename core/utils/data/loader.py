@@ -45,6 +45,8 @@ class DataLoader:
     What a dataset draws from `rl`'s random numbers depends on the pass and the number of the batch
     alone, so any number of workers gives the same batches. Raises ValueError for options that
     exclude each other.
+
+    `pin_memory_device` has no effect either.
     """
 
     _ready = False

@@ -18,7 +18,11 @@ from rushlight.core.utils.data.dataset import Subset, TensorDataset
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What a worker knows of itself: its number, how many there are, its seed and its dataset."""
+    """What a worker knows of itself: its number, how many there are, its seed and its dataset.
+
+    `id` is the number, `num_workers` their count, `worker_method` "thread" or "process". It raises
+    nothing.
+    """
 
     id: int
     num_workers: int

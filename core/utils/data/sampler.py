@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from rushlight.core.backends import HOST, Generator
 from rushlight.core.basis.philox import words
-from rushlight.core.functional.drawing import multinomial
-from rushlight.core.functional.random import randperm
+from rushlight.core.functional.random import multinomial, randperm
 from rushlight.core.ops.random import randint
 from rushlight.core.tensor.convert import as_tensor
 
@@ -93,6 +92,9 @@ class WeightedRandomSampler(Sampler[int]):
     """`num_samples` numbers, i with a probability proportional to weights[i].
 
     replacement: a number may come again. ValueError for weights that are not one row.
+
+    `generator` draws, that of `cpu` unless set. ValueError also for a `num_samples` that is no
+    positive int.
     """
 
     def __init__(
@@ -117,7 +119,10 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` numbers of `sampler`; drop_last leaves out a shorter last one."""
+    """Lists of `batch_size` numbers of `sampler`; drop_last leaves out a shorter last one.
+
+    ValueError for a batch_size that is no positive int, and a drop_last that is no bool.
+    """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         self.sampler = sampler

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.functional.linalg.solving import solve
-from rushlight.core.functional.random import dropout
+from rushlight.core.functional.network.dropout import dropout
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor import autograd

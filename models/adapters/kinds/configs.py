@@ -20,6 +20,10 @@ class AdaLoraConfig(AdapterConfig):
 
     rank_pattern: by the names of E, which of the first `init_r` singular values are kept. The other
     keys are of PEFT's training.
+
+    `lora_alpha`, `lora_dropout`, `bias`, `init_lora_weights` and `fan_in_fan_out` are LoraConfig's;
+    `target_r`, `tinit`, `tfinal`, `deltaT`, `beta1`, `beta2`, `orth_reg_weight` and `total_step`
+    are those of the training. The other fields are AdapterConfig's. Making one raises nothing.
     """
 
     init_r: int = 12
@@ -59,6 +63,12 @@ class LoKrConfig(AdapterConfig):
 
     decompose_both: whether w1 may be a product too. decompose_factor: what a size is divided by;
     -1: near its root.
+
+    `r` is the rank, `alpha` the numerator of the scale; `rank_pattern` and `alpha_pattern`: other
+    values for modules whose paths end with a regular expression. `rank_dropout`, `module_dropout`
+    and `use_effective_conv2d` are LoHaConfig's; `rank_dropout_scale`: what is left is scaled up.
+    `init_weights`: an adapter that is zero at first. The other fields are AdapterConfig's. Raises
+    ValueError for a decompose_factor that is no whole number from -1 on.
     """
 
     r: int = 8
@@ -82,7 +92,12 @@ class LoKrConfig(AdapterConfig):
 
 @dataclass
 class HiraConfig(AdapterConfig):
-    """Hadamard products with the weight (Huang et al., 2025): W * (B A), element by element."""
+    """Hadamard products with the weight (Huang et al., 2025): W * (B A), element by element.
+
+    `r` is the rank, by module's path `rank_pattern`. `hira_dropout`: of what A reads, in training.
+    `init_weights`: an adapter that is zero at first. `fan_in_fan_out` has no effect. The other
+    fields are AdapterConfig's. `add_adapter` raises ValueError for a rank below 1.
+    """
 
     r: int = 32
     hira_dropout: float = 0.0
@@ -99,6 +114,11 @@ class OFTConfig(AdapterConfig):
 
     A block is the Cayley transform of a skew matrix: the exact one, or the first terms of its
     series. r: the number of blocks, or oft_block_size: their size. block_share: all blocks are one.
+
+    `use_cayley_neumann`: the series, of `num_cayley_neumann_terms` terms. `coft` and `eps`:
+    rotations near the identity alone. `module_dropout`: the share of modules left out in training.
+    `bias` is LoraConfig's; `init_weights`: no rotation at first. `fan_in_fan_out` has no effect.
+    The other fields are AdapterConfig's. Raises ValueError for an r that is no whole number.
     """
 
     r: Any = 0
@@ -126,6 +146,11 @@ class VeraConfig(AdapterConfig):
 
     A and B are one pair for all layers, of which a layer takes the first columns and rows. They are
     read from the file: PEFT draws them with torch's generator where `save_projection` is false.
+
+    `r` is the rank, `d_initial` the first value of d, `vera_dropout` of what A reads, in training;
+    `projection_prng_key` is the seed of PEFT's draw. `bias` is LoraConfig's; `init_weights`: an
+    adapter that is zero at first. `fan_in_fan_out` has no effect. The other fields are
+    AdapterConfig's. Making one raises nothing.
     """
 
     r: int = 256

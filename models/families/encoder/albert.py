@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
-MODEL_TYPES = ("albert",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("AlbertModel",)
 BASE_PREFIX = "albert."
 HEADS = HeadNames(
@@ -52,4 +51,12 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
+FAMILY = Family(
+    model_types=("albert",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
+    heads=HEADS,
+)

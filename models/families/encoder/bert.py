@@ -12,14 +12,13 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.naming import put
 
-MODEL_TYPES = ("bert",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("BertModel", "JinaBertModel")
 BASE_PREFIX = "bert."
 HEADS = HeadNames()
@@ -70,3 +69,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
         put(model, "linear", nn.Linear(model.width, features, bias=False))
         model.late, model.pooling = True, ()
     return model
+
+
+FAMILY = Family(
+    model_types=("bert",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    heads=HEADS,
+)

@@ -6,14 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.disentangled import DisentangledSpec
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
-MODEL_TYPES = ("deberta-v2",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("DebertaV2Model",)
 BASE_PREFIX = "deberta."
 HEADS = HeadNames(inner="pooler.dense")
@@ -78,3 +77,15 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     heads = NEWER if config.get("legacy") is False else HEADS
     heads = replace(heads, inner_act=str(config.get("pooler_hidden_act", "gelu")))
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, heads)(config, names)
+
+
+FAMILY = Family(
+    model_types=("deberta-v2",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    heads=HEADS,
+    unused=unused,
+)

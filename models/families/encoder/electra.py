@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
-MODEL_TYPES = ("electra",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("ElectraModel",)
 BASE_PREFIX = "electra."
 HEADS = HeadNames(
@@ -30,4 +29,12 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     return bert_spec(c, pooler=False, embedding=c.embedding_size)
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
+FAMILY = Family(
+    model_types=("electra",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
+    heads=HEADS,
+)

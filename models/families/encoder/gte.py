@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("gte", "new")
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("GteModel", "NewModel")
 BASE_PREFIX = "new."
 HEADS = HeadNames("lm_head.dense", "lm_head.norm", "lm_head.decoder", "lm_head.decoder.bias",
@@ -60,7 +59,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A checkpoint's tensors with the first prefix of the base model."""
     return {(f"new.{n[4:]}" if n.startswith("gte.") else n): t for n, t in tensors.items()}
 
@@ -71,4 +70,14 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return base and name.startswith(("classifier.", "lm_head."))
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
+FAMILY = Family(
+    model_types=("gte", "new"),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
+    heads=HEADS,
+    rename_tensors=rename_tensors,
+    unused=unused,
+)

@@ -8,15 +8,14 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.adapters import put_adapters
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("jina_embeddings_v3",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("JinaEmbeddingsV3Model", "XLMRobertaModel", "XLMRobertaLoRA")
 BASE_PREFIX = "roberta."
 HEADS = ROBERTA
@@ -66,3 +65,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     model = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
     put_adapters(model, names, BASE_PREFIX)
     return model
+
+
+FAMILY = Family(
+    model_types=("jina_embeddings_v3",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    heads=HEADS,
+)

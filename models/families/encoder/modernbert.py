@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.building import kinds_of
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder
@@ -14,8 +15,6 @@ from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
 
-MODEL_TYPES = ("modernbert",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("ModernBertModel",)
 BASE_PREFIX = "model."
 HEADS = HeadNames("head.dense", "head.norm", "decoder", "decoder.bias", ends="classifier",
@@ -78,3 +77,15 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     act = str(config.get("classifier_activation", "gelu"))
     heads = replace(HEADS, act=act, mean=pooled == "mean", biases=biases)
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, heads)(config, names)
+
+
+FAMILY = Family(
+    model_types=("modernbert",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    refused=("sliding_window",),
+    heads=HEADS,
+)

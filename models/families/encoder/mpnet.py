@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 
-MODEL_TYPES = ("mpnet",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("MPNetModel",)
 BASE_PREFIX = "mpnet."
 HEADS = ROBERTA
@@ -36,4 +35,12 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
+FAMILY = Family(
+    model_types=("mpnet",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
+    heads=HEADS,
+)

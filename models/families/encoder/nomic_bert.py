@@ -6,14 +6,13 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("nomic_bert",)
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("NomicBertModel",)
 BASE_PREFIX = "nomic_bert."
 HEADS = HeadNames(norm="cls.predictions.transform.layer_norm")
@@ -66,3 +65,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
             choose(name, config.get(name, values[0]), values)
         config = {RENAMED.get(n, n): v for n, v in config.items()}
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
+
+
+FAMILY = Family(
+    model_types=("nomic_bert",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    heads=HEADS,
+)

@@ -8,12 +8,11 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.encoder import jina_v3
+from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 
-MODEL_TYPES = ("roberta", "xlm-roberta", "camembert")
-TASKS = ("feature-extraction",)
 ARCHITECTURES = ("RobertaModel", "XLMRobertaModel", "CamembertModel")
 BASE_PREFIX = "roberta."
 HEADS = ROBERTA
@@ -47,3 +46,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     rotary = config.get("position_embedding_type") == "rotary"
     return jina_v3.build(config, names) if rotary else _build(config, names)
+
+
+FAMILY = Family(
+    model_types=("roberta", "xlm-roberta", "camembert"),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    heads=HEADS,
+)

@@ -8,13 +8,9 @@ from typing import Any
 
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.static import StaticEncoder
-
-MODEL_TYPES = ("model2vec", "static_embedding")
-TASKS = ("feature-extraction",)
-# Folders of sentence-transformers have no config.json.
-TENSORS = ("embedding.weight", "embeddings")
 
 
 @dataclass
@@ -30,7 +26,7 @@ def config_of(tensors: Mapping[str, Any]) -> dict[str, object]:
     return {"model_type": "static_embedding"}
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A checkpoint's tensors with rows as int64."""
     return {n: t.to(dtype="int64") if n == "mapping" else t for n, t in tensors.items()}
 
@@ -50,3 +46,15 @@ def shape_of(tensors: Any, name: str) -> tuple[int, ...]:
     """The shape of a checkpoint's tensor."""
     t = tensors[name]
     return tuple(getattr(t, "shape", t))
+
+
+FAMILY = Family(
+    model_types=("model2vec", "static_embedding"),
+    tasks=("feature-extraction",),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    # Folders of sentence-transformers have no config.json.
+    tensors=("embedding.weight", "embeddings"),
+    config_of=config_of,
+)

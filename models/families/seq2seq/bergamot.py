@@ -8,19 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.seq2seq import marian_files
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
 from rushlight.models.layers.seq2seq.spec import PositionSpec, Seq2SeqSpec, StackNames, StackSpec
-
-MODEL_TYPES = ("bergamot",)
-TENSORS = ("special:model.yml",)
-TASKS = ("translation", "text2text-generation")
-
-adopt, config_of = marian_files.adopt, marian_files.config_of
 
 
 @dataclass
@@ -69,3 +64,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
         embedding_scale=math.sqrt(c.d_model), tied=c.tie_word_embeddings,
         logits_bias="final_logits_bias" in names,
     ))  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("bergamot",),
+    tasks=("translation", "text2text-generation"),
+    config=Config,
+    build=build,
+    rename_tensors=marian_files.rename_tensors,
+    tensors=("special:model.yml",),
+    config_of=marian_files.config_of,
+)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rushlight.models.families.family import Family
 from rushlight.models.layers.seq2seq.fairseq import FairseqConfig, Kind, fairseq_builder
 from rushlight.models.layers.seq2seq.spec import PositionSpec
 
-MODEL_TYPES = ("m2m_100",)
-TASKS = ("translation", "text2text-generation")
 ARCHITECTURES = ("M2M100ForConditionalGeneration", "M2M100Model")
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -26,4 +24,11 @@ def _positions(c: FairseqConfig) -> PositionSpec:
     return PositionSpec("even", 2, 1 if c.pad_token_id is None else c.pad_token_id)
 
 
-build = fairseq_builder(Config, Kind("before", False, _positions), ARCHITECTURES)
+FAMILY = Family(
+    model_types=("m2m_100",),
+    tasks=("translation", "text2text-generation"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=fairseq_builder(Config, Kind("before", False, _positions), ARCHITECTURES),
+)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rushlight.models.families.family import Family
 from rushlight.models.layers.seq2seq.fairseq import FairseqConfig, Kind, fairseq_builder
 from rushlight.models.layers.seq2seq.spec import PositionSpec
 
-MODEL_TYPES = ("marian",)
-TASKS = ("translation", "text2text-generation")
 ARCHITECTURES = ("MarianMTModel", "MarianModel")
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -21,6 +19,13 @@ class Config(FairseqConfig):
     share_encoder_decoder_embeddings: bool = True
 
 
-build = fairseq_builder(
-    Config, Kind("after", False, lambda c: PositionSpec("paired")), ARCHITECTURES
+FAMILY = Family(
+    model_types=("marian",),
+    tasks=("translation", "text2text-generation"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=fairseq_builder(
+        Config, Kind("after", False, lambda c: PositionSpec("paired")), ARCHITECTURES
+    ),
 )

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
@@ -15,8 +16,6 @@ from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.seq2seq.text_encoder import TextEncoder
 
-MODEL_TYPES = ("t5", "mt5", "umt5")
-TASKS = ("text2text-generation", "translation", "summarization")
 ARCHITECTURES = tuple(f"{kind}ForConditionalGeneration" for kind in ("T5", "MT5", "UMT5"))
 ENCODERS = tuple(f"{kind}EncoderModel" for kind in ("T5", "MT5", "UMT5"))
 LONGEST = 1 << 16  # positions are relative
@@ -85,3 +84,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncod
         _stack(c, "decoder", decoders, 2), NormSpec("rms", c.layer_norm_epsilon), "before",
         relative=relative, output_scale=c.d_model**-0.5 if scaled else 1.0,
     ))  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("t5", "mt5", "umt5"),
+    tasks=("text2text-generation", "translation", "summarization"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+)

@@ -6,11 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.speech.moonshine import MoonshineModel, moonshine_spec
 
-MODEL_TYPES = ("moonshine",)
-TASKS = ("automatic-speech-recognition",)
 ARCHITECTURES = ("MoonshineForConditionalGeneration",)
 
 
@@ -45,3 +44,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> MoonshineModel:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
     return MoonshineModel(c, moonshine_spec(c))
+
+
+FAMILY = Family(
+    model_types=("moonshine",),
+    tasks=("automatic-speech-recognition",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+)

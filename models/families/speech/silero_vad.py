@@ -9,12 +9,11 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.speech.activity import ActivityModel
 
-MODEL_TYPES = ("silero_vad",)
 TENSORS = ("stft_conv.weight",)
-TASKS = ("voice-activity-detection",)
 RATES = {256: 16000, 128: 8000}  # by the samples that a frequency is measured over
 
 
@@ -42,3 +41,13 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
             f"{TENSORS[0]} is {shape}; Silero VAD's is (258, 1, 256) or (130, 1, 128)"
         )
     return {"model_type": "silero_vad", "sampling_rate": RATES[shape[2]]}
+
+
+FAMILY = Family(
+    model_types=("silero_vad",),
+    tasks=("voice-activity-detection",),
+    config=Config,
+    build=build,
+    tensors=TENSORS,
+    config_of=config_of,
+)

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.building import numbers_of
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.speech import wav2vec2
 
-MODEL_TYPES = ("wav2vec2",)
-TASKS = ("automatic-speech-recognition",)
-ARCHITECTURES, BASE_PREFIX = ("Wav2Vec2ForCTC", "Wav2Vec2Model"), "wav2vec2."
-adopt = wav2vec2.adopt
+ARCHITECTURES = ("Wav2Vec2ForCTC", "Wav2Vec2Model")
 _NAMES = EncoderNames(
     layers="encoder.layers", q="attention.q_proj", k="attention.k_proj", v="attention.v_proj",
     out="attention.out_proj", attention_norm="layer_norm", up="feed_forward.intermediate_dense",
@@ -76,3 +74,15 @@ def build(config: dict[str, Any], names: Collection[str]) -> wav2vec2.WaveModel:
         "before" if c.do_stable_layer_norm else "after", names=_NAMES,
     )  # fmt: skip
     return wav2vec2.WaveModel(c, spec, list(zip(*sizes, strict=True)), names)
+
+
+FAMILY = Family(
+    model_types=("wav2vec2",),
+    tasks=("automatic-speech-recognition",),
+    architectures=ARCHITECTURES,
+    base_prefix="wav2vec2.",
+    config=Config,
+    build=build,
+    refused=("adapter_attn_dim", "add_adapter", "num_feat_extract_layers"),
+    rename_tensors=wav2vec2.rename_tensors,
+)

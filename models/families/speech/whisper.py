@@ -6,18 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.speech import files
 from rushlight.models.layers.speech.skeleton import SpeechModel, speech_spec
 
-MODEL_TYPES = ("whisper",)
-TENSORS = ("encoder/conv1/weight", "ggml:hparams", "dims.n_audio_state")
-TASKS = ("automatic-speech-recognition",)
 ARCHITECTURES = ("WhisperForConditionalGeneration", "WhisperModel")
-BASE_PREFIX = "model."
-
-adopt, files_of = files.adopt, files.files_of
 
 
 @dataclass
@@ -64,3 +59,16 @@ def build(config: dict[str, Any], names: Collection[str]) -> SpeechModel:
     if not c.tie_word_embeddings:
         model.untie("proj_out.weight")
     return model
+
+
+FAMILY = Family(
+    model_types=("whisper",),
+    tasks=("automatic-speech-recognition",),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=build,
+    rename_tensors=files.rename_tensors,
+    tensors=("encoder/conv1/weight", "ggml:hparams", "dims.n_audio_state"),
+    files_of=files.files_of,
+)

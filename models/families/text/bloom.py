@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import STACKED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
@@ -13,11 +14,7 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("bloom",)
-GGUF_TYPES = ("bloom",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("BloomForCausalLM",)
-BASE_PREFIX = "transformer."
 CONTEXT = 2048  # of its training; config.json often does not say it
 NAMES = DecoderNames(
     base="transformer", embedding="word_embeddings",
@@ -63,7 +60,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "bloom", "BloomForCausalLM", keys={
         "layer_norm_epsilon": "attention.layer_norm_epsilon", "seq_length": "context_length",
@@ -71,3 +67,14 @@ GGUF = Architecture(
     }, transforms={"query_key_value": STACKED}, fixed={"stacked": True},
     decoder=NAMES, attention=ATTENTION, mlp=MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("bloom",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("bloom",),
+    gguf=GGUF,
+)

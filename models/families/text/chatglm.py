@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.gguf.layouts import chatglm
+from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture, Transform, stacked
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -13,11 +14,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import RotarySpec
 
-MODEL_TYPES = ("chatglm",)
-GGUF_TYPES = ("chatglm",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
-BASE_PREFIX = "transformer."
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(gate_up="dense_h_to_4h", down="dense_4h_to_h")
 NAMES = DecoderNames(
@@ -70,5 +67,46 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = chatglm(NAMES, ATTENTION, MLP)
+def gguf() -> Architecture:
+    """Keys of its own; all q are before all k, as where heads share keys."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        c.update(
+            num_layers=c["num_hidden_layers"], padded_vocab_size=c.pop("vocab_size", 0),
+            rope_ratio=c.get("rope_theta", 10000.0) / 10000, multi_query_attention=True,
+            multi_query_group_num=c["num_key_value_heads"], add_qkv_bias=c["attention_bias"],
+            kv_channels=c.get("head_dim") or c["hidden_size"] // max(c["num_attention_heads"], 1),
+        )  # fmt: skip
+
+    def rows(t: Any, c: Any) -> Any:
+        return stacked(t, {**c, "stacked": c["multi_query_attention"]})
+
+    return Architecture(
+        "chatglm", "ChatGLMModel", keys={
+            "layernorm_epsilon": "attention.layer_norm_rms_epsilon",
+            "ffn_hidden_size": "feed_forward_length", "seq_length": "context_length",
+        }, adjust=adjust, decoder=NAMES, attention=ATTENTION, mlp=MLP, share=0.5,
+        transforms={ATTENTION.qkv: Transform(lambda t, c: t, rows)},
+        metadata=lambda model: {
+            "attention.key_length": model.config.kv_channels, "vocab_size": model.vocab_size,
+        },
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("chatglm",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    refused=(
+        "apply_residual_connection_post_layernorm",
+        "original_rope",
+        "pre_seq_len",
+        "prefix_projection",
+        "quantization_bit",
+    ),
+    gguf_types=("chatglm",),
+    gguf=gguf(),
+)

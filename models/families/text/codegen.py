@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import gptj
 from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("codegen",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("CodeGenForCausalLM",)
-BASE_PREFIX = "transformer."
 
 
 @dataclass
@@ -31,4 +29,11 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+FAMILY = Family(
+    model_types=("codegen",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
@@ -11,11 +12,7 @@ from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("cohere",)
-GGUF_TYPES = ("command-r",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("CohereForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -46,10 +43,20 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "cohere", "CohereForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale",
     }, decoder=DecoderNames(before_mlp=None),
     adjust=lambda config: config.update(use_qk_norm=config["attention_norms"]),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("cohere",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("command-r",),
+    gguf=GGUF,
+)

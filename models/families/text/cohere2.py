@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import cohere
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("cohere2",)
-GGUF_TYPES = ("cohere2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Cohere2ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -40,10 +37,20 @@ def describe(c: Config) -> DecoderSpec:
     return each_attention(cohere.describe(c), changed)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "cohere2", "Cohere2ForCausalLM", keys={
         **cohere.GGUF.keys, "sliding_window": "attention.sliding_window",
         "sliding_window_pattern": "attention.sliding_window_pattern",
     }, decoder=cohere.GGUF.decoder,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("cohere2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("cohere2",),
+    gguf=GGUF,
+)

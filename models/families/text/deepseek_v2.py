@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.blocks.latent import LatentSpec
@@ -15,11 +16,7 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.positions.rotary import magnified, rotary_of
 from rushlight.models.layers.routing import RoutingSpec
 
-MODEL_TYPES = ("deepseek_v2",)
-GGUF_TYPES = ("deepseek2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("DeepseekV2ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = MLPNames(shared="shared_experts")
 
 
@@ -58,9 +55,10 @@ def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
         c.hidden_size, c.num_attention_heads, c.kv_lora_rank, c.q_lora_rank, c.qk_nope_head_dim,
         c.v_head_dim, rotary, magnified(vars(c)) / math.sqrt(max(c.qk_nope_head_dim + rotated, 1)),
         c.attention_bias)  # fmt: skip
+    always = c.moe_intermediate_size * (c.n_shared_experts or 0)
     experts = ExpertsSpec(
         c.n_routed_experts, c.num_experts_per_tok, c.moe_intermediate_size, c.hidden_act,
-        routing.normalized, c.moe_intermediate_size * (c.n_shared_experts or 0), names=NAMES,
+        routing.normalized, MLPSpec(always, c.hidden_act) if always else None, names=NAMES,
         routing=replace(routing, scale=c.routed_scaling_factor))  # fmt: skip
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     layers = (LayerSpec(attention, dense, rotary=rotary),) * c.num_hidden_layers
@@ -81,5 +79,13 @@ def describe(c: Config) -> DecoderSpec:
                                         best=best))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
-GGUF = latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax")
+FAMILY = Family(
+    model_types=("deepseek_v2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
+    gguf_types=("deepseek2",),
+    gguf=latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax"),
+)

@@ -6,18 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import deepseek_v2
 from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.routing import RoutingSpec
 
-MODEL_TYPES = ("deepseek_v3",)
-GGUF_TYPES = ("deepseek2/sigmoid",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("DeepseekV3ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -51,10 +48,6 @@ def describe(c: Config) -> DecoderSpec:
     ))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
-GGUF = latent("deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v2.NAMES, "sigmoid")
-
-
 def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is of the layers past the last that predict several tokens at once."""
     number = re.match(r"model\.layers\.(\d{1,4})\.", name)
@@ -62,3 +55,16 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     if number is None or not isinstance(layers, int) or not isinstance(more, int):
         return False
     return layers <= int(number[1]) < layers + more
+
+
+FAMILY = Family(
+    model_types=("deepseek_v3",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
+    unused=unused,
+    gguf_types=("deepseek2/sigmoid",),
+    gguf=latent("deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v2.NAMES, "sigmoid"),
+)

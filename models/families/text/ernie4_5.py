@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("ernie4_5",)
-GGUF_TYPES = ("ernie4_5",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Ernie4_5ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -41,8 +38,18 @@ def describe(c: Config) -> DecoderSpec:
     return each_attention(llama.describe(c), paired)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "ernie4_5", "Ernie4_5ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     adjust=lambda config: config.update(use_bias=config["attention_bias"]),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("ernie4_5",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("ernie4_5",),
+    gguf=GGUF,
+)

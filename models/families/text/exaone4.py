@@ -6,17 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 
-MODEL_TYPES = ("exaone4",)
-GGUF_TYPES = ("exaone4",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Exaone4ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(
     before_attention=None, after_attention="post_attention_layernorm", before_mlp=None,
     after_mlp="post_feedforward_layernorm",
@@ -54,9 +51,6 @@ def describe(c: Config) -> DecoderSpec:
     return replace(each_attention(plain, changed), names=NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
 def adjust(config: dict[str, Any]) -> None:
     """llama.cpp knows windows in the large model alone, by its number of layers."""
     if config["num_hidden_layers"] != 64:
@@ -69,3 +63,14 @@ GGUF = Architecture(
         "sliding_window": "attention.sliding_window",
     }, adjust=adjust, decoder=NAMES,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("exaone4",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("exaone4",),
+    gguf=GGUF,
+)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import bloom
-from rushlight.models.gguf.layouts import falcon
+from rushlight.models.gguf.architecture import STACKED, Architecture, Regroup
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
@@ -14,11 +16,7 @@ from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("falcon",)
-GGUF_TYPES = ("falcon",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("FalconForCausalLM",)
-BASE_PREFIX = "transformer."
 NAMES = replace(bloom.NAMES, embedding_norm=None, before_mlp=None)
 
 
@@ -74,5 +72,41 @@ def describe(c: Config) -> DecoderSpec:
         names=replace(NAMES, before_attention=before[0], before_mlp=before[1]))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = falcon(NAMES, bloom.ATTENTION, bloom.MLP)
+def gguf() -> Architecture:
+    """Of two norms the first is that of the MLP."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        two = "ln_attn.weight" in c["inside"]
+        c.update(
+            new_decoder_architecture=two or c["num_key_value_heads"] > 1, stacked=True,
+            num_kv_heads=c["num_key_value_heads"], num_ln_in_parallel_attn=1 + two,
+        )  # fmt: skip
+
+    def same(c: Any, *both: Tensor) -> tuple[Tensor, ...]:
+        return both
+
+    return Architecture(
+        "falcon", "FalconForCausalLM", keys={
+            "layer_norm_epsilon": "attention.layer_norm_epsilon",
+            "ffn_hidden_size": "feed_forward_length",
+        }, adjust=adjust, decoder=NAMES, attention=bloom.ATTENTION, mlp=bloom.MLP,
+        transforms={bloom.ATTENTION.qkv: STACKED},
+        parts={"blk.{}.attn_norm_2": f"{NAMES.base}.{NAMES.layers}.{{}}.ln_attn"},
+        regroups=tuple(
+            Regroup((f"ln_attn.{end}", f"ln_mlp.{end}"),
+                    (f"ln_attn.{end}", f"{NAMES.before_attention}.{end}"), same, same)
+            for end in ("weight", "bias")
+        ),
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("falcon",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("falcon",),
+    gguf=gguf(),
+)

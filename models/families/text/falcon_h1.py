@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.ops import cat, full
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
-from rushlight.models.gguf import layouts
+from rushlight.models.gguf.architecture import Architecture, Transform
+from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, ROWS, ssm
 from rushlight.models.layers.blocks.state_space import Mamba2Spec, limits_of
 from rushlight.models.layers.building import FLOATS, decoder_builder, each_attention, numbers_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 
-MODEL_TYPES = ("falcon_h1",)
-GGUF_TYPES = ("falcon-h1",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("FalconH1ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(before_mlp="pre_ff_layernorm", mlp="feed_forward", norm="final_layernorm")
 
 
@@ -75,5 +77,73 @@ def describe(c: Config) -> DecoderSpec:
                    logits_scale=c.lm_head_multiplier)  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = layouts.falcon_h1(NAMES)
+def gguf() -> Architecture:
+    """Multipliers are multiplied into the weights."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        c.update(
+            mamba_rms_norm="mamba.norm.weight" in c["inside"], mamba_norm_before_gate=False,
+            mamba_conv_bias="mamba.conv1d.bias" in c["inside"],
+        )  # fmt: skip
+
+    def times(of: Callable[[Any], tuple[float, float]]) -> Transform:
+        # The factors of a weight and of its bias.
+        return Transform(lambda t, c: t, lambda t, c: t * of(c)[t.ndim < 2])
+
+    def steps(t: Tensor, c: Any) -> Tensor:
+        shared = c["mamba_n_groups"] * c["mamba_d_state"]
+        heads = c["mamba_n_heads"]
+        inner = (t.shape[0] - 2 * shared - heads) // 2
+        sizes = (inner, inner, shared, shared, heads)
+        by = [full((n,), s) for n, s in zip(sizes, c["ssm_multipliers"], strict=True)]
+        rows = cat(by).to(t.device) * (c["ssm_in_multiplier"] if t.ndim > 1 else 1)
+        return t * (rows.unsqueeze(1) if t.ndim > 1 else rows)
+
+    def tell(model: Any) -> dict[str, Any]:
+        spec = model.spec
+        if spec.tied and spec.embedding_scale != spec.logits_scale:
+            raise LoadError("a tied head with a multiplier of its own cannot be written as GGUF")
+        scan = spec.layers[0].beside[1]
+        return {"ssm.inner_size": scan.heads * scan.head, "vocab_size": model.vocab_size,
+                "attention.key_length": spec.layers[0].attention.head_dim,
+                "attention.value_length": spec.layers[0].attention.head_dim}  # fmt: skip
+
+    def at(name: str) -> Callable[[Any], tuple[float, float]]:
+        return lambda c: (c[name], c[name])
+
+    plain = ssm("mamba2", "", replace(NAMES, attention="mamba"), adjust)
+    grouped = Transform(lambda t, c: t.reshape(-1), lambda t, c: t.reshape(c["mamba_n_groups"], -1))
+    whole = "attention_in_multiplier"
+    return Architecture(
+        "falcon_h1", "FalconH1ForCausalLM", keys={
+            "rms_norm_eps": "attention.layer_norm_rms_epsilon", "mamba_d_conv": "ssm.conv_kernel",
+            "mamba_d_ssm": "ssm.inner_size", "mamba_d_state": "ssm.state_size",
+            "mamba_n_heads": "ssm.time_step_rank", "mamba_n_groups": "ssm.group_count",
+        }, adjust=adjust, decoder=NAMES, metadata=tell,
+        folded=(".scales", ".scale", "embedding_scale", "logits_scale"),
+        transforms={
+            "conv1d.weight": CHANNELS, "A_log": DECAY_ROWS, "D": ROWS, "mamba.norm": grouped,
+            "q_proj": times(lambda c: (c[whole], 1)), "v_proj": times(lambda c: (c[whole], 1)),
+            "k_proj": times(lambda c: (c[whole] * c["key_multiplier"], c["key_multiplier"])),
+            "o_proj": times(at("attention_out_multiplier")), "embed_tokens": times(
+                at("embedding_multiplier")), "lm_head": times(at("lm_head_multiplier")),
+            "out_proj": times(at("ssm_out_multiplier")),
+            "in_proj": Transform(lambda t, c: t, steps),
+            "gate_proj": times(lambda c: (c["mlp_multipliers"][0],) * 2),
+            "down_proj": times(lambda c: (c["mlp_multipliers"][1],) * 2),
+        }, parts={
+            **plain.parts, "blk.{}.ffn_norm": f"model.layers.{{}}.{NAMES.before_mlp}.weight",
+        },
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("falcon_h1",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("falcon-h1",),
+    gguf=gguf(),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import OFFSET, Architecture
 from rushlight.models.layers.building import decoder_builder
@@ -11,11 +12,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("gemma",)
-GGUF_TYPES = ("gemma",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GemmaForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -28,6 +25,7 @@ class Config(llama.Config):
     hidden_activation: str | None = None
     max_position_embeddings: int = 8192
     model_type: str = "gemma"
+    neutral = {"use_bidirectional_attention": (False,)}
 
 
 def describe(c: Config) -> DecoderSpec:
@@ -42,9 +40,19 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 NORMED = dict.fromkeys(("input_layernorm", "post_attention_layernorm", "norm"), OFFSET)
 GGUF = Architecture(
     "gemma", "GemmaForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     transforms=NORMED,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gemma",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("gemma",),
+    gguf=GGUF,
+)

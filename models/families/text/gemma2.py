@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import gemma
 from rushlight.models.gguf.architecture import OFFSET, Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 
-MODEL_TYPES = ("gemma2",)
-GGUF_TYPES = ("gemma2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Gemma2ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(
     after_attention="post_attention_layernorm", before_mlp="pre_feedforward_layernorm",
     after_mlp="post_feedforward_layernorm",
@@ -50,9 +47,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
 def adjust(config: dict[str, Any]) -> None:
     """Scores are scaled by a head's width, in the largest model (46 layers) by that of all."""
     heads = max(config["num_attention_heads"], 1)
@@ -70,3 +64,14 @@ GGUF = Architecture(
         "final_logit_softcapping": "final_logit_softcapping",
     }, transforms={**gemma.NORMED, **AROUND}, adjust=adjust, decoder=NAMES,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gemma2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("gemma2",),
+    gguf=GGUF,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import gemma2
 from rushlight.models.gguf.architecture import OFFSET, Architecture
 from rushlight.models.layers import building
@@ -12,11 +13,7 @@ from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
 
-MODEL_TYPES = ("gemma3_text",)
-GGUF_TYPES = ("gemma3",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Gemma3ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -54,9 +51,6 @@ def describe(c: Config) -> DecoderSpec:
     return building.each_attention(plain, changed)
 
 
-build = building.decoder_builder(Config, describe, ARCHITECTURES)
-
-
 def adjust(config: dict[str, Any]) -> None:
     """Scores are scaled by a head's width, in the largest model (62 layers) by that of all."""
     gemma2.adjust(config)
@@ -73,3 +67,14 @@ GGUF = Architecture(
     }, transforms={**gemma2.GGUF.transforms, "q_norm": OFFSET, "k_norm": OFFSET}, adjust=adjust,
     decoder=gemma2.NAMES,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gemma3_text",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=building.decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("gemma3",),
+    gguf=GGUF,
+)

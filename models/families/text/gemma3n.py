@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import gemma3
 from rushlight.models.gguf.streams import gemma3n
 from rushlight.models.layers import building
@@ -15,11 +16,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("gemma3n_text",)
-GGUF_TYPES = ("gemma3n",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Gemma3nForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -72,6 +69,14 @@ def describe(c: Config) -> DecoderSpec:
     return building.with_mlps(spec, lambda i: MLPSpec(inner[i], act, sparsity=sparse[i]))
 
 
-build = building.decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = gemma3n(gemma3.GGUF.decoder)
-unused = altup.unread
+FAMILY = Family(
+    model_types=("gemma3n_text",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=building.decoder_builder(Config, describe, ARCHITECTURES),
+    unused=altup.unread,
+    gguf_types=("gemma3n",),
+    gguf=gemma3n(gemma3.GGUF.decoder),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention
@@ -11,11 +12,7 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("glm", "glm4")
-GGUF_TYPES = ("glm4",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GlmForCausalLM", "Glm4ForCausalLM")
-BASE_PREFIX = "model."
 # The later version has norms around each part.
 AROUND = DecoderNames(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
 MLP = MLPNames(gate_up="gate_up_proj")
@@ -47,8 +44,18 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "glm4", "Glm4ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     decoder=AROUND, mlp=MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("glm", "glm4"),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("glm4",),
+    gguf=GGUF,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import TRANSPOSED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention
@@ -12,11 +13,7 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("gpt2",)
-GGUF_TYPES = ("gpt2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPT2LMHeadModel",)
-BASE_PREFIX = "transformer."
 NAMES = DecoderNames(
     base="transformer", embedding="wte", positions="wpe", layers="h", before_attention="ln_1",
     attention="attn", before_mlp="ln_2", norm="ln_f",
@@ -66,7 +63,6 @@ def describe(c: Config) -> DecoderSpec:
     return each_attention(spec, lambda i, a: replace(a, scale=scale / (i + 1)))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "gpt2", "GPT2LMHeadModel", {
         "n_embd": "embedding_length", "n_layer": "block_count", "n_head": "attention.head_count",
@@ -75,3 +71,14 @@ GGUF = Architecture(
     }, dict.fromkeys(("c_attn", "c_proj", "c_fc"), TRANSPOSED),
     fixed={"transposed": False}, decoder=NAMES, attention=ATTENTION, mlp=MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gpt2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("gpt2",),
+    gguf=GGUF,
+)

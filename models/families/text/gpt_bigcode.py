@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import gpt2
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPSpec
 
-MODEL_TYPES = ("gpt_bigcode",)
-GGUF_TYPES = ("starcoder",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTBigCodeForCausalLM",)
-BASE_PREFIX = "transformer."
 
 
 @dataclass
@@ -44,8 +41,18 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=tuple(stored(one) for one in plain.layers))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "gpt_bigcode", "GPTBigCodeForCausalLM", gpt2.GGUF.keys, fixed={"multi_query": True},
     decoder=gpt2.NAMES, attention=gpt2.ATTENTION, mlp=gpt2.MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gpt_bigcode",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("starcoder",),
+    gguf=GGUF,
+)

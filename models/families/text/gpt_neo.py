@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder, kinds_by_pairs
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("gpt_neo",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTNeoForCausalLM",)
-BASE_PREFIX = "transformer."
 NAMES = DecoderNames(
     base="transformer", embedding="wte", positions="wpe", layers="h", before_attention="ln_1",
     attention="attn.attention", before_mlp="ln_2", norm="ln_f",
@@ -64,4 +62,11 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
+FAMILY = Family(
+    model_types=("gpt_neo",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
+)

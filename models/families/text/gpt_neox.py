@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import STACKED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
@@ -13,11 +14,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("gpt_neox",)
-GGUF_TYPES = ("gptneox",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTNeoXForCausalLM",)
-BASE_PREFIX = "gpt_neox."
 NAMES = DecoderNames(base="gpt_neox", embedding="embed_in", attention="attention",
                      norm="final_layer_norm", head="embed_out")  # fmt: skip
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
@@ -69,7 +66,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "gpt_neox", "GPTNeoXForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon", "rotary_emb_base": "rope.freq_base",
@@ -78,3 +74,14 @@ GGUF = Architecture(
     adjust=lambda c: c.update(rotary_pct=c.pop("partial_rotary_factor", 0.25)),
     decoder=NAMES, attention=ATTENTION, mlp=MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gpt_neox",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="gpt_neox.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("gptneox",),
+    gguf=GGUF,
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
@@ -15,12 +16,7 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.layers.routing import RoutingSpec
 from rushlight.models.parts import experts_in_turn
 
-MODEL_TYPES = ("gpt_oss",)
-GGUF_TYPES = ("gpt-oss",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GptOssForCausalLM",)
-BASE_PREFIX = "model."
-PARTS = experts_in_turn()
 NAMES = MLPNames(router="router")
 YARN = {"rope_type": "yarn", "factor": 32.0, "truncate": False,
         "original_max_position_embeddings": 4096}  # fmt: skip
@@ -63,9 +59,6 @@ def describe(c: Config) -> DecoderSpec:
     return with_mlps(plain, lambda _: experts)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
 GGUF = Architecture(
     "gpt_oss", "GptOssForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
@@ -76,3 +69,15 @@ GGUF = Architecture(
         "blk.{}.post_attention_norm": "model.layers.{}.post_attention_layernorm",
     },
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("gpt_oss",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    parts=experts_in_turn(),
+    gguf_types=("gpt-oss",),
+    gguf=GGUF,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -12,10 +13,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import RotarySpec
 
-MODEL_TYPES = ("gptj",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTJForCausalLM",)
-BASE_PREFIX = "transformer."
 NAMES = DecoderNames(
     base="transformer", embedding="wte", layers="h", before_attention="ln_1", attention="attn",
     before_mlp=None, norm="ln_f",
@@ -58,4 +56,11 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+FAMILY = Family(
+    model_types=("gptj",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+)

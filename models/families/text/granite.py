@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("granite",)
-GGUF_TYPES = ("granite",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GraniteForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -39,7 +36,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
     "granite", "GraniteForCausalLM", keys={
@@ -49,3 +45,14 @@ GGUF = Architecture(
     },
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("granite",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("granite",),
+    gguf=GGUF,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import granite
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
@@ -11,14 +12,9 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.parts import gate_and_up
 
-MODEL_TYPES = ("granitemoe",)
-GGUF_TYPES = ("granitemoe",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GraniteMoeForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(mlp="block_sparse_moe")
 INSIDE = MLPNames(down="output_linear", router="router.layer", experts="")
-PARTS = gate_and_up("block_sparse_moe.input_linear.weight", "block_sparse_moe.")
 
 
 @dataclass
@@ -42,7 +38,6 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=layers, names=NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 _EACH = {"ffn_gate_exps": INSIDE.gate, "ffn_up_exps": INSIDE.up, "ffn_down_exps": INSIDE.down}
 GGUF = Architecture(
     "granitemoe", "GraniteMoeForCausalLM", keys={
@@ -52,3 +47,15 @@ GGUF = Architecture(
     parts={f"blk.{{}}.{theirs}": f"model.layers.{{}}.block_sparse_moe.{ours}"
            for theirs, ours in _EACH.items()},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("granitemoe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    parts=gate_and_up("block_sparse_moe.input_linear.weight", "block_sparse_moe."),
+    gguf_types=("granitemoe",),
+    gguf=GGUF,
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
@@ -14,11 +15,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("hunyuan_v1_dense",)
-GGUF_TYPES = ("hunyuan-dense",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("HunYuanDenseV1ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = AttentionNames(q_norm="query_layernorm", k_norm="key_layernorm")
 
 
@@ -59,8 +56,18 @@ def _stretched(c: Config, plain: DecoderSpec) -> dict[str, Any]:
     return given | {"rope_theta": theta * alpha ** (head / max(head - 2, 1))}
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", attention=NAMES,
     keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}, fixed={"attention_bias": False},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("hunyuan_v1_dense",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("hunyuan-dense",),
+    gguf=GGUF,
+)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.gguf import layouts
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.scans import CHANNELS
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.blocks.short_conv import ShortConvSpec
 from rushlight.models.layers.building import decoder_builder, kinds_of
@@ -14,11 +19,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("lfm2",)
-GGUF_TYPES = ("lfm2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Lfm2ForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(norm="embedding_norm", before_attention="operator_norm", before_mlp="ffn_norm",
                      mlp="feed_forward")  # fmt: skip
 FED = MLPNames(gate="w1", up="w3", down="w2")
@@ -75,5 +76,49 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = layouts.lfm2(NAMES, OWN, FED)
+def gguf() -> Architecture:
+    """A layer without heads of keys is a convolution."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        heads = c["full_attn_idxs"]
+        heads = heads.tolist() if isinstance(heads, np.ndarray) else heads
+        if not isinstance(heads, list) or any(type(n) is not int or n < 0 for n in heads):
+            raise FormatError(f"lfm2.attention.head_count_kv is {brief(heads)}; one for each layer")
+        c.update(
+            full_attn_idxs=[i for i, n in enumerate(heads) if n], block_auto_adjust_ff_dim=False,
+            num_key_value_heads=max([1, *heads]),
+        )  # fmt: skip
+
+    def told(model: Any) -> dict[str, Any]:
+        specs = [layer.attention for layer in model.spec.layers]
+        return {
+            "attention.head_count_kv": np.array([getattr(one, "kv_heads", 0) for one in specs],
+                                                np.int32),
+            "feed_forward_length": model.spec.layers[0].mlp.inner, "vocab_size": model.vocab_size,
+        }  # fmt: skip
+
+    layer = "model.layers.{}.conv."
+    return Architecture(
+        "lfm2", "Lfm2ForCausalLM", keys={
+            "norm_eps": "attention.layer_norm_rms_epsilon", "conv_L_cache": "shortconv.l_cache",
+            "full_attn_idxs": "attention.head_count_kv", "num_key_value_heads": "",
+        }, adjust=adjust, decoder=NAMES, attention=OWN, mlp=FED, metadata=told,
+        transforms={"conv.conv.weight": CHANNELS}, parts={
+            "token_embd_norm": f"{NAMES.base}.{NAMES.norm}",
+            "blk.{}.shortconv.conv": f"{layer}conv",
+            "blk.{}.shortconv.in_proj": f"{layer}in_proj",
+            "blk.{}.shortconv.out_proj": f"{layer}out_proj",
+        },
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("lfm2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("lfm2",),
+    gguf=gguf(),
+)

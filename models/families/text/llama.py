@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
@@ -13,11 +14,7 @@ from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("llama",)
-GGUF_TYPES = ("llama",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("LlamaForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -59,10 +56,19 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
     "llama", "LlamaForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("llama",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("llama",),
+    gguf=GGUF,
+)

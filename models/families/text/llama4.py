@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers import building
@@ -14,12 +15,8 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.routing import RoutingSpec
 from rushlight.models.parts import experts_in_halves
 
-MODEL_TYPES = ("llama4_text",)
-GGUF_TYPES = ("llama4",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Llama4ForCausalLM",)
-BASE_PREFIX = "model."
-PARTS, NAMES, FED = experts_in_halves(), DecoderNames(mlp="feed_forward"), MLPNames(router="router")
+NAMES, FED = DecoderNames(mlp="feed_forward"), MLPNames(router="router")
 
 
 @dataclass
@@ -61,15 +58,17 @@ def describe(c: Config) -> DecoderSpec:
             return replace(a, rotary=None, temperature=warm)
         return replace(a, rotary=replace(a.rotary, interleaved=True), unit=unit)
 
-    dense, experts = MLPSpec(c.intermediate_size_mlp, c.hidden_act), ExpertsSpec(
+    dense, always = (
+        MLPSpec(n, c.hidden_act) for n in (c.intermediate_size_mlp, c.intermediate_size)
+    )
+    experts = ExpertsSpec(
         c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act, False,
-        c.intermediate_size, routing=RoutingSpec("sigmoid", before=True), names=FED,
+        always, routing=RoutingSpec("sigmoid", before=True), names=FED,
     )  # fmt: skip
     spec = replace(building.each_attention(llama.describe(c), changed), names=NAMES)
     return building.with_mlps(spec, lambda i: experts if i in sparse else dense)
 
 
-build = building.decoder_builder(Config, describe, ARCHITECTURES, both_ways=False)
 GGUF = Architecture(
     "llama4_text", "Llama4ForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
@@ -78,3 +77,15 @@ GGUF = Architecture(
         "interleave_moe_layer_step": "interleave_moe_layer_step",
     }, decoder=NAMES, mlp=FED, adjust=lambda c: c.update(use_qk_norm=c["num_local_experts"] != 128),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("llama4_text",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=building.decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
+    parts=experts_in_halves(),
+    gguf_types=("llama4",),
+    gguf=GGUF,
+)

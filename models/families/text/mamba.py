@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.scans import ssm
 from rushlight.models.layers.blocks.state_space import MambaSpec, rank_of
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("mamba",)
-GGUF_TYPES = ("mamba",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("MambaForCausalLM",)
-BASE_PREFIX = "backbone."
 NAMES = DecoderNames(
     base="backbone", embedding="embeddings", before_attention="norm", attention="mixer",
     before_mlp=None, norm="norm_f",
@@ -68,13 +65,19 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
 def adjust(config: dict[str, Any]) -> None:
     """A file has the scan's width itself."""
     config["expand"] = config.get("inner", 0) / max(config["hidden_size"], 1)
     config["time_step_rank"] = config.get("rank")
 
 
-GGUF = ssm("mamba", "MambaForCausalLM", NAMES, adjust)
+FAMILY = Family(
+    model_types=("mamba",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="backbone.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("mamba",),
+    gguf=ssm("mamba", "MambaForCausalLM", NAMES, adjust),
+)

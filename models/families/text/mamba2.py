@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import mamba
 from rushlight.models.gguf.scans import ssm
 from rushlight.models.layers.blocks.state_space import Mamba2Spec, limits_of
@@ -13,11 +14,7 @@ from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("mamba2",)
-GGUF_TYPES = ("mamba2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Mamba2ForCausalLM",)
-BASE_PREFIX = "backbone."
 
 
 @dataclass
@@ -55,9 +52,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
 def adjust(config: dict[str, Any]) -> None:
     """A file has the scan's width and the number of heads."""
     mamba.adjust(config)
@@ -65,4 +59,13 @@ def adjust(config: dict[str, Any]) -> None:
     config["time_step_rank"] = "auto"
 
 
-GGUF = ssm("mamba2", "Mamba2ForCausalLM", mamba.NAMES, adjust)
+FAMILY = Family(
+    model_types=("mamba2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="backbone.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("mamba2",),
+    gguf=ssm("mamba2", "Mamba2ForCausalLM", mamba.NAMES, adjust),
+)

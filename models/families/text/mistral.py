@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("mistral", "ministral")
-GGUF_TYPES = ("llama/mistral",)  # written as llama, and read as one
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("MistralForCausalLM", "MinistralForCausalLM")
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -35,5 +32,15 @@ def describe(c: Config) -> DecoderSpec:
     )
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = llama.GGUF
+
+FAMILY = Family(
+    model_types=("mistral", "ministral"),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("llama/mistral",),  # written as llama, and read as one
+    gguf=GGUF,
+)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import mistral
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 
-MODEL_TYPES = ("mixtral",)
-GGUF_TYPES = ("llama/experts",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("MixtralForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(mlp="block_sparse_moe")
 MLP = MLPNames("w1", "w3", "w2")
 
@@ -43,10 +40,20 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=layers, names=NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "mixtral", "MixtralForCausalLM", keys={
         **mistral.GGUF.keys, "num_local_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",
     }, transforms=mistral.GGUF.transforms, fixed={"sliding_window": None}, decoder=NAMES, mlp=MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("mixtral",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("llama/experts",),
+    gguf=GGUF,
+)

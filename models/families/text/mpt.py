@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import check_keys, choose
+from rushlight.models.config_schema import check_keys, choose
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import replit
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames
 
-MODEL_TYPES = ("mpt",)
-GGUF_TYPES = ("mpt",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("MptForCausalLM", "MPTForCausalLM")
-BASE_PREFIX = "transformer."
 NAMES = DecoderNames(
     base="transformer", embedding="wte", positions="wpe", layers="blocks",
     before_attention="norm_1", attention="attn", before_mlp="norm_2", mlp="ffn", norm="norm_f",
@@ -67,7 +64,6 @@ def describe(c: Config) -> DecoderSpec:
     return replit.described(c, given, c.expansion_ratio * c.d_model, MLP, NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "mpt", "MptForCausalLM", keys={
         "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",
@@ -78,3 +74,14 @@ GGUF = Architecture(
         expansion_ratio=config.get("intermediate_size", 0) // max(config["d_model"], 1),
     ), decoder=NAMES, attention=replit.ATTENTION, mlp=MLP,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("mpt",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("mpt",),
+    gguf=GGUF,
+)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("olmo",)
-GGUF_TYPES = ("olmo",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("OlmoForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -32,7 +29,6 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, norm=NormSpec("layer", c.layer_norm_epsilon, bias=False, weight=False))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
     "olmo", "OlmoForCausalLM", keys={
@@ -40,3 +36,14 @@ GGUF = Architecture(
     },
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("olmo",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("olmo",),
+    gguf=GGUF,
+)

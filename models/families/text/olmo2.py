@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from rushlight.core.basis.errors import LoadError
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
-from rushlight.models.gguf.layouts import olmo2
+from rushlight.models.gguf.architecture import Architecture, listed
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     FULL,
@@ -18,11 +23,7 @@ from rushlight.models.layers.building import (
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
 
-MODEL_TYPES = ("olmo2", "olmo3")
-GGUF_TYPES = ("olmo2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
-BASE_PREFIX = "model."
 NAMES = DecoderNames(
     before_attention=None, after_attention="post_attention_layernorm", before_mlp=None,
     after_mlp="post_feedforward_layernorm",
@@ -56,5 +57,42 @@ def describe(c: Config) -> DecoderSpec:
     return replace(each_attention(plain, changed), names=NAMES)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = olmo2(NAMES)
+def gguf() -> Architecture:
+    """OLMo 3 has windows; there positions are not scaled."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        within = listed("olmo2.attention.sliding_window_pattern", c.get("pattern"), bool,
+                        [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])])  # fmt: skip
+        if c.get("window"):
+            kinds = [SLIDING if one else FULL for one in within]
+            c.update(model_type="olmo3", sliding_window=c["window"], layer_types=kinds)
+
+    def tell(model: Any) -> dict[str, Any]:
+        each = [layer.attention for layer in model.spec.layers]
+        near = [a for a in each if a.window is not None]
+        if any(json.loads(a.rotary.scaling or "{}").get("rope_type", "default") != "default"
+               for a in near):  # fmt: skip
+            raise LoadError("scaled positions of layers with windows cannot be written as GGUF")
+        return {
+            "attention.sliding_window": near[0].window,
+            "attention.sliding_window_pattern": np.array([a.window is not None for a in each]),
+        } if near else {}  # fmt: skip
+
+    return Architecture(
+        "olmo2", "Olmo2ForCausalLM", keys={
+            "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+            "window": "attention.sliding_window", "pattern": "attention.sliding_window_pattern",
+        }, adjust=adjust, decoder=NAMES, metadata=tell,
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("olmo2", "olmo3"),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("olmo2",),
+    gguf=gguf(),
+)

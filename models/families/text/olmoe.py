@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
@@ -11,11 +12,7 @@ from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
 
-MODEL_TYPES = ("olmoe",)
-GGUF_TYPES = ("olmoe",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("OlmoeForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -46,10 +43,21 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "olmoe", "OlmoeForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",  # llama.cpp does not read attention.clamp_kqv
     },
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("olmoe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    refused=("sliding_window",),
+    gguf_types=("olmoe",),
+    gguf=GGUF,
+)

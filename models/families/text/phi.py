@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
@@ -13,11 +14,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("phi",)
-GGUF_TYPES = ("phi2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("PhiForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(before_mlp=None, norm="final_layernorm")
 ATTENTION = AttentionNames(out="dense", q_norm="q_layernorm", k_norm="k_layernorm")
 
@@ -64,8 +61,18 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "phi", "PhiForCausalLM", keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
     decoder=NAMES, attention=ATTENTION, mlp=MLPNames(up="fc1", down="fc2"),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("phi",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("phi2",),
+    gguf=GGUF,
+)

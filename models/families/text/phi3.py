@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames
@@ -11,11 +12,7 @@ from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 
-MODEL_TYPES = ("phi3",)
-GGUF_TYPES = ("phi3",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Phi3ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -41,7 +38,6 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "phi3", "Phi3ForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon",
@@ -49,3 +45,14 @@ GGUF = Architecture(
         "original_max_position_embeddings": "rope.scaling.original_context_length",
     }, attention=AttentionNames(qkv="qkv_proj"), mlp=MLPNames(gate_up="gate_up_proj"),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("phi3",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("phi3",),
+    gguf=GGUF,
+)

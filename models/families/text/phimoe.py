@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention
@@ -15,11 +16,7 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 from rushlight.models.layers.routing import RoutingSpec
 
-MODEL_TYPES = ("phimoe",)
-GGUF_TYPES = ("phimoe",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("PhimoeForCausalLM", "PhiMoEForCausalLM")
-BASE_PREFIX = "model."
 NAMES, FED = DecoderNames(mlp="block_sparse_moe"), MLPNames("w1", "w3", "w2")
 
 
@@ -58,9 +55,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
 def refuse(model: Any) -> dict[str, Any]:
     """No file is written, as llama.cpp computes another model than the published one."""
     raise LoadError(
@@ -77,3 +71,14 @@ GGUF = Architecture(
         "original_max_position_embeddings": "rope.scaling.original_context_length",
     }, fixed={"lm_head_bias": True}, decoder=NAMES, mlp=FED, metadata=refuse,
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("phimoe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("phimoe",),
+    gguf=GGUF,
+)

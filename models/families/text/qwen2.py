@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("qwen2",)
-GGUF_TYPES = ("qwen2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen2ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -43,7 +40,17 @@ def describe(c: Config) -> DecoderSpec:
     )
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "qwen2", "Qwen2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("qwen2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen2",),
+    gguf=GGUF,
+)

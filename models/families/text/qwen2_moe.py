@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention, sparse_layers
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.mlp import ExpertsSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
-MODEL_TYPES = ("qwen2_moe",)
-GGUF_TYPES = ("qwen2moe",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen2MoeForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -35,16 +32,16 @@ class Config(qwen2.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    always = c.shared_expert_intermediate_size
     experts = ExpertsSpec(
         c.num_experts, c.num_experts_per_tok,
         c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
-        shared=c.shared_expert_intermediate_size, shared_gate=True,
+        shared=MLPSpec(always, c.hidden_act) if always else None, shared_gate=True,
     )  # fmt: skip
     plain = each_attention(qwen2.describe(c), lambda _, a: replace(a, bias=c.qkv_bias))
     return sparse_layers(plain, experts, c.decoder_sparse_step, c.mlp_only_layers)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "qwen2_moe", "Qwen2MoeForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
@@ -53,3 +50,14 @@ GGUF = Architecture(
         "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
     },
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("qwen2_moe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen2moe",),
+    gguf=GGUF,
+)

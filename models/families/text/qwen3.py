@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
@@ -11,11 +12,7 @@ from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("qwen3",)
-GGUF_TYPES = ("qwen3",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen3ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -40,7 +37,17 @@ def describe(c: Config) -> DecoderSpec:
     return each_attention(qwen2.describe(c), normed)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "qwen3", "Qwen3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("qwen3",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen3",),
+    gguf=GGUF,
+)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen3
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, sparse_layers
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
 
-MODEL_TYPES = ("qwen3_moe",)
-GGUF_TYPES = ("qwen3moe",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen3MoeForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -41,7 +38,6 @@ def describe(c: Config) -> DecoderSpec:
     return sparse_layers(qwen3.describe(c), experts, c.decoder_sparse_step, c.mlp_only_layers)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "qwen3_moe", "Qwen3MoeForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
@@ -49,3 +45,14 @@ GGUF = Architecture(
         "moe_intermediate_size": "expert_feed_forward_length",
     }, fixed={"norm_topk_prob": True},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("qwen3_moe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen3moe",),
+    gguf=GGUF,
+)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from rushlight.core.ops import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2_moe
-from rushlight.models.gguf.scans import qwen3_next
+from rushlight.models.gguf.architecture import OFFSET, Architecture, Regroup, listed
+from rushlight.models.gguf.scans import CHANNELS, DECAY
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.gated_delta import GatedDeltaSpec
-from rushlight.models.layers.building import LINEAR, decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.building import (
+    FULL,
+    LINEAR,
+    decoder_builder,
+    each_attention,
+    kinds_of,
+)
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("qwen3_next",)
-GGUF_TYPES = ("qwen3next",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen3NextForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -65,5 +75,64 @@ def describe(c: Config) -> DecoderSpec:
     return replace(plain, layers=layers, norm=norm)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = qwen3_next(qwen2_moe.GGUF.keys)
+def gguf() -> Architecture:
+    """Gated delta layers among those of attention."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        count, every = c["num_hidden_layers"], max(c.get("full_attention_interval", 4), 1)
+        linear = listed("qwen3next.attention.recurrent_layers", c.get("layer_types"), bool,
+                        [(i + 1) % every != 0 for i in range(count)])  # fmt: skip
+        c["layer_types"] = [LINEAR if one else FULL for one in linear]
+        c["linear_value_head_dim"] = c["linear_key_head_dim"]
+        # Older files have one matrix, as the checkpoint.
+        c["split"] = not any("in_proj_qkvz" in name for name in c["inside"])
+
+    def tell(model: Any) -> dict[str, Any]:
+        linear = [isinstance(layer.attention, GatedDeltaSpec) for layer in model.spec.layers]
+        c = model.config
+        return {"attention.recurrent_layers": np.array(linear),
+                "ssm.inner_size": c.linear_num_value_heads * c.linear_value_head_dim}  # fmt: skip
+
+    def apart(c: Mapping[str, Any], t: Tensor) -> Sequence[Tensor]:
+        heads, keys = c["linear_num_key_heads"], c["linear_key_head_dim"]
+        values = c["linear_num_value_heads"] // heads * c["linear_value_head_dim"]
+        parts = t.reshape(heads, -1, t.shape[-1]).split([keys, keys, values, values], 1)
+        q, k, v, z = (part.reshape(-1, t.shape[-1]) for part in parts)
+        return [cat([q, k, v]), z]
+
+    inside = "model.layers.{}.linear_attn."
+    names = {
+        "ssm_in": "in_proj_qkvz", "attn_qkv": "in_proj_qkv", "attn_gate": "in_proj_z",
+        "ssm_ba": "in_proj_ba", "ssm_conv1d": "conv1d", "ssm_a": "A_log", "ssm_dt.bias": "dt_bias",
+        "ssm_norm": "norm", "ssm_out": "out_proj",
+    }  # fmt: skip
+    after = "post_attention_layernorm"
+    return Architecture(
+        "qwen3_next", "Qwen3NextForCausalLM", keys={
+            **qwen2_moe.GGUF.keys, "linear_conv_kernel_dim": "ssm.conv_kernel",
+            "linear_key_head_dim": "ssm.state_size", "linear_num_key_heads": "ssm.group_count",
+            "linear_num_value_heads": "ssm.time_step_rank",
+            "layer_types": "attention.recurrent_layers",
+            "full_attention_interval": "full_attention_interval",
+        }, fixed={"norm_topk_prob": True}, adjust=adjust, metadata=tell,
+        transforms={
+            "conv1d.weight": CHANNELS, "A_log": DECAY, "model.norm": OFFSET,
+            **dict.fromkeys(("input_layernorm", after, "q_norm", "k_norm"), OFFSET),
+        }, parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()} | {
+            "blk.{}.post_attention_norm": f"model.layers.{{}}.{after}",
+        }, regroups=(Regroup(
+            ("in_proj_qkvz.weight",), ("in_proj_qkv.weight", "in_proj_z.weight"), None, apart,
+        ),),
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("qwen3_next",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("qwen3next",),
+    gguf=gguf(),
+)

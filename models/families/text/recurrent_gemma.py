@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.family import Family
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.griffin import GriffinSpec
 from rushlight.models.layers.building import decoder_builder
@@ -15,10 +16,7 @@ from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("recurrent_gemma",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("RecurrentGemmaForCausalLM",)
-BASE_PREFIX = "model."
 NAMES = DecoderNames(
     before_attention="temporal_pre_norm", attention="temporal_block", norm="final_norm",
     before_mlp="channel_pre_norm", mlp="mlp_block")  # fmt: skip
@@ -77,4 +75,11 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+FAMILY = Family(
+    model_types=("recurrent_gemma",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+)

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config import checked
+from rushlight.models.config_schema import checked
+from rushlight.models.families.family import Family
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("replit_lm",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("ReplitLM", "ReplitLMForCausalLM")
-BASE_PREFIX = "transformer."
 ATTENTION = AttentionNames(qkv="Wqkv", out="out_proj", q_norm="q_ln", k_norm="k_ln")
 
 
@@ -43,7 +41,11 @@ class Config:
 
 
 def described(c: Any, a: dict[str, Any], inner: int, mlp: MLPNames, n: DecoderNames) -> DecoderSpec:
-    """The decoder by the keys `a` of its attention; `inner`: the width of the MLP."""
+    """The decoder by the keys `a` of its attention; `inner`: the width of the MLP.
+
+    `c` is the configuration, `mlp` and `n` the names of the parts. Raises FormatError for keys that
+    are not supported together.
+    """
     alibi, bias, clip = a.get("alibi", True), not c.no_bias, a.get("clip_qkv")
     norm = NormSpec("layer", getattr(c, "layer_norm_epsilon", 1e-5), bias=bias)
     if a.get("qk_ln") and clip:
@@ -73,4 +75,12 @@ def describe(c: Config) -> DecoderSpec:
     return described(c, given, c.mlp_ratio * c.d_model, mlp, names)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+FAMILY = Family(
+    model_types=("replit_lm",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="transformer.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    refused=("attn_uses_sequence_id", "prefix_lm"),
+)

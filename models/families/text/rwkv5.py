@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import rwkv6
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("rwkv5",)
-TENSORS = ("blocks.0.att.time_mix_k",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Rwkv5ForCausalLM", "RwkvForCausalLM")
 
 
@@ -36,13 +34,10 @@ def describe(c: Config) -> DecoderSpec:
     return rwkv6.described(c, 5, gate=c.gate, shared=c.shared_decay)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-
-
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Decays without sizes of 1, and time_first, the logarithm of time_faaaa, as that."""
     found: dict[str, Tensor] = {}
-    for name, tensor in rwkv_files.adopt(tensors).items():
+    for name, tensor in rwkv_files.rename_tensors(tensors).items():
         if name.endswith(".att.time_first"):
             name, tensor = name.replace("time_first", "time_faaaa"), tensor.float().exp()
         if name.endswith((".att.time_decay", ".att.time_faaaa")):
@@ -65,3 +60,15 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     return shapes.config(
         "rwkv5", attention_hidden_size=width, head_size=size, gate=gate, shared_decay=shared
     )
+
+
+FAMILY = Family(
+    model_types=("rwkv5",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    rename_tensors=rename_tensors,
+    tensors=("blocks.0.att.time_mix_k",),
+    config_of=config_of,
+)

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
 from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("rwkv6",)
-GGUF_TYPES = ("rwkv6",)
-TENSORS = ("blocks.0.att.time_maa_x",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Rwkv6ForCausalLM",)
 
 
@@ -43,7 +40,10 @@ class Config:
 
 
 def described(c: Config, version: int, **more: Any) -> DecoderSpec:
-    """The decoder of a configuration, with what a layer of the version needs besides."""
+    """The decoder of a configuration, with what a layer of the version needs besides.
+
+    `c` is the configuration, `more` are fields of RWKVSpec. It raises nothing of its own.
+    """
     width = c.hidden_size if c.attention_hidden_size is None else c.attention_hidden_size
     inner = c.intermediate_size
     inner = int(c.hidden_size * 3.5) // 32 * 32 if inner is None else inner
@@ -61,11 +61,6 @@ def describe(c: Config) -> DecoderSpec:
     return described(c, 6, ranks=(decay, mix), halved=c.halved_every)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = rwkv(6, "Rwkv6ForCausalLM")
-adopt = rwkv_files.adopt
-
-
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     """config.json of a checkpoint without one."""
     shapes = rwkv_files.Shapes(tensors)
@@ -75,3 +70,34 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
         time_mix_extra_dim=shapes("blocks.0.att.time_maa_w1")[1] // 5,
         time_decay_extra_dim=shapes("blocks.0.att.time_decay_w1")[1],
     )  # fmt: skip
+
+
+GGUF = rwkv(
+    "rwkv6", "Rwkv6ForCausalLM", keys={
+        "layer_norm_epsilon": "attention.layer_norm_epsilon", "head_size": "wkv.head_size",
+        "time_mix_extra_dim": "time_mix_extra_dim", "time_decay_extra_dim": "time_decay_extra_dim",
+        "halved_every": "rescale_every_n_layers",
+    }, names={
+        "time_mix_gate": "att.gate", "channel_mix_receptance": "ffn.receptance",
+        **{f"channel_mix_lerp_{n}.weight": f"ffn.time_maa_{n}" for n in "kr"},
+        "time_mix_first.weight": "att.time_faaaa", "time_mix_decay.weight": "att.time_decay",
+        **{f"time_mix_decay_w{i}.weight": f"att.time_decay_w{i}" for i in (1, 2)},
+        **{f"time_mix_w{i}.weight": f"att.time_maa_w{i}" for i in (1, 2)},
+        **{f"time_mix_lerp_{n}.weight": f"att.time_maa_{n}" for n in "xwkvrg"},
+    }, turned=("time_maa_w1", "time_maa_w2", "time_decay_w1", "time_decay_w2"),
+    vectors=("att.time_maa_x", "att.time_decay", "ffn.time_maa_k", "ffn.time_maa_r"),
+    mixed=[f"att.time_maa_{n}" for n in "wkvrg"],
+)  # fmt: skip
+
+FAMILY = Family(
+    model_types=("rwkv6",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    rename_tensors=rwkv_files.rename_tensors,
+    tensors=("blocks.0.att.time_maa_x",),
+    config_of=config_of,
+    gguf_types=("rwkv6",),
+    gguf=GGUF,
+)

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("rwkv7",)
-GGUF_TYPES = ("rwkv7",)
-TENSORS = ("blocks.0.att.r_k",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("RWKV7ForCausalLM",)
 
 
@@ -61,13 +59,11 @@ def describe(c: Config) -> DecoderSpec:
     ))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = rwkv(7, "RWKV7ForCausalLM")
-
-
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that the model has; the first layer's v0, v1 and v2 take no part."""
-    return {n: t for n, t in rwkv_files.adopt(tensors).items() if n[:-1] != "blocks.0.att.v"}
+    return {
+        n: t for n, t in rwkv_files.rename_tensors(tensors).items() if n[:-1] != "blocks.0.att.v"
+    }
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
@@ -78,3 +74,44 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     v = shapes("blocks.1.att.v1")[1] if shapes.layers > 1 else 1  # no first layer reads it
     size = shapes("blocks.0.att.r_k")[1]
     return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, v_low_rank_dim=v, **low)
+
+
+def gguf() -> Architecture:
+    """The first layer's v0, v1 and v2 are in a file, though they take no part."""
+
+    def unread(model: Any) -> dict[str, tuple[int, ...]]:
+        one = model.spec.layers[0].attention
+        channels, rank = one.heads * one.size, one.ranks[1]
+        shapes = (channels,), (rank, one.width), (channels, rank)
+        return {f"blk.0.time_mix_v{i}.weight": shape for i, shape in enumerate(shapes)}
+
+    return rwkv(
+        "rwkv7", "RWKV7ForCausalLM", keys={
+            "norm_eps": "attention.layer_norm_epsilon", "head_dim": "wkv.head_size",
+            "decay_low_rank_dim": "attention.decay_lora_rank",
+            "a_low_rank_dim": "attention.iclr_lora_rank",
+            "v_low_rank_dim": "attention.value_residual_mix_lora_rank",
+            "gate_low_rank_dim": "attention.gate_lora_rank",
+        }, names={
+            "channel_mix_lerp_k.weight": "ffn.x_k",
+            **{f"time_mix_{n}.weight": f"att.{n}" for n in ("k_k", "k_a", "r_k")},
+            **{f"time_mix_{n}{i}.weight": f"att.{n}{i}" for n in "wavg" for i in range(3)},
+        }, turned=[f"{n}{i}" for n in "wavg" for i in (1, 2)],
+        vectors=("att.w0", "att.a0", "att.v0", "att.k_k", "att.k_a", "ffn.x_k"),
+        mixed=[f"att.x_{n}" for n in "rwkvag"], fixed={"group_norm_eps": 64e-5}, filled=unread,
+    )  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("rwkv7",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    refused=("attn", "norm_bias", "norm_first"),
+    rename_tensors=rename_tensors,
+    tensors=("blocks.0.att.r_k",),
+    config_of=config_of,
+    gguf_types=("rwkv7",),
+    gguf=gguf(),
+)

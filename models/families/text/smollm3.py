@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec
 
-MODEL_TYPES = ("smollm3",)
-GGUF_TYPES = ("smollm3",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("SmolLM3ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -48,9 +45,19 @@ def describe(c: Config) -> DecoderSpec:
     ))  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
     "smollm3", "SmolLM3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("smollm3",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("smollm3",),
+    gguf=GGUF,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames
@@ -12,11 +13,7 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
-MODEL_TYPES = ("stablelm",)
-GGUF_TYPES = ("stablelm",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("StableLmForCausalLM",)
-BASE_PREFIX = "model."
 # The norm of each head is stored as a tensor of its own.
 NAMES = AttentionNames(q_norm="q_layernorm.norms", k_norm="k_layernorm.norms")
 
@@ -49,7 +46,6 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "stablelm", "StableLmForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon",
@@ -58,3 +54,14 @@ GGUF = Architecture(
         use_qkv_bias=config["attention_bias"], qk_layernorm=config["attention_norms"]
     ),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("stablelm",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("stablelm",),
+    gguf=GGUF,
+)

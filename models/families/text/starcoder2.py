@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention
@@ -11,11 +12,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("starcoder2",)
-GGUF_TYPES = ("starcoder2",)
-TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Starcoder2ForCausalLM",)
-BASE_PREFIX = "model."
 
 
 @dataclass
@@ -47,9 +44,19 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "starcoder2", "Starcoder2ForCausalLM", keys={"norm_epsilon": "attention.layer_norm_epsilon"},
     mlp=MLPNames(up="c_fc", down="c_proj"),
     adjust=lambda config: config.update(use_bias=config["attention_bias"]),
 )  # fmt: skip
+
+FAMILY = Family(
+    model_types=("starcoder2",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("starcoder2",),
+    gguf=GGUF,
+)

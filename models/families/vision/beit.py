@@ -9,16 +9,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("beit",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("beit_", "beitv2_")
 NAMES = LayerNames(scale1="lambda_1", scale2="lambda_2")
 
 
@@ -87,7 +85,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     ), labels)  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     tensors = {n: t for n, t in tensors.items() if not n.endswith("relative_position_index")}
     if "blocks.0.norm1.weight" not in tensors:
@@ -107,3 +105,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "layer_scale_init_value": float("blocks.0.gamma_1" in tensors),
     }  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("beit",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    refused=("add_fpn",),
+    rename_tensors=rename_tensors,
+    timm=("beit_", "beitv2_"),
+    timm_config=timm_config,
+)

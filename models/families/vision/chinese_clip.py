@@ -9,17 +9,16 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import clip
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.encoding import BertConfig, bert_spec
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower
 from rushlight.models.layers.vision.transformer import LayerSpec
 
-MODEL_TYPES = ("chinese_clip",)
-TASKS = ("zero-shot-image-classification", "image-feature-extraction")
 ARCHITECTURES = ("ChineseCLIPModel",)
 
 
@@ -85,3 +84,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ChineseClip:
     seen = towers.tower(config, "vision_config", Vision)
     return ChineseClip(c, clip.image_tower(seen, c.projection_dim),
                        towers.tower(config, "text_config", Text))  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("chinese_clip",),
+    tasks=("zero-shot-image-classification", "image-feature-extraction"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+)

@@ -8,16 +8,15 @@ from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.classes import ArchitectureError
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.attention import open_clip
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
 from rushlight.models.layers.vision.vit import pair
 
-MODEL_TYPES = ("clip", "clip_text_model", "clip_vision_model")
 TASKS = ("zero-shot-image-classification", "image-feature-extraction")
 TENSORS = ("visual.class_embedding",)
-BASE_PREFIX = "vision_model."
 
 
 @dataclass
@@ -55,12 +54,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     raise ArchitectureError(named, ("CLIPModel", "CLIPTextModelWithProjection", *seeing))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of OpenCLIP under transformers' names, and those of a tower of texts alone with the
     prefix that they have beside images.
     """
     if TENSORS[0] in tensors:
-        return open_clip.adopt(tensors)
+        return open_clip.rename_tensors(tensors)
     if "embeddings.token_embedding.weight" not in tensors:
         return dict(tensors)
     own = "text_projection.weight"
@@ -94,3 +93,16 @@ def image_tower(c: towers.ClipVision, projection: int | None) -> ImageTower:
     return ImageTower(layer_of(c), c.num_hidden_layers, pair(c.image_size, "image_size"),
                       pair(c.patch_size, "patch_size"), c.num_channels,
                       projection=projection)  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("clip", "clip_text_model", "clip_vision_model"),
+    tasks=TASKS,
+    base_prefix="vision_model.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    files_of=files_of,
+)

@@ -8,16 +8,13 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import activation
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
-
-MODEL_TYPES = ("convmixer",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("convmixer_",)
 
 
 @dataclass
@@ -91,3 +88,13 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "hidden_act": "relu" if "_768_" in str(config.get("architecture")) else "gelu",
         "num_labels": 0 if head is None else head.shape[0],
     }  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("convmixer",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    timm=("convmixer_",),
+    timm_config=timm_config,
+)

@@ -10,17 +10,15 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of
 from rushlight.models.layers.vision.convnext import NORMS, ConvNeXt
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.outputs.stages import stages_of
 
-MODEL_TYPES = ("convnext", "convnextv2")
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("features.1.0.layer_scale",)
-TIMM = ("convnext",)
 BASES = {"convnext": "ConvNext", "convnextv2": "ConvNextV2"}
 # timm's parts of a layer and torchvision's, by transformers'.
 _PARTS = {
@@ -85,7 +83,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ConvNeXt:
     return ConvNeXt(c, classes_of(config, BASES[c.model_type]), scaled, named)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     base = "convnextv2." if any(".grn." in n for n in tensors) else "convnext."
     if "embeddings.layernorm.weight" in tensors:  # of a model without a head
@@ -138,7 +136,7 @@ def _renamed(name: str, base: str, stem: Mapping[str, str]) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     kind = "convnextv2" if any(".grn." in n for n in found) else "convnext"
     base = f"{kind}.encoder.stages."
     depths = depths_of(found, base, "layers")
@@ -174,3 +172,16 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if "_xxlarge" in name:
         made |= {"inner_eps": 1e-5, "layer_norm_eps": 1e-5}
     return made
+
+
+FAMILY = Family(
+    model_types=("convnext", "convnextv2"),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("convnext",),
+    timm_config=timm_config,
+)

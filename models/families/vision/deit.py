@@ -8,7 +8,8 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import vit
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -17,10 +18,6 @@ from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("deit",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("deit_",)
-BASE_PREFIX = "deit."
 TEACHER = "DeiTForImageClassificationWithTeacher"
 
 
@@ -51,7 +48,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     return ViT(c, spec, labels_of(config) if both else classes_of(config, "DeiT"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names; without the teacher's token they are a ViT's."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)
@@ -67,3 +64,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if "head.weight" not in tensors:
         return made | {"architectures": ["DeiTModel"]}
     return made | {"num_labels": tensors["head.weight"].shape[0]}
+
+
+FAMILY = Family(
+    model_types=("deit",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="deit.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    timm=("deit_",),
+    timm_config=timm_config,
+)

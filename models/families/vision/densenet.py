@@ -13,15 +13,13 @@ from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("densenet",)
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("features.denseblock1.denselayer1.norm1.weight",
            "features.denseblock1.denselayer1.norm.1.weight")  # fmt: skip
-TIMM = ("densenet",)
 _LAYER = re.compile(r"features\.denseblock(\d)\.denselayer(\d{1,3})\.")
 _OLD = re.compile(r"(.*denselayer\d+\.(?:norm|conv))\.([12])\.(.*)")
 
@@ -93,14 +91,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> DenseNet:
     return DenseNet(c)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with the numbers of parts that older files spell with a dot."""
     return {_OLD.sub(r"\1\2.\3", name): t for name, t in tensors.items()}
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    held = adopt(tensors)
+    held = rename_tensors(tensors)
     layers = {(int(m[1]), int(m[2])) for n in held if (m := _LAYER.match(n))}
     blocks = [sum(i == block for i, _ in layers)
               for block in range(1, 1 + max((i for i, _ in layers), default=0))]  # fmt: skip
@@ -121,3 +119,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("densenet",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("densenet",),
+    timm_config=timm_config,
+)

@@ -8,20 +8,19 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.unary import relu, sigmoid
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import dinov2
-from rushlight.models.image.described import IMAGENET
+from rushlight.models.image.preprocessor_config import IMAGENET
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.outputs.dense import Neck, NeckSpec
 from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.vit import ViT
 
-MODEL_TYPES = ("depth_anything",)
-TASKS = ("depth-estimation",)
 ARCHITECTURES = ("DepthAnythingForDepthEstimation",)
 
 
@@ -99,8 +98,18 @@ def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:
     if not isinstance(c.backbone_config, dict):
         raise FormatError("config.json: backbone_config is missing; it describes a DINOv2")
     choose("backbone_config: model_type", c.backbone_config.get("model_type"),
-           tuple(dinov2.MODEL_TYPES))  # fmt: skip
+           tuple(dinov2.FAMILY.model_types))  # fmt: skip
     count = len(c.neck_hidden_sizes)
     if type(c.head_in_index) is not int or not -count <= c.head_in_index < count:
         raise FormatError(f"config.json: head_in_index is {brief(c.head_in_index)}")
     return DepthAnything(c, names)
+
+
+FAMILY = Family(
+    model_types=("depth_anything",),
+    tasks=("depth-estimation",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    refused=("backbone",),
+)

@@ -12,9 +12,10 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import resnet
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -24,7 +25,6 @@ from rushlight.models.layers.vision.outputs.detection import Detector, Head
 from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.layers.vision.resnet import ResNet, stages
 
-MODEL_TYPES = ("detr",)
 TASKS = ("object-detection",)
 ARCHITECTURES = ("DetrForObjectDetection", "DetrForSegmentation")
 _BACKBONE = "model.backbone.conv_encoder.model."
@@ -38,8 +38,8 @@ class Config:
 
     backbone_config: dict[str, Any] | None = None
     backbone: str | None = None
-    use_timm_backbone: bool = True
-    use_pretrained_backbone: bool = True
+    use_timm_backbone: bool | None = True
+    use_pretrained_backbone: bool | None = True
     backbone_kwargs: dict[str, Any] | None = None
     num_channels: int = 3
     num_queries: int = 100
@@ -53,7 +53,7 @@ class Config:
     activation_function: str = "relu"
     d_model: int = 256
     position_embedding_type: str = "sine"
-    dilation: bool = False
+    dilation: bool | None = False
     auxiliary_loss: bool = False
     init_xavier_std: float = 1.0  # of training, as what follows
     class_cost: float = 1
@@ -154,7 +154,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Detr:
     c = read_config(Config, config, ARCHITECTURES)
     choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
     choose("position_embedding_type", c.position_embedding_type, ("sine", "learned"))
-    choose("dilation", c.dilation, (False,))
+    choose("dilation", c.dilation, (False, None))
     if c.d_model % 4 or not 1 <= c.num_queries <= 1 << 16:
         raise FormatError(f"config.json: d_model {c.d_model} or num_queries {c.num_queries} is "
                           "out of range; the width must be a multiple of 4")  # fmt: skip
@@ -183,7 +183,7 @@ def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of a backbone of timm, and of newer files, under transformers' names."""
     found: dict[str, Tensor] = {}
     seen: dict[str, Tensor] = {}
@@ -198,6 +198,16 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             seen[name[len(_BACKBONE) :]] = t
         else:
             found[name] = t
-    for name, t in resnet.adopt(seen).items():
+    for name, t in resnet.rename_tensors(seen).items():
         found[_BACKBONE + name.removeprefix("resnet.")] = t
     return found
+
+
+FAMILY = Family(
+    model_types=("detr",),
+    tasks=TASKS,
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+)

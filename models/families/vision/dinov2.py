@@ -9,15 +9,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("dinov2", "dinov2_with_registers")
-TASKS = ("image-feature-extraction", "image-classification")
 TIMM = ("vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_large_patch14_dinov2",
         "vit_giant_patch14_dinov2", "vit_small_patch14_reg4_dinov2", "vit_base_patch14_reg4_dinov2",
         "vit_large_patch14_reg4_dinov2", "vit_giant_patch14_reg4_dinov2")  # fmt: skip
@@ -66,7 +65,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
 
 
 def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
-    """The description of the transformer that a configuration asks for; base: of its names."""
+    """The description of the transformer that a configuration asks for; base: of its names.
+
+    `c` is the configuration. Raises FormatError for values that are not supported.
+    """
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     if not 1 <= c.num_register_tokens <= 1 << 10:
         raise FormatError(f"config.json: num_register_tokens is {c.num_register_tokens}")
@@ -87,7 +89,7 @@ def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)
@@ -128,3 +130,14 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if "reg_token" in tensors:
         made["num_register_tokens"] = tensors["reg_token"].shape[1]
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("dinov2", "dinov2_with_registers"),
+    tasks=("image-feature-extraction", "image-classification"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    timm=TIMM,
+    timm_config=timm_config,
+)

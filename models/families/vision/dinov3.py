@@ -12,8 +12,9 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.places import Rotary
 from rushlight.models.layers.vision.convnext import ConvNeXt
@@ -22,8 +23,6 @@ from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("dinov3_vit", "dinov3_convnext")
-TASKS = ("image-feature-extraction", "image-classification")
 TIMM = ("vit_tiny_patch16_dinov3", "vit_small_patch16_dinov3", "vit_small_plus_patch16_dinov3",
         "vit_base_patch16_dinov3", "vit_large_patch16_dinov3", "vit_huge_plus_patch16_dinov3",
         "vit_7b_patch16_dinov3")  # fmt: skip
@@ -155,7 +154,7 @@ def _convnext(config: dict[str, Any]) -> DINOv3ConvNeXt:
     return model
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm, of newer files and of a ConvNeXt under the names that the models have."""
     if any(_STAGE.fullmatch(n) for n in tensors):
         return {_convolutional(n): t for n, t in tensors.items()}
@@ -200,3 +199,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if made["use_gated_mlp"]:
         made["hidden_act"] = "silu"
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("dinov3_vit", "dinov3_convnext"),
+    tasks=("image-feature-extraction", "image-classification"),
+    config=Config,
+    build=build,
+    refused=("return_class_token",),
+    rename_tensors=rename_tensors,
+    timm=TIMM,
+    timm_config=timm_config,
+)

@@ -8,12 +8,13 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families import family_of
-from rushlight.models.image.described import KINDS
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -25,7 +26,6 @@ from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.transformer import LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("dpt",)
 TASKS = ("depth-estimation", "image-segmentation")
 DEPTH, CLASSES = "DPTForDepthEstimation", "DPTForSemanticSegmentation"
 BACKBONES = {"dinov2": "Dinov2Backbone", "beit": "BeitBackbone", "swinv2": "Swinv2Backbone"}
@@ -74,8 +74,8 @@ class Config:
     pooler_output_size: int | None = None
     pooler_act: str = "tanh"
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "dpt"
 
@@ -249,3 +249,12 @@ def _backbone(told: dict[str, Any], names: Collection[str]) -> tuple[Any, list[i
 def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is of training: the second head."""
     return name.startswith("auxiliary_head.")
+
+
+FAMILY = Family(
+    model_types=("dpt",),
+    tasks=TASKS,
+    config=Config,
+    build=build,
+    unused=unused,
+)

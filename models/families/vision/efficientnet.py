@@ -11,19 +11,16 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision import timm_mobile as timm
 from rushlight.models.layers.vision.conv import divisible
 from rushlight.models.layers.vision.mobile import Block, MobileNet, MobileSpec, Padding
 from rushlight.models.layers.vision.model import classes_of
 
-MODEL_TYPES = ("efficientnet",)
-TASKS = ("image-classification", "image-feature-extraction")
-TENSORS = ("features.1.0.block.0.0.weight", "_conv_stem.weight")
 TIMM = ("efficientnet_", "tf_efficientnet", "efficientnetv2", "tinynet_", "mnasnet_", "semnasnet_",
         "spnasnet_", "fbnetc_", "mobilenetv2_110d", "mobilenetv2_120d")  # fmt: skip
-BASE_PREFIX = "efficientnet."
 _HEAD, _STEM, _MOST = 1280, 32, 1024
 _ACTS = {"relu6": re.compile("lite|mobilenetv2"), "relu": re.compile(r"_e[sml](_|$)|nasnet|fbnetc")}
 _EDGE = re.compile(r"efficientnet_e[sml](_|$)")  # Edge TPU's: ReLU, a first stage without sums
@@ -136,7 +133,7 @@ def _of_timm(c: Config) -> MobileSpec:
                       c.batch_norm_eps, blocks, timm.TOP)  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision's and of other EfficientNets under timm's names."""
     return timm.as_timm(tensors)
 
@@ -177,3 +174,17 @@ def _config(tensors: Mapping[str, Tensor], act: str, padding: str, eps: float) -
         "batch_norm_eps": eps, "num_channels": stem.shape[1], "hidden_dim": head.shape[0],
         "timm_stem": stem.shape[0], "timm_blocks": blocks, "timm_padding": padding,
     }  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("efficientnet",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="efficientnet.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("features.1.0.block.0.0.weight", "_conv_stem.weight"),
+    config_of=config_of,
+    timm=TIMM,
+    timm_config=timm_config,
+)

@@ -12,7 +12,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.attention.windows import (
     distance_biases,
@@ -24,8 +25,6 @@ from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
 from rushlight.models.layers.vision.convolutional.fused import squeezed
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("efficientvit",)
-TASKS = ("image-classification", "image-feature-extraction")
 TIMM = ("efficientvit_m0", "efficientvit_m1", "efficientvit_m2", "efficientvit_m3",
         "efficientvit_m4", "efficientvit_m5")  # fmt: skip
 
@@ -219,3 +218,13 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "model_type": "efficientvit", "num_channels": stem, "stages": stages,
         "kernels": kernels, "num_labels": 0 if head is None else head.shape[0],
     }  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("efficientvit",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    timm=TIMM,
+    timm_config=timm_config,
+)

@@ -9,15 +9,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.vision.attention.places import Rotary
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("eva2",)
-TASKS = ("image-classification", "image-feature-extraction")
 TIMM = (
     "eva02_", "eva_", "vit_small_patch16_rope_", "vit_medium_patch16_rope_",
     "vit_mediumd_patch16_rope_", "vit_betwixt_patch16_rope_", "vit_base_patch16_rope_",
@@ -91,7 +90,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     ), classes_of(config, "Eva2"))  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under the names of transformers' families."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)
@@ -134,3 +133,14 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
                         for n in ("q_bias", "q_proj.bias", "qkv.bias")),
     }  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("eva2",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    timm=TIMM,
+    timm_config=timm_config,
+)

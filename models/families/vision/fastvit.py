@@ -6,12 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
 from rushlight.models.layers.vision.convolutional import fastvit
 
-MODEL_TYPES = ("fastvit",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("fastvit_",)
-Config, adopt = fastvit.Config, fastvit.adopt
+Config = fastvit.Config
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> fastvit.FastViT:
@@ -22,3 +20,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> fastvit.FastViT:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return fastvit.sizes(tensors, str(config.get("architecture")))
+
+
+FAMILY = Family(
+    model_types=("fastvit",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=fastvit.rename_tensors,
+    timm=("fastvit_",),
+    timm_config=timm_config,
+)

@@ -11,17 +11,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.hiera import Hiera, Place
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.outputs.stages import stages_of as named_states
 from rushlight.models.layers.vision.vit import MOST_TOKENS, pair
 
-MODEL_TYPES = ("hiera",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("hiera_",)
-TENSORS = ("head.projection.weight",)  # of the authors' files
 BASE_PREFIX = "hiera."
 _BLOCK = re.compile(r"blocks\.(\d{1,3})\.(.+)")
 _WIDEST = 1 << 16
@@ -142,7 +139,7 @@ def _layer(stage: int, number: int) -> str:
     return f"encoder.stages.{stage}.layers.{number}"
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and of the authors under transformers' names."""
     if "patch_embed.proj.weight" not in tensors:
         return dict(tensors)
@@ -224,3 +221,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "masked_unit_attention": given.get("mask_unit_attn") or [True, True, False, False],
     }  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("hiera",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("head.projection.weight",),  # of the authors' files
+    config_of=config_of,
+    timm=("hiera_",),
+    timm_config=timm_config,
+)

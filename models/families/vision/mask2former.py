@@ -9,14 +9,15 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import maskformer
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -28,8 +29,6 @@ from rushlight.models.layers.vision.outputs.stages import put_norms
 from rushlight.models.layers.vision.resnet import stages
 from rushlight.models.layers.vision.transformer import put_parameter
 
-MODEL_TYPES = ("mask2former",)
-TASKS = ("image-segmentation",)
 ARCHITECTURES = ("Mask2FormerForUniversalSegmentation",)
 _ENCODER = "model.pixel_level_module.encoder"
 _LEVELS, _POINTS, _GROUPS = 3, 4, 32
@@ -68,8 +67,8 @@ class Config:
     use_auxiliary_loss: bool = True
     output_auxiliary_logits: bool | None = None
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "mask2former"
 
@@ -265,7 +264,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Mask2Former:
     return Mask2Former(c, seen, wanted, fine, labels_of(config))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
     return {n.replace(f"{_ENCODER}.swin.", f"{_ENCODER}."): t for n, t in tensors.items()}
 
@@ -274,3 +273,14 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is computed, of training, or of a norm that nothing reads."""
     norm = name.startswith(f"{_ENCODER}.layernorm.")
     return norm or maskformer.unused(name, config)
+
+
+FAMILY = Family(
+    model_types=("mask2former",),
+    tasks=("image-segmentation",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    unused=unused,
+)

@@ -9,12 +9,13 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families import family_of
-from rushlight.models.image.described import KINDS
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -24,8 +25,6 @@ from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.resnet import ResNet, stages
 
-MODEL_TYPES = ("maskformer",)
-TASKS = ("image-segmentation",)
 ARCHITECTURES = ("MaskFormerForInstanceSegmentation",)
 BACKBONES = {"swin": "swin", "maskformer-swin": "swin", "resnet": "resnet"}
 _ENCODER = "model.pixel_level_module.encoder"
@@ -51,8 +50,8 @@ class Config:
     cross_entropy_weight: float = 1.0
     mask_weight: float = 20.0
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     model_type: str = "maskformer"
 
@@ -171,7 +170,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MaskFormer:
     kind = c.backbone_config.get("model_type")
     choose("decoder_config.model_type", c.decoder_config.get("model_type", "detr"), ("detr",))
     d: Any = read_config(
-        family_of("detr", "decoder_config").Config, c.decoder_config | {"architectures": None}
+        family_of("detr", "decoder_config").config, c.decoder_config | {"architectures": None}
     )
     choose("decoder_config.activation_function", d.activation_function, tuple(ACTIVATIONS))
     if d.d_model % 4 or not 1 <= d.num_queries <= 1 << 16 or c.fpn_feature_size % _GROUPS:
@@ -192,15 +191,17 @@ def backbone_of(told: dict[str, Any], swin_stages: bool) -> tuple[Any, list[int]
     choose("backbone_config.model_type", kind, tuple(BACKBONES))
     family = family_of(BACKBONES[str(kind)], "config.json: backbone_config.model_type")
     if kind == "resnet":
-        own: Any = read_config(family.Config, told)
+        own: Any = read_config(family.config, told)
         return ResNet(own, ()), _several(stages_of(told, len(own.depths)), 0)
     if told.get("in_channels") == told.get("num_channels", 3):  # older files say it twice
         told = told | {"in_channels": None}
-    own = read_config(family.Config, told)
+    own = read_config(family.config, told)
     choose("backbone_config.use_absolute_embeddings", own.use_absolute_embeddings, (False,))
     count = len(own.depths)
     wanted = stages_of(told if swin_stages else {}, count, range(1, count + 1))
-    return Swin(own, family.describe(own, ""), ()), _several(wanted, 1)
+    from rushlight.models.families.vision.swin import describe
+
+    return Swin(own, describe(own, ""), ()), _several(wanted, 1)
 
 
 def _several(wanted: list[int], least: int) -> list[int]:
@@ -210,7 +211,7 @@ def _several(wanted: list[int], least: int) -> list[int]:
     return wanted
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
     found = {}
     for name, t in tensors.items():
@@ -224,3 +225,14 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is computed, or of training."""
     return name.startswith("criterion.") or name.endswith(".relative_position_index")
+
+
+FAMILY = Family(
+    model_types=("maskformer",),
+    tasks=("image-segmentation",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    unused=unused,
+)

@@ -10,7 +10,8 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers
@@ -18,9 +19,6 @@ from rushlight.models.layers.vision.attention import open_clip
 from rushlight.models.layers.vision.clip import ClipModel, TextTower, layer_of
 from rushlight.models.layers.vision.convolutional import fastvit
 
-MODEL_TYPES = ("mobileclip",)
-TASKS = ("zero-shot-image-classification", "image-feature-extraction")
-TENSORS = ("visual.trunk.final_conv.se.fc1.weight",)
 _TRUNK = "visual.trunk."
 
 
@@ -75,11 +73,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileClip:
     return MobileClip(c, fastvit.network(c.vision_config), text)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with one convolution for branches, and those of texts in CLIP's names."""
     seen = {n[len(_TRUNK) :]: t for n, t in tensors.items() if n.startswith(_TRUNK)}
     said = {n: t for n, t in tensors.items() if not n.startswith(_TRUNK)}
-    return open_clip.adopt(said) | {_TRUNK + n: t for n, t in fastvit.adopt(seen).items()}
+    return open_clip.rename_tensors(said) | {
+        _TRUNK + n: t for n, t in fastvit.rename_tensors(seen).items()
+    }
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     seen = {n[len(_TRUNK) :]: t for n, t in found.items() if n.startswith(_TRUNK)}
     vision = told.get("vision_cfg") or {}
     name = str(vision.get("timm_model_name") or "fastvit_mci")
@@ -105,3 +105,15 @@ def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str,
 def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files that open_clip_config.json and the tensors of OpenCLIP make."""
     return open_clip.files_of(tensors, files, _config)
+
+
+FAMILY = Family(
+    model_types=("mobileclip",),
+    tasks=("zero-shot-image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("visual.trunk.final_conv.se.fc1.weight",),
+    config_of=config_of,
+    files_of=files_of,
+)

@@ -10,17 +10,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import ConvNorm
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
-MODEL_TYPES = ("mobilenet_v1",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("mobilenetv1_",)
-BASE_PREFIX = "mobilenet_v1."
 _STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
 _STEM = 32
 _BLOCK = re.compile(r"blocks\.(\d)\.(\d)\.(conv_dw|conv_pw|bn1|bn2)\.(\w+)")
@@ -88,7 +85,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNetV1:
     return MobileNetV1(c, classes_of(config, "MobileNetV1"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "blocks.0.0.conv_dw.weight" not in tensors:
         return dict(tensors)
@@ -109,7 +106,7 @@ def _renamed(name: str) -> str:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's: its widths tell the multiplier."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     try:
         stem = found["mobilenet_v1.conv_stem.convolution.weight"].shape
         wide = [found[f"mobilenet_v1.layer.{i}.convolution.weight"].shape[0]
@@ -125,3 +122,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
                 "depth_multiplier": step / 100, "tf_padding": False, "layer_norm_eps": 1e-5,
             }  # fmt: skip
     raise FormatError(f"the checkpoint is no MobileNet: it has the widths {[stem[0], *wide]}")
+
+
+FAMILY = Family(
+    model_types=("mobilenet_v1",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="mobilenet_v1.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    timm=("mobilenetv1_",),
+    timm_config=timm_config,
+)

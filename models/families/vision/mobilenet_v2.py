@@ -11,16 +11,13 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.mobilenet_v2 import MobileNetV2, widths_of
 from rushlight.models.layers.vision.model import classes_of
 
-MODEL_TYPES = ("mobilenet_v2",)
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("features.1.conv.0.0.weight",)
-TIMM = ("mobilenetv2_",)
-BASE_PREFIX = "mobilenet_v2."
 # torchvision's and timm's paths of convolutions and norms. {} is the layer.
 _BLOCK = {
     "0.0": "expand_1x1.convolution", "0.1": "expand_1x1.normalization",
@@ -84,7 +81,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNetV2:
     return MobileNetV2(c, classes_of(config, "MobileNetV2"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
     told = TENSORS[0] in tensors or "blocks.0.0.conv_dw.weight" in tensors
     return {_renamed(n): t for n, t in tensors.items()} if told else dict(tensors)
@@ -108,7 +105,7 @@ def _renamed(name: str) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm: its widths tell the multiplier."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     try:
         stem = found["mobilenet_v2.conv_stem.first_conv.convolution.weight"].shape
         first = found["mobilenet_v2.conv_stem.reduce_1x1.convolution.weight"].shape[0]
@@ -135,3 +132,17 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("mobilenet_v2",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="mobilenet_v2.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("mobilenetv2_",),
+    timm_config=timm_config,
+)

@@ -10,16 +10,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision import timm_mobile as timm
 from rushlight.models.layers.vision.convolutional.universal import MobileAttention, Universal
 from rushlight.models.layers.vision.mobile import Block, MobileNet, MobileSpec
 from rushlight.models.layers.vision.model import numbered_classes
 
-MODEL_TYPES = ("mobilenet_v3", "mobilenet_v4")
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("mobilenetv3_", "tf_mobilenetv3_", "mobilenetv4_")
 TENSORS = ("features.1.block.0.0.weight",)
 # Strides of the stages' first blocks, and the first stage with a hard swish.
 _LARGE, _SMALL = ((1, 2, 2, 2, 1, 2, 1), 3), ((2, 2, 2, 1, 2, 1), 2)
@@ -87,7 +85,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNet:
     return MobileNet(c, spec, numbered_classes(c.num_labels, "num_labels"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision under timm's names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
@@ -135,7 +133,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, or for torchvision's tensors."""
-    name, found = str(config.get("architecture")), adopt(tensors)
+    name, found = str(config.get("architecture")), rename_tensors(tensors)
     if "_aa_" in name or "_blur_" in name:
         raise FormatError(f"timm's {name} is not supported: it smooths before its strides")
     parts: dict[tuple[int, int], dict[str, Tensor]] = {}
@@ -191,3 +189,16 @@ def _block(held: Mapping[str, Tensor], inputs: int, stride: int) -> list[Any]:
     squeeze = held.get("se.conv_reduce")
     return [kind, inputs, last.shape[0], deep.shape[0], deep.shape[-1], stride,
             0 if squeeze is None else squeeze.shape[0]]  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("mobilenet_v3", "mobilenet_v4"),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("mobilenetv3_", "tf_mobilenetv3_", "mobilenetv4_"),
+    timm_config=timm_config,
+)

@@ -10,11 +10,12 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import ConvNorm
@@ -22,10 +23,6 @@ from rushlight.models.layers.vision.mobilenet_v2 import InvertedResidual
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 from rushlight.models.layers.vision.transformer import Layer, LayerSpec
 
-MODEL_TYPES = ("mobilevit",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("mobilevit_xxs", "mobilevit_xs", "mobilevit_s")
-BASE_PREFIX = "mobilevit."
 _LAYERS = (2, 4, 3)  # of the transformers
 _PLAIN = (1, 3)  # inverted residuals of the first stages
 _STAGE = re.compile(r"stages\.([0-4])\.(\d)\.(.+)")
@@ -158,7 +155,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileViT:
     return MobileViT(c, classes_of(config, "MobileViT"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "stem.conv.weight" not in tensors:
         return dict(tensors)
@@ -202,7 +199,7 @@ def _renamed(name: str) -> str:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     base = "mobilevit.encoder.layer."
     try:
         stem = found["mobilevit.conv_stem.convolution.weight"].shape
@@ -222,3 +219,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "neck_hidden_sizes": [stem[0], *neck, *outputs, last], "hidden_sizes": list(widths),
         "expand_ratio": wide[0] / wide[1], "mlp_ratio": inner[0] / inner[1],
     }  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("mobilevit",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="mobilevit.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    timm=("mobilevit_xxs", "mobilevit_xs", "mobilevit_s"),
+    timm_config=timm_config,
+)

@@ -10,9 +10,10 @@ from rushlight.core import nn
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import clip
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers
@@ -21,8 +22,6 @@ from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.vit import pair
 from rushlight.models.loading import find_tokenizer
 
-MODEL_TYPES = ("owlvit", "owlv2")
-TASKS = ("zero-shot-object-detection",)
 ARCHITECTURES = {"owlvit": "OwlViTForObjectDetection", "owlv2": "Owlv2ForObjectDetection"}
 _NEAR = 1e-4  # of the logarithms of places
 
@@ -156,3 +155,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> OwlViT:
         projection=c.projection_dim,
     )  # fmt: skip
     return OwlViT(c, image, text)
+
+
+FAMILY = Family(
+    model_types=("owlvit", "owlv2"),
+    tasks=("zero-shot-object-detection",),
+    config=Config,
+    build=build,
+)

@@ -11,17 +11,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import ConvNorm, EvoNorm, activation
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
-MODEL_TYPES = ("regnet",)
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("trunk_output.block1.block1-0.f.a.0.weight",)
-TIMM = ("regnetx_", "regnety_", "regnetz_")
-BASE_PREFIX = "regnet."
 _TIMM = re.compile(r"s([1-9])\.b(\d{1,3})\.(conv[123]|downsample|se)\.(conv|bn|fc1|fc2)\.(\w+)")
 _TV = re.compile(
     r"trunk_output\.block([1-9])\.block\d-(\d{1,3})\.(?:f\.)?(proj|a|b|c|se)\.(\d|fc1|fc2)\.(\w+)"
@@ -178,7 +175,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> RegNet:
     return RegNet(c, classes_of(config, "RegNet"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
     tensors = {_OTHER.sub(_plainer, n): t for n, t in tensors.items()}
     other = TENSORS[0] in tensors or "s1.b1.conv1.conv.weight" in tensors
@@ -218,7 +215,7 @@ def _renamed(name: str, squeezed: bool) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     base = "regnet.encoder.stages."
     depths = depths_of(found, base, "layers")
     own = "regnet.embedder.embedder.{}convolution.weight"
@@ -247,7 +244,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         raise FormatError(f"timm's {name:.60} is not supported: it normalizes groups of channels")
     if not name.startswith("regnetz_"):
         return made
-    found, path = adopt(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
+    found, path = rename_tensors(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
     sizes = {part: [[found[path.format(i, j, part)].shape[0] for j in range(depth)]
                     for i, depth in enumerate(made["depths"])]
              for part in ("1.convolution", "2.attention.0", "3.convolution")}  # fmt: skip
@@ -260,3 +257,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "last_size": 0 if last is None else last.shape[0],
         "norm": "evo" if any(n.endswith(".normalization.v") for n in found) else "batch",
     }  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("regnet",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="regnet.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("regnetx_", "regnety_", "regnetz_"),
+    timm_config=timm_config,
+)

@@ -10,14 +10,12 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.convolutional.fused import FusedConv, fused
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("repvgg", "mobileone")
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("repvgg_", "mobileone_")
 # Of the authors' files: RepVGG's and MobileOne's, in branches and fused.
 TENSORS = ("stage0.rbr_dense.conv.weight", "stage0.rbr_reparam.weight",
            "stage0.rbr_conv.0.conv.weight", "stage0.reparam_conv.weight")  # fmt: skip
@@ -78,7 +76,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PlainNet:
     return PlainNet(c)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files and of branches under timm's names of fused layers."""
     return fused({_renamed(n): t for n, t in tensors.items() if not n.startswith("stages.0.aux")})
 
@@ -95,7 +93,7 @@ def _renamed(name: str) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of timm or of the authors."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     stem = found.get("stem.reparam_conv.weight")
     layers = {(int(m[1]), int(m[2])): t for n, t in found.items() if (m := _CONV.fullmatch(n))}
     if stem is None or stem.ndim != 4 or not layers:
@@ -123,3 +121,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("repvgg", "mobileone"),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("repvgg_", "mobileone_"),
+    timm_config=timm_config,
+)

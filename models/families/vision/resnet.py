@@ -15,16 +15,13 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.resnet import ResNet
 
-MODEL_TYPES = ("resnet",)
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("layer1.0.bn1.weight",)
-TIMM = ("resnet", "resnext", "wide_resnet", "seresne", "ecaresne")
-BASE_PREFIX = "resnet."
 _LAYER = re.compile(r"layer([1-4])\.(\d{1,3})\.(conv|bn|downsample\.|se\.(?:fc|conv))(\d?)\.(\w+)")
 _STEM = {"conv1.0": "0.convolution", "conv1.1": "0.normalization", "conv1.3": "1.convolution",
          "conv1.4": "1.normalization", "conv1.6": "2.convolution",
@@ -82,7 +79,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNet:
     return ResNet(c, classes_of(config, "ResNet"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
@@ -154,3 +151,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if smooth:
         made["smooth"] = made["pool"] = "mean" if smooth[1] == "aa" else "blur"
     return made
+
+
+FAMILY = Family(
+    model_types=("resnet",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="resnet.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("resnet", "resnext", "wide_resnet", "seresne", "ecaresne"),
+    timm_config=timm_config,
+)

@@ -9,18 +9,16 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import EvoNorm, activation
 from rushlight.models.layers.vision.convolutional.bit import StdConv
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
-MODEL_TYPES = ("resnetv2",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("resnetv2_",)
 _POOLED = re.compile(r"resnetv2_\d+[dt]")
 _GROUPS = 32
 _REFUSED = {"output_stride", "stem_type", "act_layer", "norm_layer", "conv_layer"}
@@ -143,7 +141,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
     return ResNetV2(c, classes_of(config, "ResNetV2"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """timm's tensors, whose classifier is a convolution of single pixels."""
     head = "head.fc.weight"
     return {n: t.flatten(1) if n == head and t.ndim > 2 else t for n, t in tensors.items()}
@@ -179,3 +177,14 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "pooled_shortcut": bool(given.get("avg_down", _POOLED.match(name))),
     }  # fmt: skip
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("resnetv2",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    timm=("resnetv2_",),
+    timm_config=timm_config,
+)

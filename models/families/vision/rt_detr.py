@@ -12,9 +12,10 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import resnet
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -24,8 +25,6 @@ from rushlight.models.layers.vision.convolutional.pyramid import HybridEncoder
 from rushlight.models.layers.vision.convolutional.resnet_vd import ResNetD
 from rushlight.models.layers.vision.outputs.detection import Detector, Head
 
-MODEL_TYPES = ("rt_detr",)
-TASKS = ("object-detection",)
 ARCHITECTURES = ("RTDetrForObjectDetection",)
 _LARGE = 3.4e38  # the logit of a box at the picture's border
 
@@ -75,8 +74,8 @@ class Config:
     freeze_backbone_batch_norms: bool = True
     disable_custom_kernels: bool = True
     backbone: str | None = None
-    use_timm_backbone: bool = False
-    use_pretrained_backbone: bool = False
+    use_timm_backbone: bool | None = False
+    use_pretrained_backbone: bool | None = False
     backbone_kwargs: dict[str, Any] | None = None
     label_noise_ratio: float = 0.5
     box_noise_scale: float = 1.0
@@ -247,7 +246,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     return RTDetr(c, seen, taken, labels_of(config))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of older and newer files under one set of names."""
     found = {}
     for name, t in tensors.items():
@@ -257,3 +256,14 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)
         found[name.replace("model.encoder.aifi.", "model.encoder.encoder.")] = t
     return found
+
+
+FAMILY = Family(
+    model_types=("rt_detr",),
+    tasks=("object-detection",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+    refused=("num_attention_heads",),
+    rename_tensors=rename_tensors,
+)

@@ -12,8 +12,9 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.masks.decoder import (
     MaskDecoder,
@@ -25,8 +26,6 @@ from rushlight.models.layers.vision.masks.encoder import SamVision
 from rushlight.models.layers.vision.masks.tiny_vit import TinyViT, adopt_tiny
 from rushlight.models.layers.vision.model import ImageModel
 
-MODEL_TYPES = ("sam", "mobile_sam")
-TASKS = ("mask-generation",)
 # Of the authors' files, and of MobileSAM's (Zhang et al., 2023).
 TENSORS = ("image_encoder.blocks.0.norm1.weight", "image_encoder.patch_embed.seq.0.c.weight")
 _BLOCK = re.compile(r"image_encoder\.blocks\.(\d{1,3})\.(.+)")
@@ -159,7 +158,12 @@ class Sam(ImageModel):
         self, places: Places, points: Tensor | None, labels: Tensor | None, boxes: Tensor | None,
         dtype: DType,
     ) -> Tensor:  # fmt: skip
-        """The tokens (n, m, width) of n prompts."""
+        """The tokens (n, m, width) of n prompts.
+
+        `points` (n, m, 2), `labels` (n, m) and `boxes` (n, 4) are the prompts, `places` the model's
+        table of places, `dtype` the result's. Raises ValueError for no prompt, and points without
+        labels.
+        """
         side, tokens = self.seen.image_size, []
         if points is None and boxes is None:
             raise ValueError("sam: a prompt is missing; give points with labels, or boxes")
@@ -185,6 +189,8 @@ class Sam(ImageModel):
         that were encoded, with labels (n, m): 1 for the object, 0 for what is around it. boxes (n,
         4): left, top, right, bottom. masks (n, 1, side / 4, side / 4): logits of an answer before.
         The first mask is for prompts without doubt, as boxes and several points.
+
+        Raises ValueError for no prompt, and points without labels.
         """
         places = self.shared_image_embedding
         joined = self.asked(places, points, labels, boxes, seen.dtype)
@@ -220,7 +226,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
     return Sam(c, seen, asked, made)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
     tiny = TENSORS[1] in tensors
     if TENSORS[0] not in tensors and not tiny:
@@ -289,3 +295,14 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     masks = {"hidden_size": out, "num_multimask_outputs": kinds - 1, **fed}
     return {"model_type": "sam", "architectures": ["SamModel"], "vision_config": vision,
             "prompt_encoder_config": prompts, "mask_decoder_config": masks}  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("sam", "mobile_sam"),
+    tasks=("mask-generation",),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+)

@@ -12,9 +12,10 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.families.vision import sam
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.attention.hiera import Place
 from rushlight.models.layers.vision.masks.decoder import (
@@ -25,8 +26,6 @@ from rushlight.models.layers.vision.masks.decoder import (
 )
 from rushlight.models.layers.vision.masks.pyramid import MAPS, PyramidVision, stages_of
 
-MODEL_TYPES = ("sam2", "sam2_video")
-TASKS = ("mask-generation",)
 TENSORS = ("image_encoder.trunk.patch_embed.proj.weight",)  # of the authors' files
 # Of videos: what is remembered of earlier pictures.
 _MEMORY = re.compile(
@@ -79,17 +78,27 @@ class Vision:
     """The keys of vision_config."""
 
     backbone_config: dict[str, Any] = field(default_factory=dict)
-    backbone_channel_list: list[int] = field(default_factory=lambda: [768, 384, 192, 96])
+    backbone_channel_list: list[int] | None = None
     backbone_feature_sizes: list[Any] | None = None
     fpn_hidden_size: int = 256
     fpn_kernel_size: int = 1
     fpn_stride: int = 1
     fpn_padding: int = 0
-    fpn_top_down_levels: list[int] = field(default_factory=lambda: [2, 3])
+    fpn_top_down_levels: list[int] | None = None
     num_feature_levels: int = MAPS
     hidden_act: str = "gelu"  # without effect
     layer_norm_eps: float = 1e-6
     model_type: str = "sam2_vision_model"
+    # Of backbones without a configuration:
+    neutral = dict.fromkeys(
+        ("backbone", "backbone_kwargs", "use_timm_backbone", "use_pretrained_backbone"), ()
+    )
+
+    def __post_init__(self) -> None:
+        if self.backbone_channel_list is None:
+            self.backbone_channel_list = [768, 384, 192, 96]
+        if self.fpn_top_down_levels is None:
+            self.fpn_top_down_levels = [2, 3]
 
 
 @dataclass
@@ -166,6 +175,8 @@ class Sam2(sam.Sam):
 
         seen: a picture's maps; the others are `Sam.masks`'. Where the first mask is not stable the
         best of the others takes its place.
+
+        `points`, `labels`, `boxes` and what it raises are as there.
         """
         found, *finer = seen
         own = self.prompt_encoder.shared_embedding
@@ -224,7 +235,7 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return _MEMORY.fullmatch(name) is not None
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
@@ -280,3 +291,15 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"model_type": "sam2", "architectures": ["Sam2Model"], "vision_config": vision,
             "prompt_encoder_config": {"hidden_size": width},
             "mask_decoder_config": {"hidden_size": width}}  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("sam2", "sam2_video"),
+    tasks=("mask-generation",),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    unused=unused,
+    tensors=TENSORS,
+    config_of=config_of,
+)

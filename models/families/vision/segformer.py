@@ -9,20 +9,18 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
-MODEL_TYPES = ("segformer",)
-TASKS = ("image-classification", "image-segmentation", "image-feature-extraction")
-BASE_PREFIX = "segformer."
 SEGMENTING = "SegformerForSemanticSegmentation"
 _STAGE = re.compile(r"^segformer\.stages\.(\d)\.(patch_embeddings|blocks|layer_norm)\.")
 _PARTS = {
@@ -63,7 +61,9 @@ class Config:
 class _Layer(nn.Module):
     def __init__(self, width: int, heads: int, ratio: int, inner: int, act: str) -> None:
         if heads < 1 or width % heads:
-            raise FormatError(f"config.json: {width} channels do not fit {heads} heads")
+            raise FormatError(
+                f"config.json: {width} channels do not fit {heads} num_attention_heads"
+            )
         self.heads, self.act, self.ratio = heads, ACTIVATIONS[act], ratio
         self.layer_norm_1, self.layer_norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         for name in ("query", "key", "value"):
@@ -187,7 +187,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
     return model
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
     found = {}
     for name, t in tensors.items():
@@ -200,3 +200,13 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
                 name = name.replace(f".{new}.", f".{old}.")
         found[name] = t
     return found
+
+
+FAMILY = Family(
+    model_types=("segformer",),
+    tasks=("image-classification", "image-segmentation", "image-feature-extraction"),
+    base_prefix="segformer.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.checkpoints.classes import ArchitectureError
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
 from rushlight.models.layers.vision.vit import pair
 
-MODEL_TYPES = ("siglip", "siglip_vision_model")
 TASKS = ("zero-shot-image-classification", "image-feature-extraction")
-BASE_PREFIX = "vision_model."
 
 
 @dataclass
@@ -52,3 +51,12 @@ def _image(c: towers.SiglipVision) -> ImageTower:
     return ImageTower(layer_of(c), c.num_hidden_layers, pair(c.image_size, "image_size"),
                       pair(c.patch_size, "patch_size"), c.num_channels, False,
                       c.vision_use_head)  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("siglip", "siglip_vision_model"),
+    tasks=TASKS,
+    base_prefix="vision_model.",
+    config=Config,
+    build=build,
+)

@@ -13,13 +13,11 @@ from rushlight.core.functional.network.pooling import max_pool2d
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("squeezenet",)
-TASKS = ("image-classification", "image-feature-extraction")
-TENSORS = ("features.3.squeeze.weight",)
 _FIRE = re.compile(r"features\.(\d{1,3})\.squeeze\.weight")
 
 
@@ -96,3 +94,13 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         raise FormatError("the checkpoint is no SqueezeNet of torchvision") from None
     return {"model_type": "squeezenet", "fires": fires, "stem": stem[0], "kernel": stem[2],
             "num_labels": last[0]}  # fmt: skip
+
+
+FAMILY = Family(
+    model_types=("squeezenet",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    tensors=("features.3.squeeze.weight",),
+    config_of=config_of,
+)

@@ -11,7 +11,8 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of
 from rushlight.models.layers.vision.attention.swin import Stage, Swin, SwinSpec
@@ -19,10 +20,7 @@ from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.vit import pair
 
-MODEL_TYPES = ("swin", "swinv2")
-TASKS = ("image-classification", "image-feature-extraction")
 TENSORS = ("features.1.0.attn.relative_position_bias_table", "features.1.0.attn.logit_scale")
-TIMM = ("swin_", "swinv2_")
 BASES = {"swin": "Swin", "swinv2": "Swinv2"}
 _LAYER = re.compile(r"layers\.(\d)\.(?:blocks\.(\d{1,3})|downsample)\.(.+)")
 _TV = re.compile(r"features\.([1-9])\.(?:(\d{1,3})\.)?(.+)")
@@ -86,7 +84,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> Swin:
 
 
 def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
-    """The description of the transformer that a configuration asks for; base: of its names."""
+    """The description of the transformer that a configuration asks for; base: of its names.
+
+    `c` is the configuration. Raises FormatError for values that are not supported.
+    """
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("still", c.still, ("either", "each", ""))
     count, second = len(c.depths), c.model_type == "swinv2"
@@ -119,7 +120,7 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm, and of newer transformers, under transformers' names."""
     tensors = {n: t for n, t in tensors.items() if n.rpartition(".")[2] not in _COMPUTED}
     kind = "swinv2" if any(n.endswith(".logit_scale") for n in tensors) else "swin"
@@ -173,7 +174,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, or of torchvision's tensors."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     kind = "swinv2" if any(n.startswith("swinv2.") for n in found) else "swin"
     depths = depths_of(found, f"{kind}.encoder.layers.", "blocks")
     first = [f"{kind}.encoder.layers.{i}.blocks.0" for i in range(len(depths))]
@@ -212,3 +213,16 @@ def _second(config: Mapping[str, Any], stages: int) -> dict[str, Any]:
     trained = [int(match[1])] * (stages - 1) + [int(match[1]) // 2] if match and match[2] else []
     trained = given.get("pretrained_window_sizes") or trained
     return {"image_size": size, "window_size": window, "pretrained_window_sizes": trained}
+
+
+FAMILY = Family(
+    model_types=("swin", "swinv2"),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=TENSORS,
+    config_of=config_of,
+    timm=("swin_", "swinv2_"),
+    timm_config=timm_config,
+)

@@ -8,12 +8,9 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.vision.u2net import DEPTHS, FULL, SMALL, U2Net, Widths
-
-MODEL_TYPES = ("u2net",)
-TASKS = ("background-removal",)
-TENSORS = ("stage1.rebnconvin.conv_s1.weight",)
 
 
 @dataclass
@@ -53,3 +50,13 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no U2-Net") from None
     return {"model_type": "u2net", "size": "", "widths": widths}
+
+
+FAMILY = Family(
+    model_types=("u2net",),
+    tasks=("background-removal",),
+    config=Config,
+    build=build,
+    tensors=("stage1.rebnconvin.conv_s1.weight",),
+    config_of=config_of,
+)

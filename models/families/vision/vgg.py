@@ -12,14 +12,11 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.pooling import adaptive_avg_pool2d, max_pool2d
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-MODEL_TYPES = ("vgg",)
-TASKS = ("image-classification", "image-feature-extraction")
-TENSORS = ("classifier.6.weight",)
-TIMM = ("vgg",)
 _CONV = re.compile(r"features\.(\d{1,3})\.weight")
 _TIMM = {"pre_logits.fc1": "classifier.0", "pre_logits.fc2": "classifier.3",
          "head.fc": "classifier.6"}  # fmt: skip
@@ -83,7 +80,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> VGG:
     return VGG(c)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """timm's tensors under torchvision's names; its classifier is made of convolutions."""
     found = {}
     for name, t in tensors.items():
@@ -95,7 +92,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    held = adopt(tensors)
+    held = rename_tensors(tensors)
     found = sorted((int(m[1]), t) for n, t in held.items()
                    if (m := _CONV.fullmatch(n)) and t.ndim == 4)  # fmt: skip
     last, inner = held.get("classifier.6.weight"), held.get("classifier.0.weight")
@@ -113,3 +110,16 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     return config_of(tensors)
+
+
+FAMILY = Family(
+    model_types=("vgg",),
+    tasks=("image-classification", "image-feature-extraction"),
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("classifier.6.weight",),
+    config_of=config_of,
+    timm=("vgg",),
+    timm_config=timm_config,
+)

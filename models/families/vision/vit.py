@@ -10,18 +10,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.timm_vit import TOLD_TORCHVISION, renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-MODEL_TYPES = ("vit",)
-TASKS = ("image-classification", "image-feature-extraction")
-TIMM = ("vit_", "deit3_")
-TENSORS = ("encoder.layers.encoder_layer_0.ln_1.weight",)
-BASE_PREFIX = "vit."
 _OTHERS = re.compile(r"_(rope|pe)_")  # timm's with rotations by a patch's place
 # Activations that config.json does not tell: CLIP's, and of some SigLIP 2 the approximate GELU.
 _ACTS = {"quick_gelu": re.compile("_quickgelu_"), "gelu_tanh": re.compile(
@@ -105,7 +101,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     return ViT(c, spec, classes_of(config, "ViT"))
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and torchvision under transformers' names."""
     other = TOLD_TORCHVISION in tensors or "blocks.0.norm1.weight" in tensors
     heads = {"head": "classifier", "heads.head": "classifier"}
@@ -158,3 +154,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if before:  # CLIP's
         made["layer_norm_eps"] = 1e-5
     return made if head is None else made | {"num_labels": head.shape[0]}
+
+
+FAMILY = Family(
+    model_types=("vit",),
+    tasks=("image-classification", "image-feature-extraction"),
+    base_prefix="vit.",
+    config=Config,
+    build=build,
+    rename_tensors=rename_tensors,
+    tensors=("encoder.layers.encoder_layer_0.ln_1.weight",),
+    config_of=config_of,
+    timm=("vit_", "deit3_"),
+    timm_config=timm_config,
+)

@@ -12,13 +12,14 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.io.weights.pickles.modules import CLASSES
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
 from rushlight.models.image.coco import OBJECTS
-from rushlight.models.image.described import KINDS, TORCHVISION
+from rushlight.models.image.preprocessor_config import KINDS, TORCHVISION
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
@@ -26,8 +27,6 @@ from rushlight.models.layers.vision.outputs.detection import Detector
 from rushlight.models.layers.vision.yolo.blocks import C2PSA, SPPF, C2f, Shapes, conv
 from rushlight.models.layers.vision.yolo.head import Head
 
-MODEL_TYPES = ("yolov8", "yolo11")
-TASKS = ("object-detection", "pose-estimation", "image-segmentation", "image-classification")
 TENSORS = ("model.22.dfl.conv.weight", "model.23.dfl.conv.weight", "model.9.linear.weight",
            "model.10.linear.weight")  # fmt: skip
 _KINDS = {
@@ -189,3 +188,14 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is the names of the classes, which config.json has."""
     return name == CLASSES
+
+
+FAMILY = Family(
+    model_types=("yolov8", "yolo11"),
+    tasks=("object-detection", "pose-estimation", "image-segmentation", "image-classification"),
+    config=Config,
+    build=build,
+    unused=unused,
+    tensors=TENSORS,
+    config_of=config_of,
+)

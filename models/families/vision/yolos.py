@@ -8,11 +8,12 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose, read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -20,8 +21,6 @@ from rushlight.models.layers.vision.outputs.detection import Detector, Head
 from rushlight.models.layers.vision.transformer import Layer, LayerSpec, put_parameter
 from rushlight.models.layers.vision.vit import pair
 
-MODEL_TYPES = ("yolos",)
-TASKS = ("object-detection",)
 ARCHITECTURES = ("YolosForObjectDetection",)
 
 
@@ -120,3 +119,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> Yolos:
     c = read_config(Config, config, ARCHITECTURES)
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     return Yolos(c, labels_of(config))
+
+
+FAMILY = Family(
+    model_types=("yolos",),
+    tasks=("object-detection",),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+)

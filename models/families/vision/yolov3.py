@@ -9,30 +9,27 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import leaky_relu
-from rushlight.core.functional.network.folding import interpolate, pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.functional.network.pooling import max_pool2d
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu, sigmoid
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
-from rushlight.models.image.described import KINDS
+from rushlight.models.config_schema import read_config
+from rushlight.models.families.family import Family
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.outputs.detection import Detector
 from rushlight.models.layers.vision.yolo import darknet_files
 from rushlight.models.layers.vision.yolo.darknet import checked_layers, outputs, padding
 
-MODEL_TYPES = ("yolov3",)
-TASKS = ("object-detection",)
-TENSORS = ("0.conv_0.weight",)
 _EPS = 1e-5  # of norms; darknet's own is 1e-6 outside of the root on a CPU, 1e-5 inside on a GPU
 _ACTIVATIONS: dict[str, Any] = {
     "linear": lambda x: x, "leaky": lambda x: leaky_relu(x, 0.1), "relu": relu,
     "logistic": sigmoid,
 }  # fmt: skip
-
-files_of = darknet_files.files_of
 
 
 @dataclass
@@ -150,3 +147,15 @@ def _pooled(x: Tensor, layer: Mapping[str, Any]) -> Tensor:
 def build(config: dict[str, Any], names: Collection[str]) -> YoloV3:
     """The model of a checkpoint with these tensor names, on the meta device."""
     return YoloV3(read_config(Config, config), labels_of(config))
+
+
+FAMILY = Family(
+    model_types=("yolov3",),
+    tasks=("object-detection",),
+    config=Config,
+    build=build,
+    tensors=("0.conv_0.weight",),
+    files_of=darknet_files.files_of,
+    suffixes=(".cfg", ".weights"),
+    open_parts=darknet_files.open_parts,
+)

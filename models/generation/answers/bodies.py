@@ -17,6 +17,7 @@ from rushlight.models.generation.answers.schema import json_of
 Row = tuple[str, dict[str, Any], bool]
 Rows = list[Row] | None
 
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
 _NAME = r"[\w.$:/-]{1,256}+"
 _NAMED = re.compile(rf"\s*+({_NAME})\s*+(?:\[CALL_ID\][\w.-]*+)?(?:\[ARGS\])?\s*+(?=\{{)")
 # A string or a bracket of JSON.
@@ -33,12 +34,16 @@ _PARAMETER = re.compile(
     r"[\"']?([^<>\"'=\s]{1,256}+)[\"']?(?:\s++string\s?=\s?[\"'](true|false)[\"'])?\s?>"
 )
 _CLOSE = re.compile(r"\s*+</(?:[\w｜|]{1,40}[:｜|])?(?:function|invoke)\s?>")
+_NO_NAMES = ("function", "```json", "```", "json")
 _BARE_NAME = re.compile(rf"\s*+(?:functions\.)?({_NAME})\s*+")
 _KEY = re.compile(r"\s*+<(\w{0,20}?)arg_key(:\w{1,40}+)?>")
 
 
 def end_of_json(text: str, begin: int, limit: int | None = None) -> int:
-    """Where the object or array at `begin` ends; the limit or the text's end if it does not."""
+    """Where the object or array at `begin` ends; the limit or the text's end if it does not.
+
+    It raises nothing.
+    """
     depth, limit = 0, len(text) if limit is None else limit
     for token in _TOKEN.finditer(text, begin, limit):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
@@ -48,7 +53,10 @@ def end_of_json(text: str, begin: int, limit: int | None = None) -> int:
 
 
 def end_of_calls(text: str, begin: int, limit: int) -> int:
-    """Where the values of JSON end that begin at a place, each with a name before it or not."""
+    """Where the values of JSON end that begin at a place, each with a name before it or not.
+
+    `text` is read up to `limit`. It raises nothing.
+    """
     at = begin
     while True:
         name = _NAMED.match(text, at)
@@ -68,7 +76,7 @@ def _row(value: Any) -> Row | None:
     if isinstance(inner, dict):
         value = inner
     name = next((value[k] for k in ("name", "tool_name", "function") if k in value), None)
-    keys = [k for k in ("arguments", "parameters", "args", "input") if k in value]
+    keys = [k for k in _ARGUMENTS if k in value]
     arguments = value[keys[0]] if keys else {}
     if isinstance(arguments, str):  # some models write the arguments as a text of JSON
         arguments = json_of(arguments) if arguments.strip() else {}
@@ -94,6 +102,20 @@ def says_function(text: str) -> bool:
     return all(isinstance(r, dict) and r.get("type") == "function" for r in rows)
 
 
+def says_schema(text: str) -> bool:
+    """Whether an object of a text of JSON describes a tool rather than calls it."""
+    for value in _values(unfenced(text)):
+        for row in _listed(value):
+            row = row.get("function") if isinstance(row.get("function"), dict) else row
+            arguments = next((row[k] for k in _ARGUMENTS if k in row), None)
+            of_schema = isinstance(arguments, dict) and isinstance(
+                arguments.get("properties"), dict
+            )
+            if "description" in row or (of_schema and arguments.get("type") == "object"):
+                return True
+    return False
+
+
 def unfenced(text: str) -> str:
     """A text without blanks and the fence of Markdown around it."""
     text = text.strip()
@@ -105,12 +127,19 @@ def json_calls(body: str) -> Rows:
     """Objects of name and arguments, in lists or one after the other."""
     found: list[Row] = []
     for value in _values(unfenced(body)):
-        for one in value if isinstance(value, list) else [value]:
+        for one in _listed(value):
             row = _row(one)
             if row is None:
                 return None
             found.append(row)
     return found or None
+
+
+def _listed(value: Any) -> list[Any]:
+    """The rows of a value: a list, or an object whose one key says that it holds calls."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next((value[k] for k in ("tool_calls", "tool_call") if k in value), value)
+    return value if isinstance(value, list) else [value]
 
 
 def keyed_calls(body: str) -> Rows:
@@ -188,10 +217,11 @@ def name_alone(body: str) -> Rows:
     return None if name is None else [(name[1], {}, True)]
 
 
-def named_json(*separators: str) -> Callable[[str], Rows]:
+def named_json(*separators: str, end: str = "") -> Callable[[str], Rows]:
     """A reader of a name, a separator and JSON, with what marks a call around each.
 
-    separators: the tokens that may stand before the name, behind it and behind the call.
+    separators: the tokens that may stand before the name, behind it and behind the call. end: the
+    one behind the call, where the arguments may be missing.
     """
     marks = re.compile("|".join(map(re.escape, separators)))
 
@@ -200,13 +230,22 @@ def named_json(*separators: str) -> Callable[[str], Rows]:
         at = 0
         while at < len(body):
             begin = body.find("{", at)
-            head = [part.strip() for part in marks.split(body[at : max(begin, at)])]
+            stop = len(body) if begin < 0 else begin
+            head = [part.strip() for part in marks.split(body[at:stop])]
             words = [w for part in head for w in part.removesuffix("```json").split() if w]
-            if begin < 0:
+            words = [word for word in words if word not in _NO_NAMES]
+            empty = body.find(end, at, stop) if end and words else -1
+            if empty >= 0 and not marks.sub("", body[at:empty]).strip("` \n"):
+                empty = body.find(end, empty + len(end), stop)  # that of the call before
+            if begin < 0 and empty < 0:
                 return found if found and not marks.sub("", body[at:]).strip("` \n") else None
-            words = [word for word in words if word not in ("function", "```json", "```", "json")]
-            end = end_of_json(body, begin)
-            arguments = json_of(body[begin:end])
+            if empty >= 0:
+                words, arguments = marks.sub(" ", body[at:empty]).split(), {}
+                words = [word for word in words if word not in _NO_NAMES]
+                at = empty + len(end)
+            else:
+                at = end_of_json(body, begin)
+                arguments = json_of(body[begin:at])
             if not words or len(words) > 2 or not isinstance(arguments, dict):
                 return None
             # Kimi counts the calls of an answer: functions.f:0. Solar has an id before the name.
@@ -215,13 +254,15 @@ def named_json(*separators: str) -> Callable[[str], Rows]:
             if not re.fullmatch(_NAME, name):
                 return None
             found.append((name, arguments, False))
-            at = end
             rest = marks.sub("", body[at:]) if len(body) - at < 64 else "{"
             if not rest.strip("` \n"):
                 break
         return found or None
 
     return read
+
+
+headed_calls = named_json(">>>")  # f, a line's end and JSON, as GLM 4 and Functionary write them
 
 
 def program_calls(body: str) -> Rows:

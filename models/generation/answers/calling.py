@@ -8,11 +8,10 @@ from rushlight.models.generation.answers import bodies
 from rushlight.models.generation.answers.formats import LONGEST_HEAD, Calls
 from rushlight.models.generation.answers.reading import TOKEN, Reading
 from rushlight.models.generation.answers.schema import json_of
-from rushlight.models.generation.answers.spans import Search
+from rushlight.models.generation.answers.spans import Fence, Search
+from rushlight.models.generation.answers.within import quoted, quotes_of
 
 _IN_HEAD = re.compile(r"to=([\w.-]+)")
-_STRINGS = re.compile(r'\\.|"', re.S)
-_OF_JSON = re.compile(r"\s*+[\[{]")
 
 
 class Calling(Reading):
@@ -23,7 +22,6 @@ class Calling(Reading):
     def _begin_call(self, row: Calls) -> bool:
         # A form without a closing goes on to its next opening.
         self._find = Search(*map(self._mark, row.closing or (row.opening,)))
-        self._json = None
         return self._go(self._in_call, row)
 
     def _in_call(self, final: bool) -> bool:
@@ -35,6 +33,9 @@ class Calling(Reading):
         if place is None:
             return self._unclosed(row, begin) if final else False
         end = place[1] if row.closing else place[0]
+        if row.closing and self._text[begin : place[0]].strip() == "[]":  # no calls
+            self._take(end)
+            return self._go(self._in_text)
         body = self._text[begin : end if row.whole or not row.closing else place[0]]
         last = body.rfind(self._mark(row.opening))  # the one before may have been plain words
         if self._call(self._read(row, body)):
@@ -57,7 +58,7 @@ class Calling(Reading):
         if self._call(self._read(row, self._text[begin:])):
             self._take(len(self._text))
             return False
-        if self._strings and self._inside:
+        if self._strings and self._quote:
             self._strings = False  # a string that never ends: closings count in it
             return self._begin_call(row)
         last = self._text.rfind(opening)
@@ -78,27 +79,25 @@ class Calling(Reading):
         return True
 
     def _closing(self, begin: int, start: int) -> tuple[int, int] | None:
-        """The first closing that is not within a string of JSON."""
+        """The first closing that is not within a string or a value of the body."""
         while (place := self._find.next(self._text, start)) is not None:
-            if not self._strings or not self._within_string(begin, place[0]):
+            if not self._strings or not self._within_value(begin, place[0]):
                 return place
             start = place[1]
         self._from = max(start, len(self._text) - self._find.longest + 1)
         return None
 
-    def _within_string(self, begin: int, place: int) -> bool:
-        """Whether a place is within a string of the JSON that begins a body."""
-        if self._json is None:
-            self._json = _OF_JSON.match(self._text, begin) is not None
-        if not self._json:
-            return False
-        for match in _STRINGS.finditer(self._text, max(self._read_to, begin), place):
-            self._inside ^= match[0] == '"'
+    def _within_value(self, begin: int, place: int) -> bool:
+        if self._quotes is None:
+            self._quotes = quotes_of(self._text, begin)
+        start = max(self._read_to, begin)
+        self._quote = quoted(self._quotes, self._quote, self._text, start, place)
         self._read_to = place
-        return self._inside
+        return bool(self._quote)
 
     def _read(self, row: Calls, body: str) -> bodies.Rows:
         body = body.replace(TOKEN, "")
+        self._untagged = row.whole
         rows = row.read(body)
         # A word in tags is a call if a tool has its name.
         word = rows and rows[0][0] == body.strip() and not self.tools.knows(rows[0][0])
@@ -109,11 +108,12 @@ class Calling(Reading):
         if not final:
             return False
         text = self._text[self._at :].replace(TOKEN, "")
-        for read in (bodies.json_calls, bodies.program_calls):
+        for read in (bodies.json_calls, bodies.program_calls, bodies.headed_calls):
             rows = read(text)
-            if rows and (
-                all(self.tools.knows(name) for name, _, _ in rows)
-                or (read is bodies.json_calls and bodies.says_function(text))
+            if not rows or (read is bodies.json_calls and bodies.says_schema(text)):
+                continue
+            if all(self.tools.knows(name) for name, _, _ in rows) or (
+                read is bodies.json_calls and bodies.says_function(text)
             ):
                 self._call(rows)
                 self._take(len(self._text))
@@ -144,25 +144,32 @@ class Calling(Reading):
             self._thought.open()
         elif kind != "call":
             self._said.open()
+            self._fence = Fence()
         return self._go(self._in_message, (kind, name))
 
     def _in_message(self, final: bool) -> bool:
         """The text of a message, up to the token that ends it."""
         kind, name = self._row
-        search = self._message_end
-        place = search.next(self._text, max(self._from, self._at))
+        call = kind == "call" and self.tools.wanted
+        self._find = search = self._message_end
+        if call:
+            place = self._closing(self._at, max(self._from, self._at))
+        else:
+            place = search.next(self._text, max(self._from, self._at))
         tell = self._think if kind == "analysis" else self._say
         if place is None:
-            if kind == "call" and self.tools.wanted:
+            if call:
+                if final and self._strings and self._quote:
+                    self._strings = False  # a string that never ends
+                    return self._go(self._in_message, self._row)
                 if final:
                     self._message_call(name, self._take(len(self._text)))
-                self._from = max(self._at, len(self._text) - search.longest + 1)
                 return False
             held = 0 if final else search.held(self._text, self._at)
             tell(self._take(len(self._text) - held))
             return False
         text = self._take(place[0])
-        if kind == "call" and self.tools.wanted:
+        if call:
             self._message_call(name, text)
         else:
             tell(text)

@@ -45,10 +45,15 @@ _TAGGED = any_of(
     named_json("<tool_sep>"), bodies.name_alone, bodies.program_calls,
 )  # fmt: skip
 _DEEPSEEK = named_json(
-    "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁begin｜>"
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁begin｜>",
+    end="<｜tool▁call▁end｜>",
 )
 _KIMI = named_json(
-    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+    end="<|tool_call_end|>",
 )  # fmt: skip
 _SOLAR = named_json(
     "<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>"
@@ -70,6 +75,11 @@ def _several(body: str) -> Rows:
             return None
         found += rows
     return found or None
+
+
+def _function_calls(body: str) -> Rows:
+    """JSON, where a tag may stand between two calls that nothing closes."""
+    return bodies.json_calls(body.replace("<function_call>", ";"))
 
 
 def _functools(body: str) -> Rows:
@@ -96,11 +106,13 @@ CALLS = (
     Calls("<｜DSML｜function_calls>", ("</｜DSML｜function_calls>",), bodies.xml_calls),
     Calls("<｜DSML｜tool_calls>", ("</｜DSML｜tool_calls>",), bodies.xml_calls),
     Calls("<atem:function_calls>", ("</atem:function_calls>",), bodies.xml_calls),
+    Calls("<function_call>", ("</function_call>",), _function_calls),  # Granite 20B
     Calls("<TOOLCALL>", ("</TOOLCALL>",), bodies.json_calls),  # Nemotron Nano
     Calls("<|tools_prefix|>", ("<|tools_suffix|>",), bodies.keyed_calls),  # Apertus
     Calls("<|START_ACTION|>", ("<|END_ACTION|>",), bodies.json_calls),  # Command R7B and A
     Calls("Action:\n```json", ("```",), bodies.json_calls, line=True),  # Command R
     Calls("Action: ```json", ("```",), bodies.json_calls, line=True),
+    Calls("Action:```json", ("```",), bodies.json_calls, line=True),
     Calls(
         "<|tool_call_start|>",
         ("<|tool_call_end|>",),  # LFM2
@@ -144,6 +156,8 @@ THOUGHTS = (
     Thoughts("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
     Thoughts("<|begin_of_thought|>", "<|end_of_thought|>"),
     Thoughts("<unused94>thought", "<unused95>"),
+    Thoughts("<|thought_start|>", "<|thought_end|>"),  # MiniCPM3
+    Thoughts("<reasoning>", "</reasoning>"),  # Reka Flash
     Thoughts("◁think▷", "◁/think▷", implied=True),
     Thoughts("Here is my thought process:", "Here is my response:", needed=True),  # Granite 3.2
     Thoughts("Here's my thought process:", "Here's my response:", needed=True),
@@ -158,6 +172,16 @@ WRAPPERS = {
 }  # fmt: skip
 # Those that are tokens: dropped wherever they stand.
 TOKENS = frozenset(tag for pair in WRAPPERS.items() for tag in pair if tag.startswith("<|"))
+# Qwen3-Coder may leave out the opening of its calls, but not their closing.
+STRAY = "</tool_call>"
+# Tokens that end an answer, which a text has where its maker keeps special tokens.
+ENDS = (
+    "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end|>",
+    "<|return|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>", "<turn|>",
+    "<|tool_response>", "<start_function_response>", "<｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>", "<|observation|>", "<|user|>", "[e~[", "<seed:eos>", "[|endofturn|]",
+    "<|assistant_end|>",
+)  # fmt: skip
 # Harmony, the form of gpt-oss: messages with a header.
 HARMONY = ("<|start|>", "<|channel|>")
 HEAD_ENDS = "<|message|>"

@@ -12,7 +12,7 @@ from typing import Any
 _DEEPEST = 64
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 _NAME = re.compile(r"[^\W\d][\w.-]{0,255}+")
-_NUMBER = re.compile(r"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?")
+_NUMBER = re.compile(r"[-+]?(?:\d++(?:_\d++)*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?")
 _PLAIN = re.compile(r"[^\\'\"\n]++")
 _KEY = re.compile(r"[^\s:{}\[\],\"'<]{1,256}+")
 _WORDS = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
@@ -93,7 +93,7 @@ class Literals:
             return self._fields("}", ":", deep + 1)
         if (number := _NUMBER.match(text, at)) is not None and len(number[0]) < _LONGEST:
             self.at = number.end()
-            whole = number[0].lstrip("+-").isdigit()
+            whole = number[0].lstrip("+-").replace("_", "").isdigit()
             return int(number[0]) if whole else float(number[0])
         word = _NAME.match(text, at)
         if word is not None and word[0] in _WORDS:
@@ -166,6 +166,16 @@ class Literals:
         if 0xD800 <= number < 0xDC00 and re.fullmatch(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}", after):
             self.at += 6
             return str(json.loads(f'"\\u{digits}{after}"'))
-        if number > 0x10FFFF or 0xD800 <= number < 0xE000:
+        if number > 0x10FFFF:
             raise Malformed("escape")
-        return chr(number)
+        return "\ufffd" if 0xD800 <= number < 0xE000 else chr(number)
+
+
+def literal_of(text: str) -> Any:
+    """The value of a text that is a literal of Python; None for any other text."""
+    reader = Literals(text)
+    try:
+        value = reader.value()
+        return value if reader.ended() else None
+    except (Malformed, RecursionError, ValueError):
+        return None

@@ -11,7 +11,7 @@ import re
 from rushlight.models.generation.answers.calling import Calling
 from rushlight.models.generation.answers.formats import HEAD_ENDS, THOUGHTS, Thoughts
 from rushlight.models.generation.answers.reading import TOKEN
-from rushlight.models.generation.answers.spans import Said, Search
+from rushlight.models.generation.answers.spans import Fence, Said, Search
 
 __all__ = ["TOKEN", "AnswerReader"]
 
@@ -19,6 +19,7 @@ _BARE = re.compile(r'\s*+(?:\{\s*+["}]|\[\s*+(?:[{\[]|[^\W\d][\w.]*+\s*+\()|```(
 _MAYBE_BARE = re.compile(
     r"\s*+(?:\{\s*+|\[\s*+(?:[^\W\d][\w.]*+\s*+)?|`{1,3}+(?:json|jso|js|j)?\s*+)?\Z"
 )
+_NAMED = re.compile(r"\s*+(?:>>>)?([^\s{]{1,256}+)[^\S\n]*+\n\s*+\{")
 _HEADED = re.compile(r"\s*+to=[\w.]*+")
 _LONGEST_BARE = 256
 _QUOTES = frozenset(" \"'`(")
@@ -31,7 +32,8 @@ class AnswerReader(Calling):
     tools: whether to look for calls, or the tools that may be called, whose schemas give types to
     arguments; without them a call has to be marked. thinking: the prompt ended within a thought, or
     the text that opened it. tokens: marks that are tokens of the vocabulary; they count only where
-    they stand behind `TOKEN`. special: those of them that are no text where they mark nothing.
+    they stand behind `TOKEN`; None for a text without tokens, which may have one that ends it.
+    special: those of them that are no text where they mark nothing.
     """
 
     # --- plain text ---------------------------------------------------------------------------
@@ -63,9 +65,9 @@ class AnswerReader(Calling):
         rest = self._text[self._at : self._at + _LONGEST_BARE]
         whole = final or len(rest) == _LONGEST_BARE
         if self._bare:
-            if _BARE.match(rest):
+            if _BARE.match(rest) or self._named(rest):
                 return self._go(self._in_bare)
-            if not whole and _MAYBE_BARE.match(rest):
+            if not whole and (_MAYBE_BARE.match(rest) or self._maybe_named(rest.lstrip())):
                 return False
         blank = rest.lstrip()
         heads = (*self._heads, self._mark(HEAD_ENDS), "code", "json")
@@ -81,9 +83,25 @@ class AnswerReader(Calling):
         self._bare = False
         return None
 
+    def _named(self, text: str) -> bool:
+        """Whether a text begins with a line that is a tool's name, and JSON, as GLM 4 calls."""
+        match = _NAMED.match(text)
+        return match is not None and self.tools.knows(match[1])
+
+    def _maybe_named(self, text: str) -> bool:
+        """Whether a text may be the beginning of such a line."""
+        text = text.removeprefix(">>>")
+        return any(
+            name.startswith(text) or (text.startswith(name) and not text[len(name) :].strip())
+            for name in self.tools.types
+        ) or ">>>".startswith(text)
+
     def _known(self, begin: int, end: int, final: bool) -> bool | None:
         """Take the mark at a place; False if it is plain text, None if text to come decides."""
         mark = self._text[begin:end]
+        plain = mark not in self._special and mark not in self._dropped
+        if plain and self._fence.within(self._text[self._at : begin]):
+            return False
         if mark in self._heads:
             self._say(self._take(begin))
             self._take(end)
@@ -113,6 +131,10 @@ class AnswerReader(Calling):
             self._wrapper = self._wraps[mark]
         elif mark == self._wrapper and mark:
             self._wrapper = ""
+        elif mark == self._stray and self._untagged and self._fresh and not self._text[
+            self._at : begin
+        ].strip():  # fmt: skip
+            self._untagged = False
         elif mark not in self._dropped:
             return False
         self._say(self._take(begin))
@@ -196,7 +218,7 @@ class AnswerReader(Calling):
         thought = "".join(self._raw)
         self._take(end)
         self._raw, self._thoughts = None, 1
-        self._said, self._thought = Said(), Said()
+        self._said, self._thought, self._fence = Said(), Said(), Fence()
         self.tool_calls.clear()
         self._thought.open()
         self._new, self._restarted = ([], [], []), True

@@ -9,9 +9,11 @@ from typing import Any
 from rushlight.models.generation.answers import bodies
 from rushlight.models.generation.answers.formats import (
     CALLS,
+    ENDS,
     HARMONY,
     HEAD_ENDS,
     MESSAGE_ENDS,
+    STRAY,
     THOUGHTS,
     TOKENS,
     WRAPPERS,
@@ -19,10 +21,13 @@ from rushlight.models.generation.answers.formats import (
 )
 from rushlight.models.generation.answers.records import AnswerDelta, AnswerParts, ToolCall
 from rushlight.models.generation.answers.schema import Tools
-from rushlight.models.generation.answers.spans import Said, Search
+from rushlight.models.generation.answers.spans import Fence, Said, Search
 
 # Before the text of a special token. It is no character, so no text has it.
 TOKEN = "\U0010fffe"
+_ENDS = Search(*ENDS)
+_BLANKS = 64  # characters at the end of a text that are looked at
+_QUOTES = frozenset(" \"'`(")
 
 
 class Reading:
@@ -33,10 +38,11 @@ class Reading:
         tools: bool | Sequence[Any] | None = True,
         *,
         thinking: bool | str = False,
-        tokens: Collection[str] = (),
+        tokens: Collection[str] | None = None,
         special: Collection[str] = (),
     ) -> None:
-        self.tools, self.tokens = Tools(tools), frozenset(tokens)
+        self.tools, self.tokens = Tools(tools), frozenset(tokens or ())
+        self._special = frozenset(map(self._mark, special))
         named = "|".join(re.escape(mark) for mark in sorted(special, key=len, reverse=True))
         self._silent = re.compile(f"{TOKEN}(?:{named})" if named else TOKEN)
         calls = CALLS if self.tools.wanted else ()
@@ -46,15 +52,20 @@ class Reading:
         self._wraps = {self._mark(a): self._mark(b) for a, b in WRAPPERS.items()}
         self._heads = frozenset(map(self._mark, HARMONY))
         self._dropped = frozenset(map(self._mark, TOKENS))
+        self._stray = self._mark(STRAY)
         self._search = Search(
             *self._calls, *self._opens, *self._ends, *self._wraps, *self._wraps.values(),
-            *self._heads, *self._dropped,
+            *self._heads, *self._dropped, self._stray,
         )  # fmt: skip
         self._head_end = Search(self._mark(HEAD_ENDS))
         self._message_end = Search(*map(self._mark, MESSAGE_ENDS))
         self._text, self._at = "", 0  # the text that is not yet used, from a place on
+        self._ends_held = _ENDS if tokens is None else Search()
+        self._kept = ""  # the end of the text so far, which may be a token that ends the answer
+        self._before = ""  # the character before it
         self._raw: list[str] | None = []  # all text so far, until a thought ends
         self._said, self._thought = Said(), Said()
+        self._fence = Fence()
         self.tool_calls: list[ToolCall] = []
         self._new: tuple[list[str], list[str], list[ToolCall]] = ([], [], [])
         self._restarted = False
@@ -63,12 +74,13 @@ class Reading:
         self._thoughts = 0
         self._dead: set[str] = set()  # openings that nothing closes any more
         self._wrapper = ""
+        self._untagged = False  # the last call had no tags around it
         self._from = 0  # where the search for a mark goes on
         self._row: Any = None
         self._find = Search()
-        self._read_to, self._inside = 0, False  # how far strings were followed, and within one
-        self._json: bool | None = None  # whether the body begins as JSON does
-        self._strings = True  # whether a closing within a string of JSON is none
+        self._read_to, self._quote = 0, ""  # how far strings were followed, and within which
+        self._quotes: re.Pattern[str] | None = None  # what begins and ends them
+        self._strings = True  # whether a closing within a string is none
         self._bare = self.tools.wanted
         if thinking:
             row = next((r for r in THOUGHTS if r.opening == thinking), None)
@@ -91,14 +103,32 @@ class Reading:
 
     def feed(self, text: str) -> AnswerDelta:
         """What a piece of the answer adds."""
+        text = self._kept + text
+        size = len(text) - self._end_held(text)
+        self._kept = text[size:]
+        self._before = text[size - 1 : size] or self._before
+        return self._feed(text[:size])
+
+    def _feed(self, text: str) -> AnswerDelta:
         self._text = self._text[self._at :] + text
         self._from -= self._at
         self._read_to -= self._at
         self._at = 0
         return self._run(False)
 
+    def _end_held(self, text: str) -> int:
+        """How many characters at the end may be, or may become, a token that ends the answer."""
+        kept = text[-_BLANKS:].rstrip()
+        size = self._ends_held.held(kept, 0, complete=True)
+        blanks = min(len(text), _BLANKS) - len(kept)
+        return size + blanks if size and (not blanks or kept[-size:] in ENDS) else 0
+
     def finish(self) -> AnswerDelta:
         """What is certain only at the end: the answer is complete."""
+        # Words about such a token have it in quotes or after a blank.
+        ended = self._kept.rstrip() in ENDS and self._before and self._before not in _QUOTES
+        self._text += "" if ended else self._kept
+        self._kept = ""
         found = self._run(True)
         self._thought.close()
         return found
@@ -128,6 +158,7 @@ class Reading:
 
     def _say(self, text: str) -> None:
         text = self._silent.sub("", text)
+        self._fence.add(text)
         if text and not text.isspace():
             self._fresh = False
         self._new[0].append(self._said.add(text))
@@ -148,5 +179,5 @@ class Reading:
 
     def _go(self, state: Any, row: Any = None) -> bool:
         self._state, self._row, self._from = state, row, self._at
-        self._read_to, self._inside = self._at, False
+        self._read_to, self._quote, self._quotes = self._at, "", None
         return True

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.chat.functions import schema_of_function
+from rushlight.models.generation.answers.literals import literal_of
 
 DEEPEST = 64
 _OF_TYPE: dict[str, tuple[type, ...]] = {
     "integer": (int,), "number": (int, float), "boolean": (bool,), "null": (type(None),),
     "object": (dict,), "array": (list,), "string": (str,),
 }  # fmt: skip
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _WORDS = {"True": True, "False": False, "None": None}
 
 
 def json_of(text: str) -> Any:
     """The value of a text of JSON; None if it is not JSON, or for null."""
     try:
-        return parse_json(text.strip().encode("utf-8", "replace"), "tool call", depth=DEEPEST)
+        value = parse_json(text.strip().encode("utf-8", "replace"), "tool call", depth=DEEPEST)
     except FormatError:
         return None
+    return _characters(value) if _HALF.search(text) else value
+
+
+def _characters(value: Any) -> Any:
+    """A value whose texts have U+FFFD for lone surrogates, which are no characters."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_characters(item) for item in value]
+    if isinstance(value, dict):
+        return {_characters(key): _characters(item) for key, item in value.items()}
+    return value
 
 
 class Tools:
@@ -32,6 +49,8 @@ class Tools:
         self.given = not isinstance(tools, bool) and bool(tools)
         self.types: dict[str, dict[str, Any]] = {}
         for tool in tools if self.given and not isinstance(tools, bool) and tools else ():
+            if inspect.isroutine(tool):
+                tool = schema_of_function(tool)
             inner = tool.get("function") if isinstance(tool, Mapping) else None
             row = inner if isinstance(inner, Mapping) else tool
             if isinstance(row, Mapping) and isinstance(row.get("name"), str):
@@ -78,6 +97,8 @@ def _typed(text: str, names: set[str], texts: bool) -> Any:
     if names == {"string"} or (not names and not texts):
         return text
     value: Any = _WORDS[text.strip()] if text.strip() in _WORDS else json_of(text)
+    if value is None and names & {"object", "array"}:
+        value = literal_of(text)  # some models write a dict of Python
     if value is None and text.strip() not in ("null", "None"):
         return text
     if not names:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from copy import copy
+
+_OF_LINE = re.compile(r"\n|`+|[^\S\n]+|[^\s`][^\n`]*")
+_FENCE = 3  # backticks
 
 
 class Search:
@@ -13,6 +17,7 @@ class Search:
         self.longest = max(map(len, marks), default=0)
         longer_first = sorted(self.marks, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longer_first)) or r"(?!)")
+        self._firsts = frozenset(mark[0] for mark in self.marks)
         self._begun = {mark[:n] for mark in self.marks for n in range(1, len(mark))}
 
     def next(self, text: str, start: int, end: int | None = None) -> tuple[int, int] | None:
@@ -20,10 +25,58 @@ class Search:
         match = self._pattern.search(text, start, len(text) if end is None else end)
         return None if match is None else match.span()
 
-    def held(self, text: str, start: int) -> int:
-        """How many characters at the end may be the beginning of a mark."""
-        most = min(self.longest - 1, len(text) - start)
-        return next((n for n in range(most, 0, -1) if text[len(text) - n :] in self._begun), 0)
+    def held(self, text: str, start: int, *, complete: bool = False) -> int:
+        """How many characters at the end may be the beginning of a mark, or a `complete` one."""
+        most = min(self.longest - (not complete), len(text) - start)
+        tail = text[len(text) - most :] if most > 0 else ""
+        for at, char in enumerate(tail):
+            if char in self._firsts and (
+                tail[at:] in self._begun or (complete and tail[at:] in self.marks)
+            ):
+                return most - at
+        return 0
+
+
+class Fence:
+    """Whether a text that comes in pieces is code: between lines of ```, or between ` in a line."""
+
+    def __init__(self) -> None:
+        self._block = False
+        self._line = 0  # 0: blanks so far, 1: words behind a fence, 2: other words
+        self._ticks = 0  # how many are at the beginning of the line
+        self._code = False  # between ` in this line
+        self._run = False  # whether a run of ` goes on
+
+    def add(self, text: str) -> None:
+        """Go on after a piece of the text."""
+        for match in _OF_LINE.finditer(text):
+            char = match[0][0]
+            if char == "\n":
+                self._block ^= self._is_fence()
+                self._line, self._ticks, self._code = 0, 0, False
+            elif char == "`":
+                if self._line == 0:
+                    self._ticks += len(match[0])
+                else:
+                    self._line = 2
+                self._code ^= not self._run
+            elif self._ticks or not char.isspace():
+                fence = self._ticks >= _FENCE and self._line < 2
+                self._line = 1 if fence else 2
+            self._run = char == "`"
+
+    def _is_fence(self) -> bool:
+        return self._line < 2 and self._ticks >= _FENCE
+
+    def within(self, text: str = "") -> bool:
+        """Whether what comes after the text so far, and `text`, is code."""
+        if text:
+            later = copy(self)
+            later.add(text)
+            return later.within()
+        if self._is_fence():
+            return not self._block
+        return self._block or self._code
 
 
 class Said:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionContext

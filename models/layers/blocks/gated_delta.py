@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import softplus
-from rushlight.core.functional.recurrence import gated_delta_rule
+from rushlight.core.functional.network.linear_attention import gated_delta_rule
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.blocks.state_space import CausalConv, masked, states_of

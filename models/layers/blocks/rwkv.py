@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.recurrence import wkv
+from rushlight.core.functional.network.linear_attention import wkv
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -92,6 +92,8 @@ def token_shift(
     """x, what the token before each has more than it, and the last token; (batch, length, width).
 
     before: (batch, 1, width), zeros if None.
+
+    `context` has the mask. Raises ShapeError for a state of another width.
     """
     if context.mask is not None:  # padding on the left is as if there were nothing
         x = masked(x, context)

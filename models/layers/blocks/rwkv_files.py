@@ -44,7 +44,7 @@ def decoder(c: Any, layer: RWKVSpec) -> DecoderSpec:
     )  # fmt: skip
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under the authors' names and in their layout, vectors as (1, 1, channels)."""
     found: dict[str, Tensor] = {}
     for stored, given in tensors.items():

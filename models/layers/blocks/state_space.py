@@ -10,11 +10,11 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float64
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import softplus
-from rushlight.core.functional.scan import causal_conv1d, selective_scan
+from rushlight.core.functional.network.state_space import causal_conv1d, selective_scan
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import LARGEST_SIZE, choose
+from rushlight.models.config_schema import LARGEST_SIZE, choose
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -49,7 +49,10 @@ def masked(x: Tensor, context: AttentionContext) -> Tensor:
 
 
 def states_of(context: AttentionContext, layer: int, count: int) -> Sequence[Tensor | None]:
-    """The states of a layer; None for each without a cache."""
+    """The states of a layer; None for each without a cache.
+
+    `context` has the cache, `count` is how many there are. It raises nothing of its own.
+    """
     return [None] * count if context.cache is None else context.cache.state(layer)
 
 

@@ -1,4 +1,4 @@
-"""What changes attention's scores by position: ALiBi, chunks, and the warmth of queries.
+"""What changes attention's scores by position: ALiBi, chunks, and a temperature of queries.
 
 Layers that ask for the same share one tensor within a call of the model.
 """
@@ -20,7 +20,10 @@ Offset = Tensor | int
 
 
 def shared(context: AttentionContext, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
-    """What `make` gives, once for all layers that ask by this key."""
+    """What `make` gives, once for all layers that ask by this key.
+
+    `context` keeps it. Raises what make raises.
+    """
     if key not in context.shared:
         context.shared[key] = make()
     return context.shared[key]
@@ -29,7 +32,11 @@ def shared(context: AttentionContext, key: Hashable, make: Callable[[], Tensor])
 def alibi(
     spec: AttentionSpec, context: AttentionContext, length: int, keys: int, offset: Offset
 ) -> Tensor:
-    """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance."""
+    """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance.
+
+    `spec` says the heads, `context` has the positions; `offset` is where the queries begin. It
+    raises nothing of its own.
+    """
     assert context.positions is not None
     device = context.positions.device
 
@@ -50,22 +57,26 @@ def alibi(
     return shared(context, ("alibi", spec, keys), make)
 
 
-def warmth(context: AttentionContext, by: tuple[float, float]) -> Tensor:
+def query_temperature(context: AttentionContext, by: tuple[float, float]) -> Tensor:
     """The factor of queries at late positions, (1 or batch, 1, length, 1)."""
-    at = context.positions
-    assert at is not None
+    positions = context.positions
+    assert positions is not None
 
     def make() -> Tensor:
-        steps = ((at.float() + 1) / by[1]).floor()
+        steps = ((positions.float() + 1) / by[1]).floor()
         return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
 
-    return shared(context, ("warmth", by), make)
+    return shared(context, ("query_temperature", by), make)
 
 
 def same_chunk(
     spec: AttentionSpec, context: AttentionContext, offset: Offset, keys: int, chunk: int
 ) -> Tensor:
-    """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
+    """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys).
+
+    `spec` is the attention's, `context` has the positions, `offset` is where the queries begin,
+    `chunk` the length. It raises nothing of its own.
+    """
     at = context.positions
     assert at is not None
 

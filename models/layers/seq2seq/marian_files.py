@@ -127,7 +127,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     return found
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under the names of OPUS-MT's checkpoints; others than Marian's stay.
 
     A row of zeros is added to the embeddings: the token that the decoder begins with, and padding.

@@ -77,6 +77,8 @@ class Seq2Seq(Stacked, Seq2SeqLM):
         """Logits (batch, decoder length, vocab) of ids and decoder_ids, (batch, length) each.
 
         The masks (batch, length) are false or zero for padding. Raises ValueError past the context.
+
+        They are `attention_mask` of ids and `decoder_attention_mask` of decoder_ids.
         """
         memory = self.remember(self.encode(ids, attention_mask), attention_mask)
         return self.decode(decoder_ids, memory, mask=decoder_attention_mask)
@@ -108,6 +110,8 @@ class Seq2Seq(Stacked, Seq2SeqLM):
         cache: holds the earlier tokens, and these are added; each row has as many. mask (batch,
         length), without a cache: false or zero for padding. logits_to_keep: only those of that
         many last tokens; 0 keeps all.
+
+        `memory` is what `remember` gave. Raises ValueError past the context.
         """
         options, offset = begin_decoding(self, ids, cache, mask)
         context = StackContext(options, cache, memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.core import nn
-from rushlight.core.functional.scan import linear_recurrence
+from rushlight.core.functional.network.state_space import linear_recurrence
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.core import nn
-from rushlight.core.functional.convolution import conv1d
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.convolution import conv1d
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.functional.network.recurrent import lstm_step
-from rushlight.core.functional.pieces import stack
 from rushlight.core.jit.function import jit
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear

@@ -15,7 +15,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.text.vocabularies.vocabulary_files import tokenizer_json
 from rushlight.core.io.weights.whisper_ggml import HPARAMS, NUMBERS, VOCABULARY, tokens_in
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
+from rushlight.models.config_schema import parse_object
 from rushlight.models.layers.speech.tokens import special_tokens
 
 _LAYERS = 1024
@@ -45,7 +45,7 @@ _BLOCK = {
 _TOP = {"token_embedding": "embed_tokens", "ln": "layer_norm", "ln_post": "layer_norm"}
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under Hugging Face's names. FormatError for names that Whisper has not."""
     if "encoder/conv1/weight" in tensors:
         return _from_ctranslate2(tensors)

@@ -16,7 +16,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
+from rushlight.models.config_schema import choose
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.naming import put
@@ -159,6 +159,9 @@ class MoonshineModel(SpeechModel):
 
         The masks, of ids and of samples, are false or zero for padding on the right. Raises
         ValueError for fewer samples than a frame has, and for ids past the context.
+
+        `features` are the samples, with `attention_mask`; `decoder_ids` the ids, with
+        `decoder_attention_mask`.
         """
         states = self.encode(features, attention_mask)
         memory = self.remember(states, mask=self._seen(attention_mask, states.shape[1]))

@@ -13,7 +13,7 @@ from rushlight.core import nn, ops
 from rushlight.core.backends import linear_mode
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
@@ -121,6 +121,8 @@ class SpeechModel(Model):
 
         decoder_attention_mask (batch, length): false or zero for padding. Raises ValueError for
         features or ids past the context.
+
+        `decoder_ids` are the ids.
         """
         memory = self.remember(self.encode(features))
         return self.decode(decoder_ids, memory, mask=decoder_attention_mask)
@@ -153,6 +155,9 @@ class SpeechModel(Model):
         """What the decoder reads of the encoder's states: each layer's keys and values, and a mask.
 
         mask: (batch, 1, 1, frames), false for padding.
+
+        `states` are what `encode` gave; `dtype` is that of keys and values. Raises TypeError for a
+        dtype that is not known.
         """
         pairs = [layer.encoder_attn.memory(states) for layer in self._layers(self.spec.decoder)]
         made = tuple((k.to(dtype).contiguous(), v.to(dtype).contiguous()) for k, v in pairs)
@@ -175,6 +180,8 @@ class SpeechModel(Model):
         audio. cache: holds the earlier tokens, and these are added. mask (batch, length), without a
         cache: false or zero for padding. logits_to_keep: only those of that many last tokens.
         watched: the heads of each layer whose weights of the memory are noted in `seen`.
+
+        Raises ValueError past the context.
         """
         options, offset = begin_decoding(self, ids, cache, mask)
         at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
@@ -265,6 +272,8 @@ class SpeechModel(Model):
         """As `Module.quantize_`; without a filter the tokens' embedding, which is the head, too.
 
         A step reads more bytes of it than of all layers of the small models.
+
+        `dtype`, `filter`, `importance` and what it raises are as there.
         """
         super().quantize_(dtype, filter, importance)
         rows = self.spec.width % as_dtype(dtype).block == 0

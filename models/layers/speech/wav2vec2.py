@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.convolution import conv1d
+from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -36,7 +36,7 @@ _RENAMED = {
 }
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with older names of the weight-normed convolution made new."""
     ends = {name: next((e for e in _RENAMED if name.endswith(e)), "") for name in tensors}
     return {

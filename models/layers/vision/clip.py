@@ -9,12 +9,12 @@ from typing import Any
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.creation import tril
+from rushlight.core.functional.diagonals import tril
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import (

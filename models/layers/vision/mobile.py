@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.functional.network.activations import hardsigmoid
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import activation, padded_same

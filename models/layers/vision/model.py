@@ -10,8 +10,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.classes import ArchitectureError
-from rushlight.models.image.described import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.imagenet import CLASSES
+from rushlight.models.image.preprocessor_config import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.loading import small_json
@@ -80,7 +80,10 @@ class ImageModel(Model):
 
 @jit
 def captured(model: ImageModel, what: str, *given: Any, **more: Any) -> Any:
-    """What the method `what` of a model makes of tensors; a later call of their shapes replays."""
+    """What the method `what` of a model makes of tensors; a later call of their shapes replays.
+
+    `given` and `more` are its arguments. Raises what the method raises.
+    """
     return getattr(model, what)(*given, **more)
 
 
@@ -89,6 +92,8 @@ def classes_of(config: Mapping[str, Any], base: str, backbone: bool = True) -> t
     or BASEBackbone.
 
     LoadError for another architecture, or without `backbone` for that one.
+
+    `base` begins the class's name.
     """
     named = config.get("architectures") or [f"{base}{HEAD}"]
     if named == [f"{base}{HEAD}"]:

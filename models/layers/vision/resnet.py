@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.ops.conv import conv2d
 from rushlight.core.ops.unary import relu
@@ -147,6 +147,8 @@ def stages(net: nn.Module, pixels: Tensor, pool: str = "max") -> list[Tensor]:
 
     pool: what follows the stem: "max", "conv", or the mean or a filter of `smoothed`, "mean" of the
     stem and "blur" of the largest of places.
+
+    Raises ShapeError for pixels of other channels.
     """
     x = net.get_submodule("embedder.embedder")(pixels)
     if pool == "conv":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import C, choose, read_config
+from rushlight.models.config_schema import C, choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 
 
@@ -79,14 +79,19 @@ class SiglipVision:
 
 
 def tower(config: Mapping[str, Any], key: str, kind: type[C]) -> C:
-    """The configuration of a tower in `key` of config.json; older files have KEY_dict beside it."""
-    found: dict[str, Any] = {}
-    for name in (key, f"{key}_dict"):
-        given = config.get(name) or {}
-        if not isinstance(given, dict):
-            raise FormatError(f"config.json: {name} is {brief(given)}; it must be an object")
-        found |= given
-    return read(found, kind)
+    """The configuration of a tower in `key` of config.json; older files of CLIP have KEY_dict too.
+
+    What KEY_dict leaves out has its default, whatever `key` says.
+
+    `kind` is its class. Raises FormatError for what is no object.
+    """
+    clip = "clip" in str(config.get("model_type"))
+    plain, older = config.get(key), config.get(f"{key}_dict") if clip else None
+    name, given = (key, plain) if older is None else (f"{key}_dict", older)
+    for label, value in ((key, plain), (name, given)):
+        if value is not None and not isinstance(value, dict):
+            raise FormatError(f"config.json: {label} is {brief(value)}; it must be an object")
+    return read({**(given or {}), "model_type": getattr(kind, "model_type", "")}, kind)
 
 
 def read(values: Mapping[str, Any], kind: type[C]) -> C:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -181,7 +181,10 @@ class AttentionPool(nn.Module):
 
 
 def put_parameter(root: nn.Module, path: str, *size: int) -> None:
-    """Make a parameter of this size the attribute at `path`; plain modules for missing parents."""
+    """Make a parameter of this size the attribute at `path`; plain modules for missing parents.
+
+    `root` gets it. It raises nothing of its own.
+    """
     parents, _, name = path.rpartition(".")
     if parents:
         try:

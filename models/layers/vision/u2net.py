@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.core import nn
-from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.functional.network.pooling import max_pool2d
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu
 from rushlight.core.tensor.tensor import Tensor

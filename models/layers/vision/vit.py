@@ -8,11 +8,11 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import DINOV2, KINDS
+from rushlight.models.image.preprocessor_config import DINOV2, KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.attention.places import LogarithmicBias, RelativeBias
@@ -225,7 +225,10 @@ class ViT(ImageModel):
 
 
 def pair(value: Any, key: str, least: int = 1) -> tuple[int, int]:
-    """(height, width) of a number or a list of two; FormatError names the key of config.json."""
+    """(height, width) of a number or a list of two; FormatError names the key of config.json.
+
+    `value` is the key's, `least` the smallest number.
+    """
     given = value if isinstance(value, list) else [value, value]
     fits = len(given) == 2 and all(type(n) is int and least <= n <= 1 << 16 for n in given)
     if not fits:

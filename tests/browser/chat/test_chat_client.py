@@ -12,6 +12,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.warm_start
+
 ASK = [{"role": "user", "content": "What is a light"}]
 # Runs a body and gives the error's fields instead of throwing.
 TRY = """async (body) => {

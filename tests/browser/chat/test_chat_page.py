@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
+
+pytestmark = pytest.mark.warm_start
 
 READY = 'html[data-state="ready"]'
 CHAIN = "/models/chain/chain.gguf"

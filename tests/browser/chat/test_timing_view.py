@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.warm_start
+
 READY = 'html[data-state="ready"]'
 CHART = "/shared/chart.js"
 # How many pixels of a canvas are not transparent.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub.names import resolve
+from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
 READY = 'html[data-state="ready"]'

@@ -13,8 +13,8 @@ import rushlight as rl
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.encoding import ENCODABLE, encode
 from rushlight.core.basis.unpacking import by_formula
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.gguf import load_gguf
+from rushlight.models.hub.names import resolve
 
 pytestmark = pytest.mark.native  # ggml's library is none of a tab
 

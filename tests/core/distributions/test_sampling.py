@@ -48,6 +48,15 @@ MAKERS: dict[str, Maker] = {
     "multivariate": lambda d: dist.MultivariateNormal(
         t(d, 1.0, -2.0), scale_tril=rl.tensor([[1.0, 0.0], [0.8, 0.6]], device=d)
     ),
+    "weibull": lambda d: dist.Weibull(t(d, 0.5, 2.0), t(d, 0.9, 3.0)),
+    "kumaraswamy": lambda d: dist.Kumaraswamy(t(d, 0.7, 2.0), t(d, 1.5, 3.0)),
+    "generalized pareto": lambda d: dist.GeneralizedPareto(
+        t(d, 1.0, -1.0, 0.0), 2.0, t(d, -0.4, 0.0, 0.1)
+    ),
+    "continuous bernoulli": lambda d: dist.ContinuousBernoulli(t(d, 0.05, 0.5, 0.8)),
+    "low rank": lambda d: dist.LowRankMultivariateNormal(
+        t(d, 1.0, -2.0), t(d, 0.7, -0.4)[:, None], t(d, 0.3, 1.5)
+    ),
     "independent": lambda d: dist.Independent(dist.Normal(t(d, 1.0, 2.0), 1.0), 1),
     "mixture": lambda d: dist.MixtureSameFamily(
         dist.Categorical(t(d, 0.3, 0.7)), dist.Normal(t(d, -2.0, 3.0), t(d, 1.0, 0.5))
@@ -70,7 +79,34 @@ def test_draws_have_their_moments(device: str, name: str) -> None:
     bound = 6 * np.sqrt(np.maximum(fourth - variance**2, 0) / count) + 1e-5 * (1 + variance)
     found = ((values - mean) ** 2).mean(0)
     assert (np.abs(found - variance) <= bound).all(), (found, variance)
-    assert np.isfinite(d.log_prob(x[:50]).cpu().numpy()).all() if name != "multivariate" else True
+    assert (
+        np.isfinite(d.log_prob(x[:50]).cpu().numpy()).all()
+        if name not in ("multivariate", "low rank")
+        else True
+    )
+
+
+def test_draws_of_angles_and_matrices() -> None:
+    rl.manual_seed(11)
+    angles = dist.VonMises(rl.tensor([-3.0, 0.0, 2.0]), rl.tensor([0.01, 2.0, 400.0]))
+    x = angles.sample((20000,))
+    assert x.abs().max() <= 3.14160
+    length = 1 - angles.variance.numpy()
+    for trig in (rl.cos, rl.sin):  # the mean direction is loc
+        mean = trig(x).mean(0).numpy()
+        assert mean == pytest.approx(length * trig(angles.loc).numpy(), abs=0.02)
+    scale = rl.tensor([[2.0, 0.6], [0.6, 1.0]])
+    wishart = dist.Wishart(3.5, scale)
+    x = wishart.sample((8000,))
+    bound = 5 * (wishart.variance / 8000).sqrt()
+    assert ((x.mean(0) - wishart.mean).abs() < bound).all()
+    assert wishart.log_prob(x).isfinite().all()
+    c = rl.tensor([0.7, 4.0])
+    x = dist.LKJCholesky(3, c).sample((20000,))
+    correlations = (x @ x.mT)[..., [1, 2, 2], [0, 0, 1]]
+    expected = (1 / (2 * c + 2))[:, None].expand(2, 3)  # twice a Beta(c + 1/2, c + 1/2), less 1
+    assert correlations.square().mean(0).numpy() == pytest.approx(expected.numpy(), rel=0.05)
+    assert dist.LKJCholesky(3, c).support.check(x).all()
 
 
 def test_cauchy_draws_have_their_quartiles(device: str) -> None:

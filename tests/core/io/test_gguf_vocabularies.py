@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.text.gguf_tokenizer import from_gguf, stop_ids
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.text.tokenizer import TabTokenizer, Tokenizer, load_tokenizer
 from rushlight.core.io.weights.gguf import read_gguf
 from rushlight.core.io.weights.source import MmapSource
+from rushlight.models.hub.names import resolve
 
 pytestmark = pytest.mark.native
 

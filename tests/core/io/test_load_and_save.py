@@ -305,3 +305,31 @@ def test_paths_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         rl.save({"v": W}, tmp_path)
     with pytest.raises(FileNotFoundError, match="the folder .*nowhere does not exist"):
         rl.save({"v": W}, "nowhere/a.pt")
+
+
+def test_sparse_tensors_stay_sparse() -> None:
+    """torch loads these bytes too: its storages, its layout by name, whether it is coalesced."""
+    x = rl.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], [3.0, 4.0, 5.0], (2, 3))
+    rows = rl.sparse_coo_tensor([[0, 2]], rl.ones(2, 4, dtype=rl.bfloat16), (3, 4))
+    empty = rl.sparse_coo_tensor(rl.zeros(2, 0).long(), rl.zeros(0), (10**6, 10**6))
+    for zipped in (True, False):
+        file = io.BytesIO()
+        rl.save({"x": x, "sum": x.coalesce(), "rows": rows, "empty": empty}, file,
+                _use_new_zipfile_serialization=zipped)  # fmt: skip
+        found = rl.load(io.BytesIO(file.getvalue()))
+        assert found["x"].is_sparse and not found["x"].is_coalesced() and found["x"]._nnz() == 3
+        assert found["sum"].is_coalesced() and found["sum"].values().tolist() == [3, 9]
+        assert found["x"].to_dense().tolist() == [[0, 0, 3], [9, 0, 0]]
+        assert found["rows"].dtype is rl.bfloat16 and found["rows"].to_dense().sum() == 8
+        assert found["empty"].shape == (10**6, 10**6)
+    said = x.coalesce()
+    said._coalesced, said._at = True, x._indices()[:, [0, 0]]
+    file = io.BytesIO()
+    rl.save(said, file)
+    assert not rl.load(io.BytesIO(file.getvalue())).is_coalesced()  # it is not, whatever it says
+    said._at = x._indices() + 1
+    said._data = x._values()
+    file = io.BytesIO()
+    rl.save(said, file)
+    with pytest.raises(rl.FormatError, match="index out of range"):
+        rl.load(io.BytesIO(file.getvalue()))

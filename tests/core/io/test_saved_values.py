@@ -35,6 +35,7 @@ STEPS = np.array([[0.5, 1.0], [1.5, -2.0], [0.25, 3.0]], np.float32)
 def same(found: Any, right: Any) -> bool:
     """Whether two values are of one type and equal, arrays element by element."""
     if isinstance(found, rl.Tensor):
+        found = found.to_dense() if found.is_sparse else found
         return bool(np.array_equal(found.numpy(), np.asarray(right)))
     if isinstance(right, np.ndarray):
         alike = type(found) is type(right) and found.dtype == right.dtype
@@ -127,6 +128,7 @@ def test_tensors_of_every_kind(name: str) -> None:
     }  # fmt: skip
     for key, value in right.items():
         assert found[key].dtype.name == value.dtype.name and same(found[key], value), key
+    assert found["coo"].is_sparse and found["coo"]._nnz() == 3
     np.testing.assert_allclose(found["channels"].numpy(), channels, rtol=1e-6)
     assert found["meta"].shape == (2, 3) and found["meta"].device.type == "meta"
     assert [found[k] for k in ("size", "dtype", "other", "layout", "scheme", "device")] == [

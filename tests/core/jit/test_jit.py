@@ -982,7 +982,7 @@ def test_buffers_belong_to_the_executable_until_it_is_dropped(device: str) -> No
 def test_a_captured_prompt_does_not_hold_every_intermediate(device: str) -> None:
     config = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=8,
                     num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
-    model = llama.build(config, []).init_(device)
+    model = llama.FAMILY.build(config, []).init_(device)
     held = []
     for passes in (("reuse",), ()):
         step: Any = rl.jit(lambda ids: model(ids, logits_to_keep=1), passes=passes)
@@ -1069,7 +1069,7 @@ def test_a_decode_step_over_a_cache(device: str, passes: tuple[str, ...]) -> Non
     rl.manual_seed(0)
     config = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
                     num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
-    model = llama.build(config, []).init_(device)
+    model = llama.FAMILY.build(config, []).init_(device)
     counted = Counted(lambda ids, cache: model(ids, cache, logits_to_keep=1))
 
     def decode(step: Callable[..., Any]) -> list[Any]:

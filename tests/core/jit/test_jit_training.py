@@ -220,7 +220,7 @@ def test_a_language_model(device: str) -> None:
         rl.manual_seed(0)
         config = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
                         num_attention_heads=2, num_key_value_heads=1)  # fmt: skip
-        model = llama.build(config, []).init_(run.device)
+        model = llama.FAMILY.build(config, []).init_(run.device)
         made = optim.AdamW(model.parameters(), lr=0.01)
 
         def fn(ids: rl.Tensor) -> rl.Tensor:
@@ -635,7 +635,7 @@ def test_numbers_are_rounded_as_without_jit(device: str, dtype: str) -> None:
 
 def test_a_loss_may_be_given_as_it_is(device: str) -> None:
     def tell(loss: rl.Tensor) -> list[str]:
-        said = [repr(loss.grad_fn)]
+        said = [repr(loss.grad_fn).partition(" object")[0]]  # without its address
         for call in (loss.backward, (loss * 2).backward,
                      lambda: rl.autograd.grad(loss, run.params[0], allow_unused=True)):  # fmt: skip
             with pytest.raises(RuntimeError, match="freed by an earlier backward") as error:

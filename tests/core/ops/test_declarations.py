@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,8 +77,28 @@ def test_the_types_are_those_of_the_declarations() -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for path, text in module.stubs().items():
+    texts = module.stubs()
+    for path, text in texts.items():
         assert (root / path).read_text(encoding="utf-8") == text, f"{path}: run make format"
+    package = root / "src" / "rushlight"
+    folders = [p for p in package.iterdir() if not p.is_symlink() and p.name != "__pycache__"]
+    files = [f for p in folders for f in ([p] if p.is_file() else p.rglob("*.py"))]
+    stale = {f.relative_to(root).as_posix() for f in files} - texts.keys()
+    assert stale == {"src/rushlight/__init__.py", "src/rushlight/py.typed"}
+
+
+def test_a_public_function_is_the_one_that_its_module_holds() -> None:
+    from rushlight.core.functional.joining import stack
+    from rushlight.core.ops import norm
+
+    softmax: Any = rl.core.ops.softmax  # the stubs have no second names of arguments
+    assert rl.softmax is softmax is norm.softmax is rl.nn.functional.softmax
+    assert rl.stack is stack
+    assert pickle.loads(pickle.dumps(softmax)) is rl.softmax
+    x = rl.tensor([[1.0, 2.0], [3.0, 3.0]])
+    out = rl.empty(2, 2)
+    assert softmax(input=x, dim=1, out=out) is out
+    assert out.tolist() == softmax(x, 1).tolist()
 
 
 # --- composites ---------------------------------------------------------------------------------

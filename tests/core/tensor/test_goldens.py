@@ -26,7 +26,7 @@ Golden = Callable[[str], Any]
 REFUSED = {
     "webgpu has no float64": re.compile(r"float64|double|float_power|\b(C?[SP]|[CD])\("),
     "webgpu has no complex": re.compile(r"complex|fft|stft|j\b|eig\(|eigvals"),
-    "webgpu does not support this op": re.compile(r"linalg|logdet|norm\(.nuc|Multiv"),
+    "webgpu does not support this op": re.compile(r"linalg|logdet|norm\(.nuc|Multiv|Wishart"),
     "beyond the 32 bits that webgpu holds int64 in": re.compile(r"2\*\*(3[1-9]|[4-9]\d)"),
     "beyond the 32 bits that webgpu holds it in": re.compile(r"int64\) << (31|63)$"),
 }

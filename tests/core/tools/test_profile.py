@@ -220,7 +220,7 @@ def test_no_room_to_measure_in(device: str, given: Any, monkeypatch: pytest.Monk
 
 @pytest.mark.native
 def test_the_command(device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from rushlight.core.cli import run
+    from rushlight.cli import run
 
     def ok(*arguments: str) -> str:
         assert run(["profile", "all-minilm-l6-v2", "--device", device, *arguments]) == 0

@@ -16,10 +16,10 @@ from rushlight.core.basis.layout import Layout
 from rushlight.core.io.weights.table import Entry
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints.fitting import adopted, fitted
+from rushlight.models.checkpoints.fitting import fitted, renamed_tensors
 from rushlight.models.checkpoints.prefixes import unwrapped
-from rushlight.models.configuration import configuration
 from rushlight.models.families import families, family_of
+from rushlight.models.find_config import find_config
 from rushlight.models.generation.cache_spec import CacheSpec, State
 from rushlight.models.gguf.names import as_checkpoint
 
@@ -39,6 +39,8 @@ def fit(
     files: config.json and the like. metadata: of a GGUF file, else None. frequencies: its tensor
     `FREQUENCIES`, if it has one. Returns `why` and `hint` if it is not supported, else its tasks,
     the length of its context, and `cache`.
+
+    `entries` are the tensors' names, dtypes and shapes. What a file gets wrong is told, not raised.
     """
     tensors = {e.name: _bare(e.dtype, e.shape) for e in entries}
     if frequencies is not None:
@@ -47,12 +49,12 @@ def fit(
         if metadata is not None:
             files, tensors = as_checkpoint(metadata, tensors)
         tensors = dict(unwrapped(tensors))
-        config = configuration(files, tensors)
+        config = find_config(files, tensors)
         family = family_of(config.get("model_type"), "config.json: model_type")
         layers = config.get("num_hidden_layers")
         if isinstance(layers, int) and layers > len(tensors):
             raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
-        tensors = adopted(family, tensors)
+        tensors = renamed_tensors(family, tensors)
         model, found, _ = fitted(family, config, tensors)
         model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)
     except RushlightError as error:
@@ -74,17 +76,19 @@ def told(names: Container[str], files: Mapping[str, bytes], kind: str) -> dict[s
     """What `fit` gives, for formats whose configuration is among the values: by their names alone.
 
     kind: "marian", "ctranslate2", "whisper", "ggml" or "llama2c".
+
+    `files` are its files by name. It raises nothing.
     """
     if kind in ("ggml", "llama2c"):  # both are of a llama
         return _runs(("text-generation",))
-    found = next((name for name in families("TENSORS") if name in names), None)
+    found = next((name for name in families("tensors") if name in names), None)
     if kind == "whisper" or found is not None:
-        family = family_of(found or "ggml:hparams", "TENSORS", "TENSORS")
+        family = family_of(found or "ggml:hparams", "tensors", "tensors")
         needs = [name for name in files if name.endswith((".spm", "tokenizer.json"))]
         if needs or kind == "whisper":
-            return _runs(family.TASKS)
+            return _runs(family.tasks)
         hint = "Choose the folder, with its vocabulary, or give the folder's address."
-        return _refused(f"a vocabulary is needed beside the file, for {family.TASKS[0]}", hint)
+        return _refused(f"a vocabulary is needed beside the file, for {family.tasks[0]}", hint)
     return _refused("no family that is supported has tensors of these names", "")
 
 

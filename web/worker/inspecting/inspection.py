@@ -26,7 +26,7 @@ from rushlight.core.io.weights.safetensors import read_table
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.zips import LEAD
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
+from rushlight.models.config_schema import parse_object
 from rushlight.web.loading.held import Held
 from rushlight.web.worker.inspecting.fitting import FREQUENCIES, fit, told
 from rushlight.web.worker.inspecting.tensor_figures import Sample, figures, sample

@@ -132,7 +132,10 @@ def figures(chosen: Sample, data: bytes) -> dict[str, Any]:
 
 
 def histogram(x: Array, low: float, high: float) -> dict[str, Any]:
-    """Counts of equal bins from the lowest to the highest value, and the bins' edges."""
+    """Counts of equal bins from the lowest to the highest value, and the bins' edges.
+
+    `x` are the finite values, from `low` to `high`. It raises nothing.
+    """
     scale = 1.0
     if not math.isfinite(high - low):
         scale = max(-low, high)
@@ -149,6 +152,8 @@ def heat_map(x: Array, finite: Array, numbers: Sequence[int]) -> dict[str, Any]:
 
     numbers: the row numbers in the tensor. `rowEdges` and `columnEdges` are the first and the last
     row and column of each cell.
+
+    `x` is the matrix, `finite` where it is a number. It raises nothing of its own.
     """
     rows, columns = _cuts(x.shape[0], _MAP[0]), _cuts(x.shape[1], _MAP[1])
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.backends.cpu.simd import CODES, Record
-from rushlight.core.backends.registry import get_linear_mode
+from rushlight.core.backends.modes import get_linear_mode
 from rushlight.core.basis.dtype import DType, float32, uint8
 from rushlight.core.basis.graph import TensorView
 from rushlight.core.basis.layout import Layout

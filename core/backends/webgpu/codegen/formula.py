@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from rushlight.core.backends.webgpu.codegen.affine_int import AffineInt, named
 from rushlight.core.backends.webgpu.codegen.numbers import (
-    Fan,
+    DiffersPerLane,
+    FourBytes,
     Linear,
     Lines,
     Number,
-    Packed,
-    Real,
-    Uneven,
+    SharedFloat,
+    ShiftedWord,
     Vector,
 )
 from rushlight.core.backends.webgpu.codegen.planes import planes_of
-from rushlight.core.backends.webgpu.codegen.whole import Whole, named
 from rushlight.core.basis.codebooks import Codebook
 from rushlight.core.basis.element import FIELD_BYTES, DType, Field
 
@@ -45,7 +45,7 @@ class _Several:
         self._block, self._field = block, field
 
     def __getitem__(self, index: Any) -> Number:
-        index = Whole(self._block.lines, {}, index) if isinstance(index, int) else index
+        index = AffineInt(self._block.lines, {}, index) if isinstance(index, int) else index
         return self._block.load(self._field, index)
 
 
@@ -57,69 +57,73 @@ class Block:
     def __init__(self, dtype: DType, lines: Lines, single: set[int]) -> None:
         self._dtype, self.lines, self._single = dtype, lines, single
         self._places = {
-            field: (k, plane.nbytes, part.at)
-            for k, plane in enumerate(planes_of(dtype)) for part in plane.parts
-            for field in dtype.fields.values() if field.offset == part.start
+            field: (k, plane.nbytes, stored.at)
+            for k, plane in enumerate(planes_of(dtype)) for stored in plane.parts
+            for field in dtype.fields.values() if field.offset == stored.start
         }  # fmt: skip
 
-    def _word(self, plane: int, at: Whole) -> str:
-        """Word number `at` of a plane."""
+    def _word(self, plane: int, number: AffineInt) -> str:
+        """Word `number` of a plane."""
         if plane in self._single:
-            return self.lines.let(f"plane_{plane}[{at.text}]")
-        part = at % 4
-        if part.terms:  # which of four words is not known: they are read one by one
+            return self.lines.let(f"plane_{plane}[{number.text}]")
+        component = number % 4
+        if component.terms:  # which of four words is not known: they are read one by one
             self._single.add(plane)
             return "0u"
-        return f"{self.lines.let(f'plane_{plane}[{(at // 4).text}]')}.{'xyzw'[part.const]}"
+        return f"{self.lines.let(f'plane_{plane}[{(number // 4).text}]')}.{'xyzw'[component.const]}"
 
-    def load(self, field: Field, index: Whole) -> Number:
+    def load(self, field: Field, index: AffineInt) -> Number:
         """Number `index` of a field; four neighbours where the index has lanes."""
         plane, nbytes, start = self._places[field]
         size = FIELD_BYTES[field.kind]
         # The number of the block in the plane, which may be bound from a later one on.
         block = named(self.lines, f"block + i32(P({48 + plane}u))", 0, 1 << 30)
-        at = block * nbytes + index * size + start
-        if at.lane:
-            if at.lane != 1 or (at % 4).bounds != (0, 3) or (at % 4).terms:
-                raise Uneven("bytes that do not lie in one word")
-            word = self._word(plane, at // 4)
+        byte_at = block * nbytes + index * size + start
+        if byte_at.lane:
+            if byte_at.lane != 1 or (byte_at % 4).bounds != (0, 3) or (byte_at % 4).terms:
+                raise DiffersPerLane("bytes that do not lie in one word")
+            word = self._word(plane, byte_at // 4)
             if field.kind == "u8":
-                return Packed(self.lines, word)
+                return FourBytes(self.lines, word)
             if field.kind == "i8":
-                return Packed(self.lines, self.lines.let(f"{word} ^ 0x808080u"), signed=True)
-            raise Uneven("floats side by side")
-        word, rest = self._word(plane, at // 4), at % 4
+                return FourBytes(self.lines, self.lines.let(f"{word} ^ 0x808080u"), signed=True)
+            raise DiffersPerLane("floats side by side")
+        word, rest = self._word(plane, byte_at // 4), byte_at % 4
         let, shift = self.lines.let, f"u32({(rest * 8).text})"
         if field.kind == "i8":
             text = f"extractBits(bitcast<i32>({word}), {shift}, 8u)"
             return named(self.lines, text, -128, 127)
         if field.kind == "f32":
-            return Real(self.lines, let(f"bitcast<f32>({word})"))
+            return SharedFloat(self.lines, let(f"bitcast<f32>({word})"))
         if field.kind == "f16":
             if not rest.terms:
-                return Real(self.lines, f"{let(f'unpack2x16float({word})')}.{'x.y'[rest.const]}")
-            return Real(self.lines, let(f"unpack2x16float({word} >> {shift}).x"))
+                return SharedFloat(
+                    self.lines, f"{let(f'unpack2x16float({word})')}.{'x.y'[rest.const]}"
+                )
+            return SharedFloat(self.lines, let(f"unpack2x16float({word} >> {shift}).x"))
         byte = named(self.lines, f"i32(extractBits({word}, {shift}, 8u))", 0, 255)
         if field.kind == "u8":
             return byte
-        return Real(self.lines, let(f"value_{field.kind}(u32({byte.text}))"))
+        return SharedFloat(self.lines, let(f"value_{field.kind}(u32({byte.text}))"))
 
     def __getattr__(self, name: str) -> Number | _Several:
         field = self._dtype.fields[name]
         if field.count is not None:
             return _Several(self, field)
-        return self.load(field, Whole(self.lines, {}, 0))
+        return self.load(field, AffineInt(self.lines, {}, 0))
 
     def where(self, condition: str | bool, x: Any, y: Any) -> Any:
         """x where the condition holds, else y; it is the same in all lanes."""
         if isinstance(condition, bool):
             return x if condition else y
-        if isinstance(x, Packed) and isinstance(y, Packed):
+        if isinstance(x, FourBytes) and isinstance(y, FourBytes):
             return x.chosen(condition, y)
-        numbers = [Whole(self.lines, {}, n) if isinstance(n, int) else n for n in (x, y)]
-        if any(isinstance(n, Real) for n in numbers):
+        numbers = [AffineInt(self.lines, {}, n) if isinstance(n, int) else n for n in (x, y)]
+        if any(isinstance(n, SharedFloat) for n in numbers):
             texts = [n.real().text for n in numbers]
-            return Real(self.lines, self.lines.let(f"select({texts[1]}, {texts[0]}, {condition})"))
+            return SharedFloat(
+                self.lines, self.lines.let(f"select({texts[1]}, {texts[0]}, {condition})")
+            )
         low, high = zip(*(n.bounds for n in numbers), strict=True)
         text = f"select({numbers[1].text}, {numbers[0].text}, {condition})"
         return named(self.lines, text, min(low), max(high))
@@ -133,27 +137,32 @@ class Block:
             word = let(f"codebook[{(index // per).text}]")
             start = index % per * numbers.bits
             if lane := start.lane:
-                return Fan(self.lines, word, start - Whole(self.lines, {}, 0, lane), lane) & most
+                return (
+                    ShiftedWord(self.lines, word, start - AffineInt(self.lines, {}, 0, lane), lane)
+                    & most
+                )
             text = f"i32(extractBits({word}, u32({start.text}), {numbers.bits}u))"
             return named(self.lines, text, 0, most)
-        if isinstance(index, Packed):
+        if isinstance(index, FourBytes):
             return index.lookup(tuple(numbers))
         values = ", ".join(map(str, numbers))
         table = let(f"array<i32, {len(numbers)}>({values})", "var")
         return named(self.lines, f"{table}[{index.text}]", min(numbers), max(numbers))
 
-    def as_f16(self, low: Whole, high: Whole) -> Real:
+    def as_f16(self, low: AffineInt, high: AffineInt) -> SharedFloat:
         """The float16 of two bytes."""
-        return Real(self.lines, self.lines.let(f"unpack2x16float(u32({(low | high << 8).text})).x"))
+        return SharedFloat(
+            self.lines, self.lines.let(f"unpack2x16float(u32({(low | high << 8).text})).x")
+        )
 
 
-def _four(block: Block, dtype: DType, first: Whole, even: bool) -> Any:
+def _four(block: Block, dtype: DType, first: AffineInt, even: bool) -> Any:
     """Elements `first` to `first + 3`; even: the lanes are computed by the same instructions."""
     assert dtype.value is not None, dtype
     if even:
-        return dtype.value(block, first + Whole(block.lines, {}, 0, 1))
+        return dtype.value(block, first + AffineInt(block.lines, {}, 0, 1))
     values = [dtype.value(block, first + k) for k in range(4)]
-    texts = ", ".join(v.real().text if isinstance(v, Whole) else v.text for v in values)
+    texts = ", ".join(v.real().text if isinstance(v, AffineInt) else v.text for v in values)
     return Vector(block.lines, block.lines.let(f"vec4<f32>({texts})"), True)
 
 
@@ -181,21 +190,21 @@ def quad(dtype: DType) -> Reading:
     size = dtype.block
 
     def build(block: Block, even: bool) -> str:
-        at = named(block.lines, f"i32(i % {size}u) >> 2u", 0, size // 4 - 1)
-        text: str = _four(block, dtype, at * 4, even).vector().text
+        quad_number = named(block.lines, f"i32(i % {size}u) >> 2u", 0, size // 4 - 1)
+        text: str = _four(block, dtype, quad_number * 4, even).vector().text
         return text
 
     head = f"fn formula_quad(i: u32) -> vec4<f32> {{ let block = i32(i / {size}u);"
     return _trace(dtype, False, head, "}", build)
 
 
-def _run(block: Block, dtype: DType) -> Whole:
+def _run(block: Block, dtype: DType) -> AffineInt:
     """The place of a run in its block."""
     count = dtype.block // RUN
     if count == 1:
-        return Whole(block.lines, {}, 0)
-    found: Whole = named(block.lines, f"i32(run % {count}u)", 0, count - 1) * RUN
-    return found
+        return AffineInt(block.lines, {}, 0)
+    first: AffineInt = named(block.lines, f"i32(run % {count}u)", 0, count - 1) * RUN
+    return first
 
 
 @cache
@@ -224,7 +233,7 @@ def dot(dtype: DType) -> Reading:
         for q in range(_QUADS):
             value = _four(block, dtype, first + 4 * q, even)
             if not isinstance(value, Linear):
-                value = Linear(block.lines, Real(block.lines, "1.0"), value.vector(), None)
+                value = Linear(block.lines, SharedFloat(block.lines, "1.0"), value.vector(), None)
             group = _Group(value)
             groups.setdefault(group.key, group).add(q, value)
         return " + ".join(group.text for group in groups.values())
@@ -236,7 +245,7 @@ def dot(dtype: DType) -> Reading:
     return _trace(dtype, True, head, "}", build)
 
 
-def _given(q: int) -> str:
+def _factor(q: int) -> str:
     """Quad q of the values that a run is multiplied with."""
     return f"low[{q}]" if q < _QUADS // 2 else f"high[{q - _QUADS // 2}]"
 
@@ -246,41 +255,41 @@ class _Group:
 
     def __init__(self, value: Linear) -> None:
         self._value, self._quads, self._sum = value, list[int](), ""
-        packed = value.integers if isinstance(value.integers, Packed) else None
-        self._factor, self._less = (packed.factor, packed.offset) if packed else (1, 0)
+        packed = value.integers if isinstance(value.integers, FourBytes) else None
+        self._multiple, self._less = (packed.factor, packed.offset) if packed else (1, 0)
         self._fields = packed is not None
         offset = value.offset.text if value.offset else ""
-        self.key = value.scale.text, offset, self._factor, self._less, self._fields
+        self.key = value.scale.text, offset, self._multiple, self._less, self._fields
 
     def add(self, q: int, value: Linear) -> None:
         """Another quad."""
         self._quads.append(q)
-        given, integers = _given(q), value.integers
-        what = integers.fields() if isinstance(integers, Packed) else integers.vector().text
-        text = f"fma({given}, {what}, {self._sum})" if self._sum else f"{given} * {what}"
+        factor, integers = _factor(q), value.integers
+        what = integers.fields() if isinstance(integers, FourBytes) else integers.vector().text
+        text = f"fma({factor}, {what}, {self._sum})" if self._sum else f"{factor} * {what}"
         self._sum = value.lines.let(text)
 
     @property
     def _total(self) -> str:
         """The sum of the values."""
         half = _QUADS // 2
-        wholes = {tuple(range(half)): "x", tuple(range(half, _QUADS)): "y",
+        sums = {tuple(range(half)): "x", tuple(range(half, _QUADS)): "y",
                   tuple(range(_QUADS)): "z"}  # fmt: skip
-        if place := wholes.get(tuple(self._quads)):
+        if place := sums.get(tuple(self._quads)):
             return f"totals.{place}"
-        total = " + ".join(_given(q) for q in self._quads)
+        total = " + ".join(_factor(q) for q in self._quads)
         return f"dot({self._value.lines.let(total)}, vec4<f32>(1.0))"
 
     @property
     def text(self) -> str:
         """Their part of the product."""
         units = "FIELDS" if self._fields else "vec4<f32>(1.0)"
-        found = f"dot({self._sum}, {units})"
-        if self._factor != 1:
-            found += f" * {float(self._factor)!r}"
+        product = f"dot({self._sum}, {units})"
+        if self._multiple != 1:
+            product += f" * {float(self._multiple)!r}"
         if self._less:
-            found += f" + {float(self._less)!r} * {self._total}"
-        found = f"({found}) * {self._value.scale.text}"
+            product += f" + {float(self._less)!r} * {self._total}"
+        product = f"({product}) * {self._value.scale.text}"
         if self._value.offset:
-            found += f" + {self._value.offset.text} * {self._total}"
-        return found
+            product += f" + {self._value.offset.text} * {self._total}"
+        return product

@@ -3,9 +3,9 @@
 A formula of a quantized type is evaluated over these numbers; its operators write lines. Most of
 an element's formula does not depend on which of four neighbours it is, and is written once:
 
-- `Whole` (`whole.py`) is an integer of which is known how it depends on the lane, 0 to 3.
-- `Packed` holds four small integers in the bytes of a word, and computes with all at once.
-- `Vector` is four numbers, `Real` a float that is the same in all lanes.
+- `AffineInt` (`affine_int.py`) is an integer of which is known how it depends on the lane, 0 to 3.
+- `FourBytes` holds four small integers in the bytes of a word, and computes with all at once.
+- `Vector` is four numbers, `SharedFloat` a float that is the same in all lanes.
 - `Linear` is scale * integers + offset, not yet multiplied: a product of blocks multiplies the
   scale with a sum.
 """
@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rushlight.core.backends.webgpu.codegen.whole import Whole
+    from rushlight.core.backends.webgpu.codegen.affine_int import AffineInt
 
 _SPLAT = 0x01010101
 
 
-class Uneven(TypeError):
+class DiffersPerLane(TypeError):
     """The lanes need different instructions: the formula is evaluated for each element."""
 
 
@@ -55,7 +55,7 @@ class Number:
 
     def vector(self) -> Vector:
         """Four floats."""
-        raise Uneven(f"the values of {type(self).__name__}")
+        raise DiffersPerLane(f"the values of {type(self).__name__}")
 
     def __radd__(self, other: Any) -> Any:
         return self + other
@@ -67,17 +67,17 @@ class Number:
         return self * -1 + other
 
     def __add__(self, other: Any) -> Any:
-        raise Uneven(f"a sum of {type(self).__name__}")
+        raise DiffersPerLane(f"a sum of {type(self).__name__}")
 
     def __mul__(self, other: Any) -> Any:
-        raise Uneven(f"a product of {type(self).__name__}")
+        raise DiffersPerLane(f"a product of {type(self).__name__}")
 
     def __sub__(self, other: Any) -> Any:
         return self + other * -1
 
 
-class Uniform(Number):
-    """A number that is the same in all lanes: a Real, or a Whole of which that is so."""
+class SharedNumber(Number):
+    """A number that is the same in all lanes: a SharedFloat, or an AffineInt without a lane."""
 
     __slots__ = ()
 
@@ -86,12 +86,12 @@ class Uniform(Number):
         """WGSL of it."""
         raise NotImplementedError
 
-    def real(self) -> Real:
+    def real(self) -> SharedFloat:
         """It as a float."""
         raise NotImplementedError
 
 
-class Real(Uniform):
+class SharedFloat(SharedNumber):
     """A float, the same in all lanes."""
 
     __slots__ = ("_text",)
@@ -104,28 +104,28 @@ class Real(Uniform):
     def text(self) -> str:
         return self._text
 
-    def real(self) -> Real:
+    def real(self) -> SharedFloat:
         return self
 
     def vector(self) -> Vector:
         return Vector(self.lines, f"vec4<f32>({self.text})", True)
 
-    def _with(self, operator: str, other: Any) -> Real:
-        text = other.real().text if isinstance(other, Uniform) else repr(float(other))
-        return Real(self.lines, self.lines.let(f"{self.text} {operator} {text}"))
+    def _with(self, operator: str, other: Any) -> SharedFloat:
+        text = other.real().text if isinstance(other, SharedNumber) else repr(float(other))
+        return SharedFloat(self.lines, self.lines.let(f"{self.text} {operator} {text}"))
 
     def __add__(self, other: Any) -> Any:
-        if isinstance(other, (int, float, Uniform)):
+        if isinstance(other, (int, float, SharedNumber)):
             return self._with("+", other)
         return other + self
 
     def __sub__(self, other: Any) -> Any:
-        if isinstance(other, (int, float, Uniform)):
+        if isinstance(other, (int, float, SharedNumber)):
             return self._with("-", other)
         return other * -1 + self
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, (int, float, Uniform)):
+        if isinstance(other, (int, float, SharedNumber)):
             return self._with("*", other)
         if isinstance(other, Linear):
             return other * self
@@ -141,17 +141,21 @@ class Linear(Number):
     __slots__ = ("integers", "offset", "scale")
 
     def __init__(
-        self, lines: Lines, scale: Real, integers: Packed | Vector, offset: Real | None
+        self,
+        lines: Lines,
+        scale: SharedFloat,
+        integers: FourBytes | Vector,
+        offset: SharedFloat | None,
     ) -> None:
         super().__init__(lines)
         self.scale, self.integers, self.offset = scale, integers, offset
 
-    def _uniform(self, other: Any) -> Real:
-        if isinstance(other, Uniform):
+    def _uniform(self, other: Any) -> SharedFloat:
+        if isinstance(other, SharedNumber):
             return other.real()
         if isinstance(other, Number):
-            raise Uneven("different scales in one element")
-        return Real(self.lines, repr(float(other)))
+            raise DiffersPerLane("different scales in one element")
+        return SharedFloat(self.lines, repr(float(other)))
 
     def __add__(self, other: Any) -> Any:
         more = self._uniform(other)
@@ -179,12 +183,14 @@ class Vector(Number):
         return Vector(self.lines, self.lines.let(f"vec4<f32>({self.text})"), True)
 
     def _with(self, operator: str, other: Any) -> Vector:
-        if isinstance(other, (Uniform, int)) and not (self.floats or isinstance(other, Real)):
+        if isinstance(other, (SharedNumber, int)) and not (
+            self.floats or isinstance(other, SharedFloat)
+        ):
             text = str(other) if isinstance(other, int) else other.text
             right = f"vec4<u32>({text}u)" if operator == ">>" else f"vec4<i32>({text})"
             return Vector(self.lines, self.lines.let(f"{self.text} {operator} {right}"), False)
         if operator not in "+-*":
-            raise Uneven(f"{operator} of floats")
+            raise DiffersPerLane(f"{operator} of floats")
         if isinstance(other, (int, float)):
             right = repr(float(other))
         else:
@@ -198,7 +204,7 @@ class Vector(Number):
         return self._with("-", other)
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, Real):
+        if isinstance(other, SharedFloat):
             return other * self
         return self._with("*", other)
 
@@ -209,23 +215,23 @@ class Vector(Number):
         return self._with(">>", n)
 
 
-class Fan(Number):
+class ShiftedWord(Number):
     """A word shifted right by start + step * lane: to be masked with `step` bits."""
 
     __slots__ = ("start", "step", "word")
 
-    def __init__(self, lines: Lines, word: str, start: Whole, step: int) -> None:
+    def __init__(self, lines: Lines, word: str, start: AffineInt, step: int) -> None:
         super().__init__(lines)
         self.word, self.start, self.step = word, start, step
 
-    def __and__(self, mask: int) -> Packed:
+    def __and__(self, mask: int) -> FourBytes:
         if self.step not in (1, 2, 4) or mask >= 1 << self.step:
-            raise Uneven("bits of different places")
+            raise DiffersPerLane("bits of different places")
         first = f"({self.word} >> u32({self.start.text}))" if self.start.bounds[1] else self.word
-        return Packed(self.lines, self.lines.let(f"spread_{self.step}({first})"), mask)
+        return FourBytes(self.lines, self.lines.let(f"spread_{self.step}({first})"), mask)
 
 
-class Packed(Number):
+class FourBytes(Number):
     """Four small integers: factor * (byte of `word`, masked) + offset.
 
     sure: the bits in which a shift has not mixed neighbours. signed: the bytes are signed, with the
@@ -245,7 +251,7 @@ class Packed(Number):
     def _plain(self) -> str:
         """The bytes as a word of their own, without factor and offset."""
         if self.mask & ~self.sure or self.factor != 1 or self.offset or self.signed:
-            raise Uneven("bits of numbers that are not plain bytes")
+            raise DiffersPerLane("bits of numbers that are not plain bytes")
         return self._solid()
 
     def _solid(self) -> str:
@@ -256,7 +262,7 @@ class Packed(Number):
     def fields(self) -> str:
         """The bytes where they are in the word, as floats: byte j is 2^(8 j) times too large."""
         if self.mask & ~self.sure:
-            raise Uneven("bits of two elements")
+            raise DiffersPerLane("bits of two elements")
         if self.signed:
             return f"signed_fields({self.word})"
         if self.mask > 127:
@@ -281,31 +287,31 @@ class Packed(Number):
         return self.mask * self.factor
 
     def __add__(self, other: Any) -> Any:
-        if isinstance(other, Packed):
+        if isinstance(other, FourBytes):
             return self._sum(other)
         if isinstance(other, int):
-            return Packed(self.lines, self.word, self.mask, self.factor, self.offset + other,
+            return FourBytes(self.lines, self.word, self.mask, self.factor, self.offset + other,
                           self.sure, self.signed)  # fmt: skip
-        if isinstance(other, Uniform) and self.lines.linear:
-            one = Real(self.lines, "1.0")
-            return Linear(self.lines, one, self, other.real())
+        if isinstance(other, SharedNumber) and self.lines.linear:
+            unit = SharedFloat(self.lines, "1.0")
+            return Linear(self.lines, unit, self, other.real())
         return self.vector() + other
 
-    def _sum(self, other: Packed) -> Any:
+    def _sum(self, other: FourBytes) -> Any:
         if min(self.factor, other.factor) < 1 or self._most() + other._most() > 127:
             return self.vector() + other.vector()
-        parts = [x._solid() + (f" * {x.factor}u" if x.factor > 1 else "") for x in (self, other)]
+        words = [x._solid() + (f" * {x.factor}u" if x.factor > 1 else "") for x in (self, other)]
         mask = (1 << (self._most() + other._most()).bit_length()) - 1
-        return Packed(self.lines, self.lines.let(" + ".join(parts)), mask, 1,
+        return FourBytes(self.lines, self.lines.let(" + ".join(words)), mask, 1,
                       self.offset + other.offset)  # fmt: skip
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, int):
-            return Packed(self.lines, self.word, self.mask, self.factor * other,
+            return FourBytes(self.lines, self.word, self.mask, self.factor * other,
                           self.offset * other, self.sure, self.signed)  # fmt: skip
-        if isinstance(other, Real):
+        if isinstance(other, SharedFloat):
             return other * self
-        if isinstance(other, Uniform):
+        if isinstance(other, SharedNumber):
             return self._integers() * other
         return self.vector() * other.vector()
 
@@ -313,64 +319,64 @@ class Packed(Number):
         if n.bit_count() == 1:
             return self >> n.bit_length() - 1
         if self.mask >= 2 * n or self.mask + 128 - n > 255:
-            raise Uneven("a quotient that may be larger than one")
+            raise DiffersPerLane("a quotient that may be larger than one")
         above = f"({self._plain()} + {_bits(128 - n)}) >> 7u"  # the highest bit is set from n on
-        return Packed(self.lines, self.lines.let(above), 1)
+        return FourBytes(self.lines, self.lines.let(above), 1)
 
-    def __rshift__(self, n: int | Whole) -> Any:
+    def __rshift__(self, n: int | AffineInt) -> Any:
         low, high = (n, n) if isinstance(n, int) else n.bounds
         if isinstance(n, int) or low == high:
             if self.factor != 1 or self.offset or self.signed:
-                raise Uneven("a shift of numbers that are not plain bytes")
+                raise DiffersPerLane("a shift of numbers that are not plain bytes")
             word = self.lines.let(f"{self.word} >> {low}u") if low else self.word
-            return Packed(self.lines, word, self.mask >> low)
+            return FourBytes(self.lines, word, self.mask >> low)
         word = self.lines.let(f"{self._plain()} >> u32({n.text})")
-        return Packed(self.lines, word, sure=255 >> high)
+        return FourBytes(self.lines, word, sure=255 >> high)
 
-    def __lshift__(self, n: int) -> Packed:
+    def __lshift__(self, n: int) -> FourBytes:
         if self.mask << n > 255 or self.factor != 1 or self.offset or self.mask & ~self.sure:
-            raise Uneven("a shift out of a byte")
-        return Packed(self.lines, self.lines.let(f"{self.word} << {n}u"), self.mask << n)
+            raise DiffersPerLane("a shift out of a byte")
+        return FourBytes(self.lines, self.lines.let(f"{self.word} << {n}u"), self.mask << n)
 
-    def __and__(self, mask: int) -> Packed:
+    def __and__(self, mask: int) -> FourBytes:
         if self.factor != 1 or self.offset or self.signed:
-            raise Uneven("bits of numbers that are not plain bytes")
-        return Packed(self.lines, self.word, self.mask & mask, sure=self.sure)
+            raise DiffersPerLane("bits of numbers that are not plain bytes")
+        return FourBytes(self.lines, self.word, self.mask & mask, sure=self.sure)
 
     def __or__(self, other: Any) -> Any:
-        if not isinstance(other, Packed):
-            raise Uneven("bits of a word for all bytes")
+        if not isinstance(other, FourBytes):
+            raise DiffersPerLane("bits of a word for all bytes")
         word = self.lines.let(f"{self._plain()} | {other._plain()}")
-        return Packed(self.lines, word, self.mask | other.mask)
+        return FourBytes(self.lines, word, self.mask | other.mask)
 
     def __ror__(self, other: Any) -> Any:
         return self | other
 
-    def chosen(self, condition: str, other: Packed) -> Packed:
+    def chosen(self, condition: str, other: FourBytes) -> FourBytes:
         """This where the condition holds, else the other."""
         text = f"select({other._plain()}, {self._plain()}, {condition})"
-        return Packed(self.lines, self.lines.let(text), self.mask | other.mask)
+        return FourBytes(self.lines, self.lines.let(text), self.mask | other.mask)
 
-    def lookup(self, numbers: tuple[int, ...]) -> Packed:
+    def lookup(self, numbers: tuple[int, ...]) -> FourBytes:
         """numbers[byte] in each byte: by the bits of the bytes, two alternatives at a time."""
         size = self.mask + 1
         if size.bit_count() != 1 or len(numbers) < size or min(numbers) < -128:
-            raise Uneven("a table of another size")
+            raise DiffersPerLane("a table of another size")
         word = self._plain()
         signed = min(numbers) < 0
         # As bytes, and the highest bits of the first three turned over.
         turned = 0x00808080 if signed else 0
         words: list[int | str] = [(n & 255) * _SPLAT ^ turned for n in numbers[:size]]
         for bit in range(size.bit_length() - 1):
-            one = self.lines.let(
+            is_set = self.lines.let(
                 f"({word} >> {bit}u) & {_bits(1)}" if bit else f"{word} & {_bits(1)}"
             )
-            every = self.lines.let(f"{one} * 255u")
+            every = self.lines.let(f"{is_set} * 255u")
             words = [_either(self.lines, every, x, y)
                      for x, y in zip(words[::2], words[1::2], strict=True)]  # fmt: skip
         assert isinstance(words[0], str)
         most = 255 if signed else (1 << max(numbers).bit_length()) - 1
-        return Packed(self.lines, words[0], most, signed=signed)
+        return FourBytes(self.lines, words[0], most, signed=signed)
 
 
 def _either(lines: Lines, mask: str, x: int | str, y: int | str) -> str | int:

@@ -7,10 +7,12 @@ How values are copied, and how an unfinished message is continued, follows trans
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.chat.functions import schema_of_function
 
 # Written behind the text that is to be continued, and looked for in the prompt. The blank at its
 # end tells whether the template keeps blanks there.
@@ -30,6 +32,9 @@ def plain(name: str, value: Any, deep: int = 0) -> Any:
     """A copy of `value` in JSON's types, integers of any size; raises for other types.
 
     NumPy's scalars, dataclasses and objects with `model_dump` become what they hold.
+
+    `name` is in messages, `deep` the depth of value. Raises TypeError for other types, ValueError
+    past the bounds.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -81,14 +86,17 @@ def messages_of(messages: Any) -> list[dict[str, Any]]:
 
 
 def schemas_of(tools: Any) -> list[Any]:
-    """The tools of a template: JSON Schemas as they are."""
+    """The tools of a template: JSON Schemas as they are, and those of Python functions."""
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise TypeError(f"tools is a {type(tools).__name__}; it must be a list of JSON Schemas")
+    tools = [schema_of_function(tool) if inspect.isroutine(tool) else tool for tool in tools]
     for i, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
             kind = type(tool).__name__
-            raise TypeError(f"tools[{i}] is a {kind}; it must be a JSON Schema of a function")
-    return list(tools)
+            raise TypeError(
+                f"tools[{i}] is a {kind}; it must be a function or a JSON Schema of one"
+            )
+    return tools
 
 
 def mark_end(rows: list[dict[str, Any]], asked: bool | str, source: str) -> str:
@@ -96,6 +104,8 @@ def mark_end(rows: list[dict[str, Any]], asked: bool | str, source: str) -> str:
 
     asked: True for the key "content", or the key. Raises ValueError where there is no such text,
     or the template does not read the key.
+
+    `rows` are the messages, whose last is changed; `source` is the template's.
     """
     key = asked if isinstance(asked, str) else "content"
     if not rows:

@@ -78,11 +78,11 @@ def _layout(storage: Any, offset: Any, shape: Any, strides: Any, kind: DType) ->
     if storage.begin and kind is not storage.dtype:
         raise ValueError("a view of a storage of another dtype")
     layout = Layout(tuple(shape), tuple(strides), storage.begin + offset)
-    whole = storage.numel * storage.dtype.itemsize // kind.itemsize
-    if layout.extent[1] > storage.begin + whole or offset > whole:
-        raise ValueError(f"beyond the {whole} elements of storage {brief(storage.key)}")
-    if layout.numel > max(whole, _SPREAD):
-        raise ValueError(f"{layout.numel} elements out of {whole}")
+    elements = storage.numel * storage.dtype.itemsize // kind.itemsize
+    if layout.extent[1] > storage.begin + elements or offset > elements:
+        raise ValueError(f"beyond the {elements} elements of storage {brief(storage.key)}")
+    if layout.numel > max(elements, _SPREAD):
+        raise ValueError(f"{layout.numel} elements out of {elements}")
     return layout
 
 
@@ -136,12 +136,13 @@ def _sparse(layout: Any, data: Any) -> DerivedRef:
     """_rebuild_sparse_tensor: indices, values and the shape, in each of torch's layouts."""
     name = str(layout).removeprefix("torch.sparse_")
     *parts, shape = data[:3] if name == "coo" else data[:4]
-    if name not in ("coo", "csr", "csc") or not all(type(part) is TensorRef for part in parts):
+    said = name == "coo" and data[3:] == (True,)  # that its indices are in order, each once
+    if name not in ("coo", "csr", "csc") or not all(type(tensor) is TensorRef for tensor in parts):
         raise ValueError("not a layout that is known")
     _size(shape)
     if count_elements(shape) > MOST_ELEMENTS or len(shape) > MAX_DIMS or min(shape, default=0) < 0:
         raise ValueError("larger than any memory")
-    return DerivedRef(name, (*parts, tuple(shape)))
+    return DerivedRef("sorted coo" if said else name, (*parts, tuple(shape)))
 
 
 def _meta(dtype: Any, shape: Any, strides: Any, *_: Any) -> DerivedRef:
@@ -260,9 +261,12 @@ def derive(ref: DerivedRef, leaf: Callable[[TensorRef], Tensor]) -> Tensor | Lef
         case "quantized":
             return from_numpy(_dequantized(*parts))
     shape = parts[-1]
+    if ref.how.endswith("coo"):
+        return _coo(parts[0], parts[1], shape, said=ref.how != "coo")
     if math.prod(shape) > _SPREAD + 64 * parts[-2].numel():
         return LeftOut(f"a sparse tensor of shape {shape!s:.100}")
-    return from_numpy(_dense(ref.how, *(p.numpy() for p in parts[:-1]), shape=shape))
+    ends, other, values = (p.numpy() for p in parts[:-1])
+    return from_numpy(_dense(ref.how, ends, other, values, shape))
 
 
 def _dequantized(steps: Tensor, scale: Any, zero: Any, dim: int | None) -> Any:
@@ -274,33 +278,42 @@ def _dequantized(steps: Tensor, scale: Any, zero: Any, dim: int | None) -> Any:
     return (steps.numpy().astype(np.float32) - zero) * scale
 
 
-def _dense(how: str, *parts: Any, shape: tuple[int, ...]) -> Any:
-    """The dense array of a sparse one; values at one place are added."""
-    values = parts[-1]
-    if how == "coo":
-        index = parts[0]
-    else:
-        ends, other = parts[:2]
-        if ends.ndim != 1 or other.ndim != 1 or len(shape) != 2:
-            raise FormatError(f"a sparse tensor of shape {shape} with batches is not supported")
-        counts = np.diff(ends)
-        outer = shape[0] if how == "csr" else shape[1]
-        if len(counts) != outer or (counts < 0).any() or ends[0] or ends[-1] != len(other):
-            raise FormatError("a sparse tensor's rows are not those of its indices")
-        rows = np.repeat(np.arange(outer), counts)
-        index = np.stack((rows, other) if how == "csr" else (other, rows))
-    dims = index.shape[0] if index.ndim == 2 else -1
-    sizes = np.array(shape[: max(dims, 0)], np.int64).reshape(-1, 1)
+def _coo(indices: Tensor, values: Tensor, shape: tuple[int, ...], said: bool) -> Tensor:
+    """A sparse tensor; said: whether the file has it that its indices are in order, each once."""
+    from rushlight.core.sparse.coo import SparseTensor
+
+    index = indices.numpy()
+    dims = index.shape[0] if index.ndim == 2 and index.dtype.kind in "iu" else -1
     if dims < 0 or dims > len(shape) or values.shape != (index.shape[1], *shape[dims:]):
         raise FormatError("a sparse tensor's indices do not fit its values")
+    sizes = np.array(shape[:dims], np.int64).reshape(-1, 1)
     if ((index < 0) | (index >= sizes)).any():
         raise FormatError(f"a sparse tensor of shape {shape} has an index out of range")
-    made = np.zeros(shape, values.dtype)
+    steps = np.array([math.prod(shape[i + 1 : dims]) for i in range(dims)], np.int64)
+    sorted_ = said and bool((np.diff(steps @ index.astype(np.int64)) > 0).all())
+    return SparseTensor(indices.to("int64"), values, shape, sorted_)
+
+
+def _dense(how: str, ends: Any, other: Any, values: Any, shape: tuple[int, ...]) -> Any:
+    """The dense matrix of one with its rows or columns compressed; equal places are added."""
+    if ends.ndim != 1 or other.ndim != 1 or len(shape) != 2:
+        raise FormatError(f"a sparse tensor of shape {shape} with batches is not supported")
+    outer, inner = shape if how == "csr" else shape[::-1]
+    counts = np.diff(ends)
+    if len(counts) != outer or (counts < 0).any() or ends[0] or ends[-1] != len(other):
+        raise FormatError("a sparse tensor's rows are not those of its indices")
+    if values.shape != other.shape:
+        raise FormatError("a sparse tensor's indices do not fit its values")
+    if ((other < 0) | (other >= inner)).any():
+        raise FormatError(f"a sparse tensor of shape {shape} has an index out of range")
+    rows = np.repeat(np.arange(outer), counts)
+    place = (rows, other) if how == "csr" else (other, rows)
+    array = np.zeros(shape, values.dtype)
     if values.dtype == np.bool_:
-        made[tuple(index)] = values
+        array[place] = values
     else:
-        np.add.at(made, tuple(index), values)
-    return made
+        np.add.at(array, place, values)
+    return array
 
 
 def storage_tensor(ref: StorageRef) -> TensorRef:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.resampling import grid_sample
+from rushlight.core.functional.network.vision import grid_sample
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 

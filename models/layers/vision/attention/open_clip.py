@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
+from rushlight.models.config_schema import parse_object
 
 FILE = "open_clip_config.json"
 _LAYER = re.compile(r"(visual\.|text\.)?transformer\.resblocks\.(\d{1,3})\.(.+)")
@@ -34,7 +34,7 @@ _TURNED = {"visual.proj": "visual_projection.weight", "text_projection": "text_p
 _HEAD = 64
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under transformers' names; those of texts may begin with "text."."""
     found: dict[str, Tensor] = {}
     for name, t in tensors.items():
@@ -60,7 +60,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def config_of(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
     """CLIP's config.json for a checkpoint; told: model_cfg of open_clip_config.json."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     seen, place = _part(told, "vision_cfg"), "vision_model"
     try:
         patch = found[f"{place}.embeddings.patch_embedding.weight"].shape
@@ -85,7 +85,7 @@ def config_of(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[st
 
 
 def text_of(found: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
-    """The text_config of adopted tensors."""
+    """The text_config of renamed tensors."""
     said, table = _part(told, "text_cfg"), "text_model.embeddings."
     try:
         vocab, width = found[f"{table}token_embedding.weight"].shape
@@ -111,7 +111,11 @@ def files_of(
     tensors: Mapping[str, Tensor], files: Mapping[str, bytes],
     make: Callable[[Mapping[str, Tensor], Mapping[str, Any]], dict[str, Any]],
 ) -> dict[str, bytes]:  # fmt: skip
-    """config.json and preprocessor_config.json of a checkpoint without the first."""
+    """config.json and preprocessor_config.json of a checkpoint without the first.
+
+    `tensors` and `files` are the checkpoint's; `make` gives config.json of both. Raises FormatError
+    for a damaged file.
+    """
     if "config.json" in files:
         return {}
     told = parse_object(FILE, files[FILE]) if FILE in files else {}

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn
-from rushlight.core.functional.network.folding import interpolate, pad
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.padding import pad
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
@@ -105,6 +105,9 @@ def sine_places(grid: tuple[int, int], width: int, like: Tensor, theta: float = 
     """Sines and cosines of the places of a grid (1, places, width), rows before columns.
 
     Places end at 2 pi, as Carion et al. (2020) normalize them.
+
+    `like` has the device and dtype, `theta` is the base of the frequencies. It raises nothing of
+    its own.
     """
     half = width // 2
     bands = arange(half, device=like.device).float()

@@ -9,13 +9,14 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.network.folding import interpolate, pad
-from rushlight.core.functional.pieces import roll
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
+from rushlight.core.functional.network.padding import pad
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.functional.reductions import normalize
+from rushlight.core.functional.shape import roll
 from rushlight.core.ops.creation import arange
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.attention.places import between, pairs

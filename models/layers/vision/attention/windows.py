@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.ops.creation import arange
 from rushlight.core.tensor.tensor import Tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.functional.network.pooling import max_pool2d
 from rushlight.core.ops.conv import conv2d
 from rushlight.core.tensor.tensor import Tensor

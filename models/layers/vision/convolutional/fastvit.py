@@ -8,9 +8,9 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import read_config
+from rushlight.models.config_schema import read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import depths_of, put
 from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
@@ -143,7 +143,7 @@ def network(config: Mapping[str, Any]) -> FastViT:
     return FastViT(c)
 
 
-def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with one convolution for the branches of each."""
     found = fused(tensors)
     for path in [n[: -len(".pos_enc.weight")] for n in found if n.endswith(".pos_enc.weight")]:
@@ -174,7 +174,7 @@ def _mixer(found: Mapping[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
 
 def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
     """The config.json of timm's model `name` with these tensors."""
-    found = adopt(tensors)
+    found = rename_tensors(tensors)
     try:
         stem = found["stem.0.reparam_conv.weight"].shape
         final = found["final_conv.reparam_conv.weight"].shape

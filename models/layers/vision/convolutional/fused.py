@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.padding import pad
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import activation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm

@@ -10,8 +10,8 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
@@ -245,7 +245,11 @@ class MaskDecoder(nn.Module):
 
 
 def grid_places(places: Places, side: int, like: Tensor) -> Tensor:
-    """The places of a grid's middles (1, width, side, side)."""
+    """The places of a grid's middles (1, width, side, side).
+
+    `places` gives the features, `side` is the grid's; `like` has the device and dtype. It raises
+    nothing of its own.
+    """
     middle = (arange(side, device=like.device).to(like.dtype) + 0.5) / side
     x = middle.unsqueeze(0).expand(side, side)
     at = stack([x, x.transpose(0, 1)], -1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat

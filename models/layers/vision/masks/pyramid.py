@@ -6,8 +6,8 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.functional.network.pooling import max_pool2d
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put

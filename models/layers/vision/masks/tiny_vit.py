@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from rushlight.core import nn
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS

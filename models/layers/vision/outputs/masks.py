@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.vision.model import ImageModel
 

@@ -12,7 +12,12 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.coco import OBJECTS
-from rushlight.models.layers.vision.yolo.darknet import load_darknet, read_cfg
+from rushlight.models.layers.vision.yolo.darknet import (
+    darknet_at,
+    darknet_in,
+    load_darknet,
+    read_cfg,
+)
 
 FIRST = "0.conv_0.weight"
 
@@ -28,6 +33,15 @@ def darknet_parts(
     files: Mapping[str, bytes] = {} if isinstance(cfg, str) else SmallFiles(cfg.parent)
     made = {"config.json": json.dumps(_config(net, files, Path(cfg).stem)).encode()}
     return ChainMap(made, files), tensors  # type: ignore[arg-type]
+
+
+def open_parts(place: Path | str) -> tuple[Mapping[str, bytes], dict[str, Tensor]] | None:
+    """`darknet_parts` of an address of one of the files, of a file, or of a folder with both.
+
+    None of another place; FileNotFoundError for one file without the other.
+    """
+    pair = darknet_at(place) if isinstance(place, str) else darknet_in(place)
+    return None if pair is None else darknet_parts(*pair)
 
 
 def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -1,0 +1,119 @@
+"""`rushlight perplexity` and `rushlight imatrix`: a model over a text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rushlight.cli import show
+from rushlight.cli.commands import Json, check_device, fetched
+
+if TYPE_CHECKING:
+    from rushlight.models import Model
+
+Name = Annotated[str, typer.Argument(help="A name, a hub id, or a folder.")]
+Text = Annotated[Path, typer.Argument(help="A file of UTF-8 text; - is stdin.")]
+Context = Annotated[int, typer.Option(help="Tokens of a window.", min=4)]
+Where = Annotated[str, typer.Option(help="Where to compute.")]
+Linear = Annotated[
+    str, typer.Option(help="Products with quantized weights: fast rounds activations, or exact.")
+]
+
+
+def perplexity(
+    model: Name,
+    text: Text,
+    context: Context = 512,
+    stride: Annotated[
+        int | None, typer.Option(help="Tokens between windows; by default a window.", min=1)
+    ] = None,
+    kl: Annotated[
+        str | None, typer.Option(help="Also compare with this model, of the same vocabulary.")
+    ] = None,
+    cache_type: Annotated[
+        str, typer.Option(help="The dtype of cached keys and values: float32, float16 or q8_0.")
+    ] = "float32",
+    linear: Linear = "fast",
+    device: Where = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Measure how well a language model predicts a text, as llama.cpp measures it."""
+    from rushlight.models.perplexity import perplexity as measure
+
+    check_device(device)
+    _check_choices(linear, cache_type)
+    given = _read(text)
+    loaded, base = _load(model, device), None if kl is None else _load(kl, device)
+    with show.bar("perplexity", unit="windows", least=2) as progress:
+        found = measure(
+            loaded, given, context=context, stride=stride, base=base, linear=linear,
+            cache_type=cache_type, progress=progress,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps({"model": model, "device": device, **dataclasses.asdict(found)}))
+        return
+    print(
+        f"perplexity {found.perplexity:.4f} +- {found.error:.4f} "
+        f"({found.tokens} tokens of {found.windows} windows)"
+    )
+    if found.kl is not None and found.same_top is not None:
+        print(f"divergence from {kl}: {found.kl:.6f} +- {found.kl_error:.6f} nats")
+        print(f"same likeliest token: {found.same_top:.2%}")
+
+
+def imatrix(
+    model: Name,
+    text: Text,
+    out: Annotated[Path, typer.Argument(help="A GGUF file, or a .dat of llama.cpp's older form.")],
+    context: Context = 512,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file if it exists.")
+    ] = False,
+    linear: Linear = "fast",
+    device: Where = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Write the importance of a model's weights over a text, for `rushlight quantize`."""
+    from rushlight.models.importance import importance
+
+    check_device(device)
+    _check_choices(linear)
+    if out.exists() and not overwrite:  # said before the text is read through
+        raise FileExistsError(f"{out} exists already\n  hint: pass --overwrite, or another name")
+    given = _read(text)
+    loaded = _load(model, device)
+    with show.bar("imatrix", unit="windows", least=2) as progress:
+        found = importance(loaded, given, context=context, linear=linear, progress=progress)
+    found.save(out, (text.name,), overwrite=overwrite)
+    facts = {"file": str(out), "tensors": len(found.sums), **dataclasses.asdict(found.quality)}
+    if as_json:
+        print(json.dumps(facts))
+        return
+    print(f"{out}: {len(found.sums)} tensors over {found.quality.windows} windows of {context}")
+    print(f"perplexity {found.quality.perplexity:.4f}", file=sys.stderr)
+
+
+def _check_choices(linear: str, cache_type: str = "float32") -> None:
+    """Raise ValueError for a mode or a dtype that does not exist, before anything is loaded."""
+    from rushlight.models.generation.sampling import Options
+
+    Options(linear=linear, cache_type=cache_type)
+
+
+def _read(text: Path) -> str:
+    raw = sys.stdin.buffer.read() if str(text) == "-" else text.read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{text} is not UTF-8 text: byte {error.start} is wrong") from None
+
+
+def _load(name: str, device: str) -> Model:
+    from rushlight import models
+
+    return models.load(fetched(name), device=device)

@@ -1,0 +1,210 @@
+"""Commands made from the tasks: flags from their options, and one function to run them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rushlight.cli import show
+from rushlight.cli.commands import Json, Model, check_device, fetched
+from rushlight.cli.listen import listen
+from rushlight.cli.talk import talk
+
+if TYPE_CHECKING:
+    from rushlight.models.tasks import Option, Pipeline, Task
+
+# A flag: its annotated type for typer, and its default.
+Flag = tuple[Any, Any]
+
+_REQUIRED = inspect.Parameter.empty
+_FILE = Annotated[
+    Path | None, typer.Option(help="Read the texts from a file, one a line; - is stdin.")
+]
+_ADAPTER: Flag = (
+    Annotated[
+        str | None,
+        typer.Option(help="An adapter: PEFT's folder, a GGUF file, or a hub id.", metavar="PATH"),
+    ],
+    None,
+)
+
+
+def commands() -> list[Callable[..., None]]:
+    """A command for every task that has a verb."""
+    from rushlight.models.tasks import tasks
+
+    return [_command(task) for task in tasks().values() if task.command is not None]
+
+
+def _command(task: Task) -> Callable[..., None]:
+    """The command of a task: a function whose signature has the flags for typer."""
+    assert task.command is not None
+    defaults = task.checked(task.command.defaults)
+    flags = {
+        **_input_flags(task),
+        "model": (Model, task.command.model or _REQUIRED),
+        "device": (Annotated[str, typer.Option(help="Where to compute.")], "cpu"),
+        **({"adapter": _ADAPTER} if task.streams else {}),
+        **_option_flags(task.options, defaults),
+    }
+    talks = task.input.kind == "messages"
+    if not talks and task.input.kind != "audio":
+        flags["as_json"] = (Json, False)
+
+    def run(**given: Any) -> None:
+        options = {name: given.get(name, default) for name, default in defaults.items()}
+        for option in task.options:  # one text may hold several, with commas between them
+            if option.kind == "texts" and len(options[option.name]) == 1:
+                [options[option.name]] = options[option.name]
+            options[option.name] = _parsed(option, options[option.name])
+        if talks:
+            pipe, _ = _ready(task, given, options)
+            talk(pipe, given["model"], given["system"])
+        elif task.input.kind == "audio":
+            listen(task, given, lambda: _ready(task, given, options)[0])
+        else:
+            _run(task, given, options)
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in flags.items()
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {name: kind for name, (kind, _) in flags.items()}
+    run.__name__ = task.command.verb
+    run.__doc__ = task.command.help or task.summary
+    return run
+
+
+def _input_flags(task: Task) -> dict[str, Flag]:
+    from rushlight.models.tasks.kinds import KINDS
+
+    name, help = task.input.name, task.input.help
+    if fields := KINDS[task.input.kind].fields:
+        return {
+            one: (Annotated[str, typer.Option(help=f"The {one}.")], _REQUIRED) for one in fields
+        }
+    if task.input.kind == "texts":
+        texts = Annotated[list[str] | None, typer.Argument(help=help, show_default=False)]
+        return {name: (texts, None), "file": (_FILE, None)}
+    if task.input.kind == "audio":
+        files = typer.Argument(help="The recordings.", show_default=False)
+        form = typer.Option(help="The form of what is written: txt, srt, vtt, tsv or json.")
+        return {"files": (Annotated[list[Path], files], _REQUIRED),
+                "output": (Annotated[str, form], "txt"),
+                "output_dir": (Annotated[Path | None, typer.Option(
+                    help="Write a file for each recording into this folder.")], None)}  # fmt: skip
+    if task.input.kind == "messages":
+        told = typer.Option(help="An instruction for the whole talk.")
+        return {"system": (Annotated[str, told], "")}
+    return {name: (Annotated[str, typer.Option(help=help)], _REQUIRED)}
+
+
+def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> dict[str, Flag]:
+    """The flags of a task's options, except those that a shell cannot pass."""
+    from rushlight.models.tasks.kinds import KINDS
+
+    found: dict[str, Flag] = {}
+    for option in options:
+        kind, default = KINDS[option.kind].flag, defaults[option.name]
+        if kind is None:
+            continue
+        names = (f"--{option.name}/--{option.off}",) if option.off else ()
+        told = typer.Option(*names, help=option.help, min=option.least)
+        if option.kind == "texts":
+            default = list(default)
+        elif option.default is None:
+            kind = kind | None
+        found[option.name] = (Annotated[kind, told], default)
+    return found
+
+
+def _parsed(option: Option, value: Any) -> Any:
+    """The value of an option from that of its flag."""
+    from rushlight.models.tasks.kinds import KINDS
+
+    parse = KINDS[option.kind].parsed
+    if parse is None or value is None:
+        return value
+    try:
+        return parse(value)
+    except ValueError as error:
+        flag = f"--{option.name.replace('_', '-')}"
+        raise typer.BadParameter(f"{flag}: {error}") from None
+
+
+def _ready(
+    task: Task, given: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Pipeline, float]:
+    """The pipeline, loaded after the options are checked, and the seconds of loading."""
+    from rushlight import models
+    from rushlight.models.tasks import Pipeline, check_served
+
+    task.checked(options)
+    check_device(given["device"])
+    folder = fetched(given["model"])
+    began = time.perf_counter()
+    loaded = models.load(folder, device=given["device"], adapter=given.get("adapter"))
+    return Pipeline(check_served(loaded, task.name), loaded, options), time.perf_counter() - began
+
+
+def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Run a task once and print its result."""
+    what = _input(task, given)
+    pipe, load = _ready(task, given, options)
+    as_json = given["as_json"]
+    began = time.perf_counter()
+    with show.bar(task.name, unit="texts", least=256) as progress:
+        part = None if as_json or task.input.kind == "texts" else show.show_piece
+        result = pipe.run(what, {}, part=part, progress=progress)
+    found = show.as_facts(task.output, result, time.perf_counter() - began)
+    seconds = {name: round(s, 4) for name, s in {"load": load, **found["seconds"]}.items()}
+    if as_json:
+        names = {"model": given["model"], "device": given["device"]}
+        print(json.dumps({**names, **found, "seconds": seconds}))
+    elif task.output == "text":
+        lines = [result.text] if isinstance(result.text, str) else result.text
+        print("\n".join(map(str, lines)) if task.input.kind == "texts" or not task.streams else "")
+    elif task.output == "vectors":
+        show.show_vectors(what, found["embeddings"])
+        print(
+            f"{len(what)} texts on {given['device']}: loaded in {load:.2f} s, embedded in "
+            f"{seconds['encode']:.2f} s",
+            file=sys.stderr,
+        )
+    else:
+        show.show_value(what, result)
+
+
+def _input(task: Task, given: Mapping[str, Any]) -> Any:
+    """The task's input from the arguments."""
+    from rushlight.models.tasks.kinds import KINDS
+
+    if fields := KINDS[task.input.kind].fields:
+        return {one: given[one] for one in fields}
+    found = given[task.input.name]
+    if task.input.kind != "texts":
+        return found
+    if bool(found) == (given["file"] is not None):
+        raise typer.BadParameter("pass texts, or a file of texts with --file")
+    return found or _lines(given["file"])
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a UTF-8 file or of stdin. An empty line is a text too."""
+    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    try:
+        lines = raw.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8 text: byte {error.start} is wrong") from None
+    lines = [line.removesuffix("\r") for line in lines[: -1 if lines[-1] == "" else None]]
+    if not lines:
+        raise ValueError(f"{file} has no lines")
+    return lines

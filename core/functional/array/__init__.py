@@ -1,1 +1,0 @@
-"""Composites that arrange elements: joining, splitting, diagonals, selecting, moving dims."""

@@ -1,1 +1,0 @@
-"""Complex numbers, Fourier transforms under the names of torch.fft, spectrograms, windows."""

@@ -1,1 +1,0 @@
-"""Composites of numbers: elementwise functions, products of matrices, scans, statistics."""

@@ -1,0 +1,61 @@
+"""The language model within a checkpoint of texts with pictures or sounds.
+
+Given texts alone these models compute what their language model does, so that is what is loaded;
+the towers that see or hear stay in the file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+
+log = logging.getLogger("rushlight")
+
+# By model_type: that of a text_config which does not name one, and whether the head is tied.
+WHOLE = {
+    "gemma3": ("gemma3_text", True), "gemma3n": ("gemma3n_text", True),
+    "llama4": ("llama4_text", False), "mistral3": ("mistral", True), "lfm2_vl": ("lfm2", True),
+    "internvl": ("qwen2", True), "ovis2": ("qwen2", True), "qwen2_audio": ("qwen2", False),
+    "aya_vision": ("cohere2", True), "cohere2_vision": ("cohere2", True),
+    "granite_speech": ("granite", True), "llava_onevision": ("qwen2", False),
+} | dict.fromkeys(
+    ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
+     "voxtral"), ("llama", False),
+)  # fmt: skip
+# What the head of the whole leaves out of a language model's.
+_UNSCALED: dict[str, dict[str, Any]] = {
+    "cohere2": {"logit_scale": 1.0}, "granite": {"logits_scaling": 1.0},
+    "gemma3_text": {"final_logit_softcapping": None},
+}  # fmt: skip
+_OUTER = ("quantization_config", "dtype", "torch_dtype", "eos_token_id", "bos_token_id",
+          "pad_token_id")  # fmt: skip
+
+
+def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """config.json of the language model within, or config.json itself where it has none.
+
+    known: the values of model_type that are served. What the text_config leaves out of
+    quantization, dtype and special tokens is that of the file.
+    """
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind in known or kind not in WHOLE:
+        return config
+    plain, tied = WHOLE[kind]
+    text = config.get("text_config")
+    if not isinstance(text, dict):
+        raise FormatError(f"config.json: text_config is {brief(text)}; it must be an object")
+    if (within := text.get("model_type") or plain) not in known:
+        return config
+    own = config.get("tie_word_embeddings")
+    told = {name: config[name] for name in _OUTER if config.get(name) is not None}
+    both = {"tie_word_embeddings": tied if own is None else own} | told
+    if not both["tie_word_embeddings"] and text.get("tie_word_embeddings"):
+        both["tie_word_embeddings"] = True  # where older files say it
+    text = {name: value for name, value in text.items() if name != "architectures"}
+    log.warning("config.json: of %s the language model (%s) is loaded: it reads texts only",
+                kind, within)  # fmt: skip
+    told = {"model_type": within, "tie_word_embeddings": both["tie_word_embeddings"]}
+    return both | text | told | _UNSCALED.get(within, {})

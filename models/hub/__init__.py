@@ -1,0 +1,1 @@
+"""Short names of models: where their files are fetched, and which are made here of others."""

@@ -1,0 +1,3 @@
+"""Types of rushlight.array_api.fft. Written by tools/stubs.py (`make format`)."""
+
+def __getattr__(name: str) -> object: ...

@@ -1,0 +1,87 @@
+"""Tests that run where their files have changed: fuzzing, the wheels, `make demo` from nothing.
+
+`unchanged.json` has a hash of each subject's files, as `make test-all` last found all of its tests
+passing. Where the files are still the same, `make test` leaves the subject out and says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+HERE = Path(__file__).parent
+FILE = HERE / "unchanged.json"
+
+
+class Subject(NamedTuple):
+    """Some tests, and the files that they depend on: patterns below the root of the checkout."""
+
+    tests: tuple[str, ...]  # how their paths begin
+    files: tuple[str, ...]
+
+
+_READERS = (
+    "core/io/**/*.py", "core/basis/**/*.py", "core/ops/*.py", "core/tensor/**/*.py",
+    "core/functional/**/*.py", "models/checkpoints/*.py", "models/datasets/*.py",
+    "models/audio/*.py", "models/image/**/*.py", "models/prequantized/*.py", "web/loading/*",
+    "web/tokenizer/*", "simd_kernels/*.[ch]", "tests/fuzz/*",
+)  # fmt: skip
+_WHEELS = (
+    "pyproject.toml", "hatch_build.py", "src/rushlight/*.py", "simd_kernels/*", "web/assets.toml",
+    "site/builder/wheel.py", "tests/packaging/*",
+)  # fmt: skip
+_DEMO = (
+    "Makefile", "pyproject.toml", "hatch_build.py", "tools/*.sh", "web/**/*.*", "site/**/*.*",
+    "core/io/hub/**/*", "models/hub/*", "cli/*.py", "models/gguf/*.py", "tests/packaging/*",
+)  # fmt: skip
+SUBJECTS = {
+    "fuzz": Subject(("fuzz/",), _READERS),
+    "wheels": Subject(
+        ("packaging/test_targets.py", "packaging/test_platform_wheels.py"), _WHEELS
+    ),
+    "demo": Subject(("packaging/test_demo.py",), _DEMO),
+}  # fmt: skip
+
+
+def _contents(patterns: tuple[str, ...], root: Path) -> Iterator[bytes]:
+    """The name and the hash of every file, in order."""
+    paths = {path for pattern in patterns for path in root.glob(pattern)}
+    for path in sorted(paths):
+        if path.is_file() and not {"build", "__pycache__"} & set(path.relative_to(root).parts):
+            yield path.relative_to(root).as_posix().encode()
+            yield hashlib.sha256(path.read_bytes()).digest()
+
+
+def fingerprint(name: str, root: Path = HERE.parent) -> str:
+    """A hash of the names and contents of a subject's files."""
+    total = hashlib.sha256()
+    for content in _contents(SUBJECTS[name].files, root):
+        total.update(content)
+    return total.hexdigest()
+
+
+def unchanged() -> list[str]:
+    """The subjects whose files are as they were when all of their tests passed."""
+    recorded = json.loads(FILE.read_text(encoding="utf-8"))
+    return [name for name in SUBJECTS if recorded.get(name) == fingerprint(name)]
+
+
+def belongs(item: pytest.Item, names: list[str]) -> bool:
+    """Whether a test is one of the subjects `names`."""
+    place = item.path.relative_to(HERE).as_posix()
+    return any(place.startswith(SUBJECTS[name].tests) for name in names)
+
+
+class Recorder:
+    """Writes the hashes of all subjects at the end of a run in which every test passed."""
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write them where nothing failed."""
+        if exitstatus == pytest.ExitCode.OK:
+            rows = {name: fingerprint(name) for name in SUBJECTS}
+            FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,108 @@
+"""How a run is arranged: what is long begins first, unchanged subjects are left out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.native
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def load() -> Any:
+    """A function that gives a new copy of a module of this folder."""
+
+    def module(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"fresh_{name}", HERE / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        fresh = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(fresh)
+        return fresh
+
+    return module
+
+
+class _Item:
+    """A test as pytest gives it: a path, a group, and marks that are added."""
+
+    def __init__(self, path: str, group: str = "") -> None:
+        self.path, self.marks = HERE / path, [pytest.mark.xdist_group(group)] if group else []
+
+    def iter_markers(self, name: str) -> Any:
+        """The marks of a name."""
+        return (mark.mark for mark in self.marks if mark.mark.name == name)
+
+    def add_marker(self, mark: Any) -> None:
+        """Keep a mark."""
+        self.marks.append(mark)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that its marks name."""
+        return [str(mark.args[0]) for mark in self.iter_markers("xdist_group")]
+
+
+def test_long_groups_come_first_and_short_files_stay_together(load: Any, tmp_path: Path) -> None:
+    order = load("order")
+    order.FILE = tmp_path / "durations.json"
+    order.FILE.write_text(json.dumps({"pages": 90, "core/b.py": 30, "core/c.py": 5}))
+    items = [_Item("core/a.py"), _Item("core/b.py"), _Item("core/c.py"), _Item("core/b.py"),
+             _Item("site/d.py", "pages"), _Item("core/a.py")]  # fmt: skip
+    order.arrange(items)
+    names = [item.path.name for item in items]
+    assert names == ["d.py", "b.py", "b.py", "c.py", "a.py", "a.py"]
+    assert [item.groups for item in items] == [
+        ["pages"], [], [], ["core/c.py"], ["core/a.py"], ["core/a.py"],
+    ]  # fmt: skip
+
+
+def test_the_stopwatch_writes_seconds_by_group(load: Any, tmp_path: Path) -> None:
+    order = load("order")
+    order.FILE = tmp_path / "durations.json"
+    watch = order.Stopwatch()
+    for name, seconds in (
+        ("tests/core/a.py::x@core/a.py", 1.4), ("tests/core/a.py::y@core/a.py", 2.4),
+        ("tests/core/b.py::x", 0.2), ("tests/site/d.py::x@pages", 9),
+    ):  # fmt: skip
+        watch.pytest_runtest_logreport(
+            pytest.TestReport(name, ("", 0, ""), {}, "passed", None, "call", duration=seconds)
+        )
+    watch.pytest_sessionfinish()
+    assert json.loads(order.FILE.read_text()) == {"pages": 9, "core/a.py": 4}
+
+
+def test_a_subject_runs_again_where_a_file_changed(load: Any, tmp_path: Path) -> None:
+    changes = load("changes")
+    changes.FILE = tmp_path / "unchanged.json"
+    (tmp_path / "core" / "io").mkdir(parents=True)
+    reader = tmp_path / "core" / "io" / "reader.py"
+    reader.write_text("one")
+    first = changes.fingerprint("fuzz", tmp_path)
+    assert changes.fingerprint("fuzz", tmp_path) == first
+    reader.write_text("two")
+    second = changes.fingerprint("fuzz", tmp_path)
+    reader.rename(reader.with_name("other.py"))
+    assert len({first, second, changes.fingerprint("fuzz", tmp_path)}) == 3
+
+    changes.FILE.write_text("{}")
+    changes.Recorder().pytest_sessionfinish(pytest.ExitCode.TESTS_FAILED)
+    assert changes.unchanged() == []
+    changes.Recorder().pytest_sessionfinish(pytest.ExitCode.OK)
+    assert changes.unchanged() == list(changes.SUBJECTS)
+    changes.FILE.write_text(json.dumps({"fuzz": first}))
+    assert changes.unchanged() == []
+
+
+def test_subjects_name_tests_and_files_that_exist(load: Any) -> None:
+    changes = load("changes")
+    for subject in changes.SUBJECTS.values():
+        assert all(list(HERE.glob(f"{start}*")) for start in subject.tests)
+    items = [_Item("fuzz/test_files_fuzz.py"), _Item("core/io/test_io_gguf.py")]
+    assert [changes.belongs(item, ["fuzz"]) for item in items] == [True, False]
