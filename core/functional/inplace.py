@@ -124,7 +124,8 @@ def _scaled(name: str, first: str) -> Callable[..., Tensor]:
 
     write.__name__ = write.__qualname__ = f"{name}_"
     write.__doc__ = (
-        f"`{name}` in place: x + value * tensor1 {sign} tensor2 over `x`, which is returned."
+        f"`{name}` in place: x + value * tensor1 {sign} tensor2 over `x`, which is returned.\n\n"
+        "TypeError where the result does not fit the dtype of `x`."
     )
     return method()(write)
 
