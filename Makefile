@@ -65,9 +65,10 @@ pytest-numpy: env-test node_modules assets
 quick: env-test kernels ## lint and nearest tests of what has changed, within 90 seconds
 	@$(BIN)/python tools/quick.py
 
-format: env-test ## format the Python with ruff, write the stubs, docs/torch.md and docs/array_api.md
+format: env-test ## format the Python with ruff, write the stubs, the index of families, docs/torch.md and docs/array_api.md
 	$(BIN)/ruff check --fix .
 	$(BIN)/python tools/stubs.py
+	$(BIN)/python tools/family_index.py
 	$(BIN)/python tools/torch_names.py
 	$(BIN)/python tools/array_api_names.py
 	$(BIN)/ruff format .

@@ -92,6 +92,7 @@ def _app() -> Typer:
     import typer
 
     from rushlight.cli import (
+        autotune,
         commands,
         evaluate,
         finetune,
@@ -101,7 +102,6 @@ def _app() -> Typer:
         site,
         tasks,
         train,
-        tune,
     )
 
     app = typer.Typer(
@@ -112,7 +112,7 @@ def _app() -> Typer:
     every: tuple[Callable[..., None], ...] = (
         *tasks.commands(), see.see, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
-        evaluate.imatrix, train.train, finetune.finetune, tune.tune, profile.profile,
+        evaluate.imatrix, train.train, finetune.finetune, autotune.autotune, profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

@@ -37,9 +37,9 @@ def finetune(
     "chosen" and "rejected"; "anchor" and "positive". Use it with `--adapter OUTPUT`.
     """
     import rushlight as rl
-    from rushlight.models import tuning
+    from rushlight.models import finetune as finetuning
 
-    rows = tuning.read_rows(data)
+    rows = finetuning.read_rows(data)
     check_device(device)
     loaded = rl.models.load(fetched(model), device=device)
     rl.manual_seed(seed)
@@ -50,7 +50,7 @@ def finetune(
     )  # fmt: skip
     rl.adapters.add_adapter(loaded, config)
     with show.bar("training", unit="steps") as progress:
-        losses = tuning.finetune(
+        losses = finetuning.finetune(
             loaded, rows, steps=steps, epochs=epochs, batch_size=batch_size, length=length,
             pack=pack, lr=rate, seed=seed, watch=lambda step, of, loss: progress(step, of),
         )  # fmt: skip

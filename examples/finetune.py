@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import rushlight as rl
-from rushlight.models import adapters, tuning
+from rushlight.models import adapters, finetune
 
 # Words that are not in kinds.jsonl.
 UNSEEN = {"wolf": "animal", "tiger": "animal", "pigeon": "animal", "oak": "plant",
@@ -46,8 +46,8 @@ def main() -> None:
     report("before", answers(model))
     config = adapters.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
     adapters.add_adapter(model, config)
-    rows = tuning.read_rows(Path(__file__).with_name("kinds.jsonl"))
-    losses = tuning.finetune(model, rows, steps=given.steps, lr=1e-3)
+    rows = finetune.read_rows(Path(__file__).with_name("kinds.jsonl"))
+    losses = finetune.finetune(model, rows, steps=given.steps, lr=1e-3)
     print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} after {len(losses)} steps")
     said = answers(model)
     report("after", said)

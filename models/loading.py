@@ -18,7 +18,7 @@ from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.text.chat.sources import FOLDER
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.checkpoints.fitting import fitted, one_width, renamed_tensors
+from rushlight.models.checkpoints.fitting import fitted, narrow, one_width, renamed_tensors
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
 from rushlight.models.config_schema import LAYERS, parse_object
 from rushlight.models.families import families, family_of, of_module
@@ -36,6 +36,8 @@ Progress = Callable[[int, int | None], None]
 # The small files by name, the tensors, and the metadata of a file of GGUF, else None.
 Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | None]
 
+# Families whose inputs are numbers, which have a dtype of their own.
+_SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision)\.")
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 
@@ -138,6 +140,8 @@ def from_gguf(
 
     Raises LoadError for an architecture that is not supported, and where names or shapes do not
     fit.
+
+    `device` has the weights; `dtype`: floating weights are converted to it.
     """
     from rushlight.models.gguf.names import as_checkpoint
 
@@ -172,7 +176,11 @@ def from_parts(
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
 ) -> Model:
-    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
+    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None.
+
+    `files`, `tensors`, `device`, `dtype` and what it raises are those of `assemble` and
+    `from_gguf`.
+    """
     if metadata is None:
         return assemble(files, tensors, device=device, dtype=dtype)
     return from_gguf(metadata, tensors, device=device, dtype=dtype)
@@ -249,6 +257,8 @@ def _matched(
 
         turned = bool(config.get("transposed", getattr(family.config, "transposed", False)))
         config, tensors = dequantized(config, tensors, dtype, turned)
+    if dtype is None and _SEEN_OR_HEARD.search(family.config.__module__):
+        tensors = narrow(tensors)
     tensors = split(family, tensors)
     if (unused := family.unused) is not None:
         tensors = {n: t for n, t in tensors.items() if not unused(n, config)}

@@ -91,7 +91,7 @@ class SentenceEncoder(Model):
         name = "config_sentence_transformers.json"
         prompts, default = found.get("prompts") or {}, found.get("default_prompt_name")
         texts = isinstance(prompts, dict) and all(isinstance(v, str) for v in prompts.values())
-        named = default is None or (isinstance(default, str) and default in prompts)
+        named = default is None or (texts and isinstance(default, str) and default in prompts)
         if not texts or not named:
             raise FormatError(f"{name}: prompts {brief(prompts)} and default_prompt_name "
                               f"{brief(default)} must be texts and one of their names")  # fmt: skip

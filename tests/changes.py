@@ -37,7 +37,7 @@ _WHEELS = (
 )  # fmt: skip
 _DEMO = (
     "Makefile", "pyproject.toml", "hatch_build.py", "tools/*.sh", "web/**/*.*", "site/**/*.*",
-    "core/io/hub/**/*", "core/cli/*.py", "cli/*.py", "models/gguf/*.py", "tests/packaging/*",
+    "core/io/hub/**/*", "models/hub/*", "cli/*.py", "models/gguf/*.py", "tests/packaging/*",
 )  # fmt: skip
 SUBJECTS = {
     "fuzz": Subject(("fuzz/",), _READERS),

@@ -26,7 +26,7 @@ from hypothesis.internal.conjecture import providers
 if hasattr(providers, "is_local_module_file"):
     providers.is_local_module_file = lambda path: False
 # Kernels are what the tests say, whatever was measured on this machine.
-os.environ.setdefault("RUSHLIGHT_TUNE", "off")
+os.environ.setdefault("RUSHLIGHT_AUTOTUNE", "off")
 REQUIRED = frozenset(filter(None, os.environ.get("RUSHLIGHT_REQUIRE", "").split(",")))
 
 
@@ -72,7 +72,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ.get("RUSHLIGHT_SUBJECTS") == "changed":
         changes = _beside("changes")
         names = changes.unchanged()
-        config.hook.pytest_deselected([item for item in items if changes.belongs(item, names)])
+        config.hook.pytest_deselected(
+            items=[item for item in items if changes.belongs(item, names)]
+        )
         items[:] = [item for item in items if not changes.belongs(item, names)]
     if hasattr(config, "workerinput"):
         _beside("order").arrange(items)

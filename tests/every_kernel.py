@@ -23,7 +23,7 @@ from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.profiling import drive
 from rushlight.core.backends.webgpu import ceilings
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
-from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.backends.webgpu.compiler import autotune
 from rushlight.core.backends.webgpu.lowering import attention
 from rushlight.core.backends.webgpu.lowering.products import gemm
 from rushlight.core.basis.dtype import DTYPES
@@ -298,7 +298,7 @@ def _measured(device: rl.Device) -> None:
     choices = backend.recorder.choices
     for i in range(12):
         for key in choices.met:
-            names = tune.candidates(backend.emitter("all"), key)
+            names = autotune.candidates(backend.emitter("all"), key)
             choices.table[key] = names[i % len(names)]
         for kind in ("float32", "float16"):
             x, w = _ones(device, 3, 300, dtype=kind), _ones(device, 300, dtype=kind)

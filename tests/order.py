@@ -41,19 +41,28 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 class Stopwatch:
-    """Adds up the seconds of each group in the process that hears from all workers."""
+    """Adds up the seconds of groups and of rooms in the process that hears from all workers."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
+        self.rooms: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])  # cases, seconds
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a report's seconds: of setup, call or teardown."""
         _, _, group = report.nodeid.partition("@")
         file = report.nodeid.partition("::")[0].removeprefix("tests/")
         self.seconds[group or file] += report.duration
+        room = self.rooms[file.split("/")[0] if "/" in file else "the house"]
+        room[0] += report.when == "call"
+        room[1] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         """Write the seconds of all groups that took one or more."""
         rows = {name: round(total) for name, total in self.seconds.items() if total >= 1}
         rows = dict(sorted(rows.items(), key=lambda row: (-row[1], row[0])))
         FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """A table of rooms for CONTRIBUTING.md: cases, and minutes of one worker."""
+        for room, (cases, seconds) in sorted(self.rooms.items(), key=lambda row: -row[1][1]):
+            terminalreporter.write_line(f"| `{room}` | {cases} | {seconds / 60:.1f} |")

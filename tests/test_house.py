@@ -223,7 +223,7 @@ def test_nothing_above_the_backends_names_one() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from rushlight.core.backends.webgpu.compiler import tune",
+        "from rushlight.core.backends.webgpu.compiler import autotune",
         "from rushlight.core.backends import cpu",
         "if TYPE_CHECKING:\n    from rushlight.core.backends.cpu.simd import Record",
         'fast = device.type == "webgpu"',
@@ -343,7 +343,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ),
         ("models/families/whisper.py", "import torch"),
         ("models/families/encoder/bert.py", "from rushlight.cli import main"),
-        ("core/tools/tuning.py", "def f():\n    from rushlight.cli import main"),
+        ("core/tools/autotuning.py", "def f():\n    from rushlight.cli import main"),
         ("web/__init__.py", "from rushlight.core.basis.errors import RushlightError"),
         ("wgsl_kernels/__init__.py", "from rushlight.core.basis.dtype import DType"),
         ("simd_kernels/build.py", "import rushlight.core.basis.dtype"),

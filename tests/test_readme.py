@@ -43,9 +43,9 @@ RUN_ELSEWHERE = {
         "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
     ),
     "rushlight finetune smollm2-135m-instruct examples/kinds.jsonl --output kinds --steps 100"
-    " --rate 1e-3": ("tests/models/test_tuning.py", '"finetune"'),
+    " --rate 1e-3": ("tests/models/test_finetune.py", '"finetune"'),
     'rushlight generate --prompt "wolf" --adapter kinds': (
-        "tests/models/test_tuning.py", '"--adapter"',
+        "tests/models/test_finetune.py", '"--adapter"',
     ),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),

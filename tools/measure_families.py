@@ -37,7 +37,7 @@ HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
 small random checkpoints: the largest difference from the reference, by its largest result, in the
-worst of a family's rows in `tests/models/families.py` and `vision.py`. Each runs on `cpu` and
+worst of a family's rows in `tests/models/families/` and `vision.py`. Each runs on `cpu` and
 `webgpu`, natively and in the tab. A family without figures has tests of its own, on real weights.
 
 | model_type | formats | reference | error, cpu | error, webgpu | what it is |

@@ -34,7 +34,8 @@ fi
 if [ "$installs" = no ]; then
     if [ "$(uname)" = Linux ] && ! ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json \
         >/dev/null 2>&1; then
-        need "a Vulkan driver" "install one (Debian: apt-get install mesa-vulkan-drivers libvulkan1)"
+        need "a Vulkan driver" \
+            "install one (Debian: apt-get install mesa-vulkan-drivers libvulkan1)"
     fi
 fi
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')

@@ -120,14 +120,14 @@ def _named(module: ModuleType) -> list[str]:
             places[name] = value.__name__.rpartition(".")[0]
         else:
             places[name] = getattr(value, "__module__", "")
-    kept = {name: place for name, place in places.items() if place.startswith("rushlight.")}
+    ours = {name: place for name, place in places.items() if place.startswith("rushlight.")}
     return [
         _wrapped(
             f"from {place} import (",
-            [f"{n} as {n}" for n, at in kept.items() if at == place],
+            [f"{name} as {name}" for name, defined in ours.items() if defined == place],
             ")",
         )
-        for place in sorted(set(kept.values()))
+        for place in sorted(set(ours.values()))
     ]
 
 

@@ -56,7 +56,7 @@ export interface Session {
   task(id: number, name: string): PyProxy;
   token_count(id: number, prompt: string | object[], options?: object): Promise<number>;
   bring_jinja(read: (name: string) => Promise<Uint8Array>): void;
-  tune(
+  autotune(
     id: number,
     breathe: () => Promise<boolean>,
     report: (done: number, total: number, what: string) => void,

@@ -45,12 +45,12 @@ def _gru(
     _, r, z, n, hidden = (out[k] for k in range(5))
     of_r, of_z, of_n = r * (1 - r), z * (1 - z), 1 - n * n
     size = r.shape[-1]
-    toward, kept = before[0] - n, 1 - z
+    toward, keep = before[0] - n, 1 - z
     steps: dict[int, Any] = {}
     dh: Any = 0.0
     for t in order:
         dh = grad[0][t] + dh
-        dn = (dh * kept[t] + grad[3][t]) * of_n[t]
+        dn = (dh * keep[t] + grad[3][t]) * of_n[t]
         dz = (dh * toward[t] + grad[2][t]) * of_z[t]
         dr = (dn * hidden[t] + grad[1][t]) * of_r[t]
         of_hidden = dn * r[t] + grad[4][t]

@@ -58,17 +58,17 @@ class Label(str):
     @classmethod
     def of(cls, op: str, kernel: str, groups: Sequence[int]) -> Label:
         """The label of one dispatch, without its cost."""
-        made = cls(op)
-        made.kernel, made.groups = kernel, math.prod(groups)
-        return made
+        label = cls(op)
+        label.kernel, label.groups = kernel, math.prod(groups)
+        return label
 
     @classmethod
     def joined(cls, ops: Sequence[str], kernel: str, groups: Sequence[int]) -> Label:
         """The label of a dispatch that replaces those of `ops`."""
-        made = cls.of("+".join(dict.fromkeys(ops)), kernel, groups)
-        made.nbytes = sum(op.nbytes for op in ops if isinstance(op, Label))
-        made.operations = sum(op.operations for op in ops if isinstance(op, Label))
-        return made
+        label = cls.of("+".join(dict.fromkeys(ops)), kernel, groups)
+        label.nbytes = sum(op.nbytes for op in ops if isinstance(op, Label))
+        label.operations = sum(op.operations for op in ops if isinstance(op, Label))
+        return label
 
 
 Steps = Generator[Any, Any, T]  # yields requests to read from a device
@@ -81,8 +81,8 @@ def drive(steps: Steps[T], read: Callable[[Any], Any]) -> T:
         while True:
             asked = steps.send(read(asked))
     except StopIteration as end:
-        found: T = end.value
-        return found
+        value: T = end.value
+        return value
 
 
 async def drive_async(steps: Steps[T], read: Callable[[Any], Any]) -> T:
@@ -92,8 +92,8 @@ async def drive_async(steps: Steps[T], read: Callable[[Any], Any]) -> T:
         while True:
             asked = steps.send(await read(asked))
     except StopIteration as end:
-        found: T = end.value
-        return found
+        value: T = end.value
+        return value
 
 
 class Probe(Protocol):
@@ -143,13 +143,13 @@ def cost(
     Bytes: the part of each operand that the op reads, once; a cache as a whole, since only the
     device knows its lengths. Operations: those of the definition, an elementwise function as one.
     """
-    given = [x for x in inputs if x is not None]
+    operands = [x for x in inputs if x is not None]
     written = _held(out)
     if name in _LOOK_UP:
-        return 2 * written + _held(given[-1]), 0
+        return 2 * written + _held(operands[-1]), 0
     if name == "cache_write":
-        return 2 * sum(map(_held, given[1:2])), 0
-    return sum(map(_held, given)) + written, _operations(name, given, out, attrs)
+        return 2 * sum(map(_held, operands[1:2])), 0
+    return sum(map(_held, operands)) + written, _operations(name, operands, out, attrs)
 
 
 def _held(x: Operand) -> int:

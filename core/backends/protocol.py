@@ -19,9 +19,9 @@ from rushlight.core.basis.graph import Graph, Slot
 from rushlight.core.basis.layout import Layout
 
 if TYPE_CHECKING:
+    from rushlight.core.backends.autotuning import Tuner
     from rushlight.core.backends.passes.reusing import SharedBuffers
     from rushlight.core.backends.profiling import Probe
-    from rushlight.core.backends.tuning import Tuner
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -248,9 +248,9 @@ def device(name: str | Device | None, index: int | None = None) -> Device:
     if key not in _devices:
         with _devices_lock:
             if key not in _devices:
-                made = object.__new__(Device)
-                made._set_up(*key)
-                _devices[key] = made
+                opened = object.__new__(Device)
+                opened._set_up(*key)
+                _devices[key] = opened
     return _devices[key]
 
 
@@ -274,14 +274,14 @@ async def device_async(name: str | Device) -> Device:
     In a browser without JSPI (Safari) await this once before the webgpu device is used; elsewhere
     it is optional. DeviceError if there is no adapter.
     """
-    found = device(name)
-    if found.type == "webgpu" and found._backend is None:
+    opened = device(name)
+    if opened.type == "webgpu" and opened._backend is None:
         from rushlight.core.backends.webgpu import open_backend_async
 
-        await found._adopt(open_backend_async(found.index or 0))
+        await opened._adopt(open_backend_async(opened.index or 0))
     else:
-        _ = found.backend
-    return found
+        _ = opened.backend
+    return opened
 
 
 def manual_seed(seed: int) -> Generator:

@@ -42,8 +42,8 @@ def _erf64(x: Array) -> Array:
     inner = np.copysign(small, x) * _poly(_SMALL_P, small * small) / _poly(_SMALL_Q, small * small)
     mid = np.clip(a, 0.46875, 6.0)  # erf is 1 in float64 from 5.93 on
     outer = 1.0 - np.exp(-mid * mid) * _poly(_MID_P, mid) / _poly(_MID_Q, mid)
-    found: Array = np.where(a <= 0.46875, inner, np.where(np.isnan(x), x, np.copysign(outer, x)))
-    return found
+    values: Array = np.where(a <= 0.46875, inner, np.where(np.isnan(x), x, np.copysign(outer, x)))
+    return values
 
 
 def _blockwise(fn: Any, x: Array, out: Array) -> Array:
@@ -67,8 +67,8 @@ def _erf(x: Array) -> Array:
     square = c * c
     c *= _poly(_F32_P, square)
     c /= _poly(_F32_Q, square)
-    found: Array = np.clip(c, np.float32(-1), np.float32(1))
-    return found
+    values: Array = np.clip(c, np.float32(-1), np.float32(1))
+    return values
 
 
 def erf(x: Array, out: Array) -> Array:
@@ -121,8 +121,8 @@ def sigmoid(x: Array, out: Array) -> Array:
 
 def silu(x: Array, out: Array) -> Array:
     """x * sigmoid(x) (Elfwing et al., 2017)."""
-    held = np.array(x)  # out may be x
-    np.multiply(held, sigmoid(held, np.empty_like(held)), out=out)
+    copy = np.array(x)  # out may be x
+    np.multiply(copy, sigmoid(copy, np.empty_like(copy)), out=out)
     return out
 
 
@@ -171,9 +171,9 @@ def clamp(x: Array, low: Array, high: Array, out: Array) -> Array:
 def power(a: Array, b: Array, out: Array) -> Array:
     """a ** b; a negative power of an integer truncates towards zero, as in torch."""
     if a.dtype.kind in "iu":
-        whole = np.power(a, np.maximum(b, 0))
+        powers = np.power(a, np.maximum(b, 0))
         unit = np.where(np.abs(a) == 1, np.power(a, np.abs(b) % 2), 0)
-        out[...] = np.where(b < 0, unit, whole)
+        out[...] = np.where(b < 0, unit, powers)
         return out
     np.power(a, b, out=out)
     return out

@@ -76,8 +76,8 @@ def _expand(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepa
 
 
 def _regions(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
-    found = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
-    return _wide(size, values, per_sample), found
+    changed = {"ranges": ((0, size, 1), *attrs["ranges"]), "shape": (size, *attrs["shape"])}
+    return _wide(size, values, per_sample), changed
 
 
 def _put(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:

@@ -19,12 +19,18 @@ Flags = Sequence[bool]
 
 
 def wide(x: Tensor, per_sample: bool, size: int) -> Tensor:
-    """`x` with samples along dim 0; one that is the same for all of them is repeated as a view."""
+    """`x` with samples along dim 0; one that is the same for all of them is repeated as a view.
+
+    `per_sample`: x has a dim of samples already; `size` is their number. Raises nothing.
+    """
     return x if per_sample else EXPAND(x, shape=(size, *x.shape))
 
 
 def shape_like(x: Tensor, per_sample: bool, ndim: int) -> Tensor:
-    """`x` with dims of size one after the samples', so that it broadcasts with `ndim` dims."""
+    """`x` with dims of size one after the samples', so that it broadcasts with `ndim` dims.
+
+    `per_sample`: x has a dim of samples; without one it stays. Raises nothing.
+    """
     if not per_sample:
         return x
     return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])

@@ -36,7 +36,10 @@ def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
 
 
 def spread_like(name: str, given: Any, value: Any) -> list[Any]:
-    """For each leaf of `value`, the leaf of `given`, whose containers may end earlier."""
+    """For each leaf of `value`, the leaf of `given`, whose containers may end earlier.
+
+    `name` is in the message. Raises ValueError for another structure.
+    """
     if isinstance(given, (list, tuple, dict)):
         parts, below = _parts(value), _parts(given)
         same = isinstance(value, dict) is isinstance(given, dict) and parts is not None

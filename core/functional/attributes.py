@@ -120,7 +120,10 @@ def detach_(x: Tensor) -> Tensor:
 
 @method()
 def cuda(x: Tensor, *args: Any, **options: Any) -> Tensor:
-    """DeviceError: no device here is of CUDA."""
+    """DeviceError: no device here is of CUDA.
+
+    `x`, `args` and `options` are taken as torch takes them.
+    """
     raise DeviceError("cuda: there is no such device; a GPU of any maker is x.to('webgpu')")
 
 
@@ -144,7 +147,10 @@ def share_memory_(x: Tensor) -> Tensor:
 
 @method()
 def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of the type, such as "torch.FloatTensor"; with a dtype or type, the tensor as it."""
+    """The name of the type, such as "torch.FloatTensor"; with a dtype or type, the tensor as it.
+
+    `x` is returned where it is of it; `non_blocking` changes nothing. Raises TypeError for no type.
+    """
     if dtype is None:
         name = LEGACY.get(x.dtype.name)
         return f"torch.{name}" if name else x.dtype.name
@@ -169,5 +175,8 @@ def legacy_dtype(kind: Any) -> DType:
 
 @method()
 def to_dense(x: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
-    """The tensor itself, as none is sparse; in another dtype where one is given."""
+    """The tensor itself, as none is sparse; in another dtype where one is given.
+
+    `x` is returned; `masked_grad` changes nothing. Raises TypeError for a dtype that is not known.
+    """
     return x if dtype is None else x.to(dtype)

@@ -25,7 +25,11 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """Differences of neighbours along `dim`, n times; `prepend` and `append` are joined first."""
+    """Differences of neighbours along `dim`, n times; `prepend` and `append` are joined first.
+
+    `x` is any tensor with dims. Raises ValueError for a negative n and for 0-d, IndexError for a
+    dim that there is not.
+    """
     d = normalize_dim("diff", dim, x.shape)
     if x.ndim == 0:
         raise ValueError("diff: x is 0-d and has no neighbours")
@@ -56,7 +60,10 @@ def _steps(name: str, y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple
 @public
 @also("trapz", methods=False)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """The integral of y along `dim` by the trapezoid rule, over `x` or steps of `dx`."""
+    """The integral of y along `dim` by the trapezoid rule, over `x` or steps of `dx`.
+
+    `x` has the places, of y's shape or (n,). Raises IndexError for a dim that there is not.
+    """
     parts, d = _steps("trapezoid", y, x, dx, dim)
     return parts.sum(d)
 
@@ -65,7 +72,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1
 ) -> Tensor:
-    """Running integrals of y along `dim` by the trapezoid rule."""
+    """Running integrals of y along `dim` by the trapezoid rule.
+
+    `x` has the places, or steps are `dx`. Raises IndexError for a dim that there is not.
+    """
     parts, d = _steps("cumulative_trapezoid", y, x, dx, dim)
     return parts.cumsum(d)
 
@@ -83,14 +93,17 @@ def gradient(
 
     spacing: a step, a step for each dim, or coordinates of each dim. edge_order: 1 or 2, the order
     at the ends.
+
+    `x` is floating. Raises ValueError for spacings or an edge_order that do not fit, IndexError for
+    a dim that there is not.
     """
     dims = normalize_dims("gradient", dim, x.shape)
     spacing = 1 if spacing is None else spacing
-    given = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
-    if len(given) != len(dims) or edge_order not in (1, 2):
+    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    if len(spacings) != len(dims) or edge_order not in (1, 2):
         raise ValueError(f"gradient: spacing {spacing!r}, dim {dim!r}, edge_order {edge_order}; "
                          "a spacing for each dim, and edge_order 1 or 2")  # fmt: skip
-    return tuple(_gradient(x, step, d, edge_order) for d, step in zip(dims, given, strict=True))
+    return tuple(_gradient(x, step, d, edge_order) for d, step in zip(dims, spacings, strict=True))
 
 
 def _gradient(x: Tensor, step: Any, d: int, order: int) -> Tensor:

@@ -57,8 +57,8 @@ def _mistyped(name: str, error: Exception) -> Exception:
     if not isinstance(error, AttributeError) or not (lacks := _LACKS.match(str(error))):
         return error
     kind = lacks[1] or lacks[2]
-    found = TypeError(f"{name}: an argument is of the wrong type, {kind}: {error}")
-    return found.with_traceback(error.__traceback__)
+    result = TypeError(f"{name}: an argument is of the wrong type, {kind}: {error}")
+    return result.with_traceback(error.__traceback__)
 
 
 def _extent(x: Any) -> tuple[int, int]:
@@ -83,8 +83,8 @@ def _check_memory(name: str, out: Any, inputs: Any) -> None:
 def _write(name: str, out: Any, value: Any) -> Any:
     """`value` written to `out`, which takes its shape; several results to several tensors."""
     if not is_tensor(out):
-        for target, part in zip(out, value, strict=True):
-            _write(name, target, part)
+        for target, piece in zip(out, value, strict=True):
+            _write(name, target, piece)
         return type(value)(*out) if hasattr(value, "_fields") else out
     if out.requires_grad or (value.requires_grad and autograd.is_grad_enabled()):
         raise RuntimeError(f"{name}: out= is not differentiated; call it under no_grad, or without")
@@ -113,14 +113,14 @@ def check_arguments(
     fn = getattr(fn, "listed", fn)
     if not isinstance(fn, FunctionType):
         return
-    given = {**dict(zip(fn.__code__.co_varnames, args, strict=False)), **options}
+    arguments = {**dict(zip(fn.__code__.co_varnames, args, strict=False)), **options}
     for label, kind in fn.__annotations__.items():
-        if label not in given:
+        if label not in arguments:
             continue
         if kind == "Tensor":
-            check_tensors(name, **{label: given[label]})
-        elif kind == "Sequence[Tensor]" and isinstance(given[label], list | tuple):
-            check_tensors(name, **{f"{label}[{i}]": x for i, x in enumerate(given[label])})
+            check_tensors(name, **{label: arguments[label]})
+        elif kind == "Sequence[Tensor]" and isinstance(arguments[label], list | tuple):
+            check_tensors(name, **{f"{label}[{i}]": x for i, x in enumerate(arguments[label])})
 
 
 # Calls with operands of another form, such as sparse tensors: (name, args, options) to a result, or
@@ -160,14 +160,20 @@ class _Calling:
         self.fn, self.name, self.count = fn, fn.__name__, code.co_argcount
         self.names: tuple[str, ...] = code.co_varnames[: self.count + code.co_kwonlyargcount]
         self.more, self.rest = bool(code.co_flags & 4), bool(code.co_flags & 8)
-        self.known: dict[str, str] = {}
-        for others, place in ((_FIRST, 0), (_SECOND, 1)):
-            if self.count > place:
-                self.known.update(dict.fromkeys(others, self.names[place]))
-        for other, real in _NAMES.items():
-            for name in set(real) & set(self.names):
-                self.known[other] = name
-        self.known = {n: name for n, name in self.known.items() if n not in self.names}
+        self.known: dict[str, str] | None = None
+
+    def others(self) -> dict[str, str]:
+        """Other names of arguments; few programs ask for them, so they are made when one does."""
+        if self.known is None:
+            known: dict[str, str] = {}
+            for others, place in ((_FIRST, 0), (_SECOND, 1)):
+                if self.count > place:
+                    known.update(dict.fromkeys(others, self.names[place]))
+            for other, real in _NAMES.items():
+                for name in set(real) & set(self.names):
+                    known[other] = name
+            self.known = {n: name for n, name in known.items() if n not in self.names}
+        return self.known
 
     def final(self) -> bool:
         """Whether it says by itself what it takes."""
@@ -184,7 +190,7 @@ class _Calling:
 
     def spelled(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """A call with other names of arguments, or with `out=`."""
-        names, known, out = self.names, self.known, options.pop("out", None)
+        names, known, out = self.names, self.others(), options.pop("out", None)
         if out is not None:
             for target in out if isinstance(out, list | tuple) else (out,):
                 _check_memory(self.name, target, (*args, *options.values()))
@@ -211,7 +217,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
     spelled, failed = calling.spelled, calling.failed
     tensors = _TENSORS.get(fn.__name__, 0)
-    own = frozenset(() if calling.more else calling.names)
+    accepted = frozenset(() if calling.more else calling.names)
     # What it is outside of autocast. What wraps a listed function has its attributes, too.
     plain: Callable[..., Any] = fn
     if getattr(fn, "__wrapped__", fn) is getattr(fn, "listed", None):
@@ -227,7 +233,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
                     check_tensors(
                         fn.__name__, **dict(zip(calling.names, args[:tensors], strict=False))
                     )
-            if options and not own.issuperset(options):
+            if options and not accepted.issuperset(options):
                 return spelled(args, options)
             try:
                 return (fn if mode.dtypes else plain)(*args, **options)
@@ -238,7 +244,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(fn)
         def call(*args: Any, **options: Any) -> Any:
-            if options and not own.issuperset(options):
+            if options and not accepted.issuperset(options):
                 return spelled(args, options)
             try:
                 return fn(*args, **options)
@@ -249,7 +255,7 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(fn)
         def call(*args: Any, **options: Any) -> Any:
-            if options and not own.issuperset(options):
+            if options and not accepted.issuperset(options):
                 return spelled(args, options)
             try:
                 return (fn if mode.dtypes else plain)(*args, **options)

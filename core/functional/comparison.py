@@ -44,7 +44,11 @@ def nth_value(ordered: ValuesIndices, d: int, k: int, keepdim: bool) -> ValuesIn
 @public
 @method()
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest along `dim`, counted from 1, and its index."""
+    """The k-th smallest along `dim`, counted from 1, and its index.
+
+    `x` may not be complex; `keepdim` leaves the dim with size 1. Raises ValueError for a k that
+    there is not, IndexError for a dim that there is not.
+    """
     if x.ndim == 0:
         x, dim, keepdim = x.reshape(1), 0, False
     d = normalize_dim("kthvalue", dim, x.shape)
@@ -65,11 +69,15 @@ def isin(
     elements: TensorLike, test_elements: TensorLike, *, assume_unique: bool = False,
     invert: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Whether each element is among `test_elements`; bool."""
-    given: Any = elements if is_tensor(elements) else test_elements
-    x, among = (tensor_beside(v, given) for v in (elements, test_elements))
-    found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
-    return ~found if invert else found
+    """Whether each element is among `test_elements`; bool.
+
+    `elements` are looked for; `invert`: whether each is not; `assume_unique` changes nothing.
+    Raises TypeError for no tensor.
+    """
+    tensor: Any = elements if is_tensor(elements) else test_elements
+    x, among = (tensor_beside(v, tensor) for v in (elements, test_elements))
+    result = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return ~result if invert else result
 
 
 @public
@@ -114,7 +122,11 @@ def isreal(x: Tensor) -> Tensor:
 def isclose(
     x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Whether |x - other| <= atol + rtol |other|; bool."""
+    """Whether |x - other| <= atol + rtol |other|; bool.
+
+    `equal_nan`: nan is close to nan. Raises ValueError for a negative rtol or atol, ShapeError for
+    shapes that do not broadcast.
+    """
     if not (rtol >= 0 and atol >= 0):
         raise RangeError(f"isclose: rtol is {rtol} and atol {atol}; neither may be negative")
     a, b = operands("isclose", x, other)
@@ -132,7 +144,10 @@ def isclose(
 def allclose(
     x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
-    """Whether all elements are close (`isclose`); reads the result."""
+    """Whether all elements are close (`isclose`); reads the result.
+
+    `x`, `other`, `rtol`, `atol` and `equal_nan` as there, and so is what it raises.
+    """
     return bool(isclose(x, other, rtol, atol, equal_nan).all().item())
 
 
@@ -146,6 +161,10 @@ def equal(x: Tensor, other: Tensor) -> bool:
 @public
 @method()
 def sort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> ValuesIndices:
-    """(values, indices) of `x` sorted along `dim`. Always stable; nan counts as the largest."""
+    """(values, indices) of `x` sorted along `dim`. Always stable; nan counts as the largest.
+
+    `descending`: the largest first; `kw`: stable, which changes nothing. Raises IndexError for a
+    dim that there is not.
+    """
     index = argsort(x, dim, descending, **kw)
     return ValuesIndices(x.gather(dim, index) if x.ndim else x.clone(), index)

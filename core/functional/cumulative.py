@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @method()
 @casts(accelerator="float32")
 def cumprod(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
-    """Running products along `dim`; integers and booleans give int64."""
+    """Running products along `dim`; integers and booleans give int64.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind in "bui":
@@ -87,7 +90,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     if x.ndim == 0 or x.shape[d] == 0:
         return x.clone()
     if x.dtype.is_complex:  # one by one: the branch of a logarithm depends on the order
-        sums = accumulate(x.split(1, d), lambda total, one: logaddexp(one, total))
+        sums = accumulate(x.split(1, d), lambda total, element: logaddexp(element, total))
         return cat(list(sums), d)
     step, n = 1, x.shape[d]
     while step < n:

@@ -28,7 +28,11 @@ def _length(n: int, m: int, offset: int) -> int:
 @public
 @method()
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of the diagonals of two dims as the last dim; `offset` > 0 is above the main one."""
+    """A view of the diagonals of two dims as the last dim; `offset` > 0 is above the main one.
+
+    `x` keeps its memory; `dim1` and `dim2` are the two. Raises IndexError for a dim that there is
+    not, ShapeError for one dim twice.
+    """
     a, b = (normalize_dim("diagonal", d, x.shape) for d in (dim1, dim2))
     if a == b or x.ndim < 2:
         raise ShapeError(f"diagonal: dims {dim1} and {dim2} of {x.shape} must be two")
@@ -44,7 +48,11 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 @public
 @method()
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zeros with the last dim of x as the diagonals of two new dims."""
+    """Zeros with the last dim of x as the diagonals of two new dims.
+
+    `x` is (..., n), `offset` > 0 above the main diagonal, `dim1` and `dim2` the new dims' places.
+    Raises IndexError for a dim that there is not, ShapeError for one dim twice.
+    """
     rank = x.ndim + 1
     a, b = (normalize_dim("diag_embed", d, x.shape, extra=1) for d in (dim1, dim2))
     if a == b:
@@ -101,7 +109,11 @@ def trace(x: Tensor) -> Tensor:
 def diagonal_scatter(
     x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """A copy of x with `src` as its diagonals."""
+    """A copy of x with `src` as its diagonals.
+
+    `src` has the shape of `diagonal(x, offset, dim1, dim2)`. Raises ShapeError for another,
+    IndexError for a dim that there is not.
+    """
     a, b = (normalize_dim("diagonal_scatter", d, x.shape) for d in (dim1, dim2))
     n, m = x.shape[a], x.shape[b]
     count = _length(n, m, offset)
@@ -111,10 +123,10 @@ def diagonal_scatter(
     shape = [x.shape[d] for d in rest]
     flat = x.permute(*rest, a, b).reshape(*shape, n * m)
     first = max(offset, 0) + max(-offset, 0) * m
-    at = (arange(count, device=x.device) * (m + 1) + first).expand(*shape, count)
-    found = flat.scatter(-1, at, src).reshape(*shape, n, m)
+    places = (arange(count, device=x.device) * (m + 1) + first).expand(*shape, count)
+    result = flat.scatter(-1, places, src).reshape(*shape, n, m)
     order = [*rest, a, b]
-    return found.permute(*(order.index(d) for d in range(x.ndim)))
+    return result.permute(*(order.index(d) for d in range(x.ndim)))
 
 
 def _triangle(
@@ -125,10 +137,10 @@ def _triangle(
     dtype: DType | str | None,
     device: Device | str | None,
 ) -> Tensor:
-    found = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
-    if not found[0].size:
+    indices = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
+    if not indices[0].size:
         return zeros(2, 0, dtype=as_dtype(dtype), device=device)
-    return of_data(np.stack(found), dtype=as_dtype(dtype), device=device)
+    return of_data(np.stack(indices), dtype=as_dtype(dtype), device=device)
 
 
 @public
@@ -136,7 +148,11 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
     device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rows and columns (2, count) of the elements on and below a diagonal."""
+    """Rows and columns (2, count) of the elements on and below a diagonal.
+
+    `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
+    `device` are the result's. Raises TypeError for a dtype that is not known.
+    """
     return _triangle(row, col, offset, False, dtype, device)
 
 
@@ -145,7 +161,11 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
     device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rows and columns (2, count) of the elements on and above a diagonal."""
+    """Rows and columns (2, count) of the elements on and above a diagonal.
+
+    `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
+    `device` are the result's. Raises TypeError for a dtype that is not known.
+    """
     return _triangle(row, col, offset, True, dtype, device)
 
 
@@ -154,14 +174,16 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """The value written to the main diagonal; all dims must be equal where there are over two.
 
     wrap: the diagonal of a tall matrix goes on after each square of rows and one row between.
+
+    `x` is returned; `fill_value` is a number. Raises ValueError for other dims.
     """
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
         raise ValueError(f"fill_diagonal_: {x.shape} must have 2 dims, or more of one size")
     if x.ndim == 2:
         (rows, columns), square = x.shape, min(x.shape)
         for start in range(0, rows if wrap and columns else min(rows, 1), columns + 1):
-            part = x[start : start + square]
-            part.diagonal().fill_(fill_value)
+            block = x[start : start + square]
+            block.diagonal().fill_(fill_value)
         return x
     size = x.shape[0]
     x.as_strided((size,), (sum(x.stride()),), x.storage_offset()).fill_(fill_value)

@@ -129,14 +129,23 @@ _OTHER = {"backward": "forward", "forward": "backward"}
 @declared()
 @casts(cpu="float32")
 def fft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform along `dim`, cut or filled with zeros to n elements."""
+    """The transform along `dim`, cut or filled with zeros to n elements.
+
+    `x` is real or complex. `norm`: "backward" (default), "forward" or "ortho": which way, or both
+    by the root, divides by n. Only on cpu. Raises ValueError for another norm or no elements,
+    IndexError for a dim that there is not.
+    """
     return _whole("fft.fft", _complex("fft.fft", x), None if n is None else (n,), dim, norm, True)
 
 
 @declared()
 @casts(cpu="float32")
 def ifft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    `x`, `n`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     s = None if n is None else (n,)
     return _whole("fft.ifft", _complex("fft.ifft", x), s, dim, norm, False)
 
@@ -144,108 +153,172 @@ def ifft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 @declared()
 @casts(cpu="float32")
 def rfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The first n // 2 + 1 elements of `fft` of real numbers, which say the others."""
+    """The first n // 2 + 1 elements of `fft` of real numbers, which say the others.
+
+    `x` is real, cut or filled with zeros to n elements along `dim`. `norm` as in fft. Only on cpu.
+    Raises ValueError for another norm or no elements, IndexError for a dim that there is not.
+    """
     return rfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
 @casts(cpu="float32")
 def irfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) of m."""
+    """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) of m.
+
+    `x` is the half along `dim`; `norm` as in fft. Only on cpu. Raises ValueError for another norm
+    or no elements, IndexError for a dim that there is not.
+    """
     return irfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
 @casts(cpu="float32")
 def hfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """`fft` of numbers that mirror their conjugates, of which x is the first half: real."""
+    """`fft` of numbers that mirror their conjugates, of which x is the first half: real.
+
+    n numbers along `dim`, 2 * (m - 1) of m unless set; `norm` as in fft. Only on cpu. Raises
+    ValueError for another norm or no elements, IndexError for a dim that there is not.
+    """
     return hfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
 @casts(cpu="float32")
 def ihfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `hfft`: the first half of the inverse transform of real numbers."""
+    """The inverse of `hfft`: the first half of the inverse transform of real numbers.
+
+    `x` is real, of n elements along `dim`; `norm` as in fft. Only on cpu. Raises ValueError for
+    another norm or no elements, IndexError for a dim that there is not.
+    """
     return ihfftn(x, None if n is None else (n,), (dim,), norm)
 
 
 @declared()
 @casts(cpu="float32")
 def fftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`fft` along several dims (all, or the last as many as s has sizes)."""
+    """`fft` along several dims (all, or the last as many as s has sizes).
+
+    `x` is real or complex, `dim` are the dims, `norm` as in fft. Only on cpu. Raises ValueError for
+    another norm or no elements, IndexError for a dim that there is not.
+    """
     return _whole("fft.fftn", _complex("fft.fftn", x), s, dim, norm, True)
 
 
 @declared()
 @casts(cpu="float32")
 def ifftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return _whole("fft.ifftn", _complex("fft.ifftn", x), s, dim, norm, False)
 
 
 @declared()
 @casts(cpu="float32")
 def rfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`fftn` of real numbers, of the last dim the first half."""
+    """`fftn` of real numbers, of the last dim the first half.
+
+    `x` is real; `s` are the sizes along dim, `norm` as in fft. Only on cpu. Raises ValueError for
+    another norm or no elements, IndexError for a dim that there is not.
+    """
     return _whole("fft.rfftn", _real("fft.rfftn", x), s, dim, norm, True, True)
 
 
 @declared()
 @casts(cpu="float32")
 def irfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `rfftn`: real."""
+    """The inverse of `rfftn`: real.
+
+    `x` is the half; `s` are the sizes along `dim`, `norm` as in fft. Only on cpu. Raises ValueError
+    for another norm or no elements, IndexError for a dim that there is not.
+    """
     return _to_real("fft.irfftn", _complex("fft.irfftn", x), s, dim, norm, False)
 
 
 @declared()
 def hfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`hfft` along the last of several dims, `fft` along the others: real."""
+    """`hfft` along the last of several dims, `fft` along the others: real.
+
+    `x` is the half; `s` are the sizes along `dim`, `norm` as in fft. Only on cpu. Raises ValueError
+    for another norm or no elements, IndexError for a dim that there is not.
+    """
     return _to_real("fft.hfftn", _complex("fft.hfftn", x), s, dim, norm, True)
 
 
 @declared()
 def ihfftn(x: Tensor, s: Dims = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `hfftn`."""
+    """The inverse of `hfftn`.
+
+    `x` is real; `s` are the sizes along `dim`, `norm` as in fft. Only on cpu. Raises ValueError for
+    another norm or no elements, IndexError for a dim that there is not.
+    """
     return _to_half("fft.ihfftn", _real("fft.ihfftn", x), s, dim, norm)
 
 
 @declared()
 @casts(cpu="float32")
 def fft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`fftn` along two dims."""
+    """`fftn` along two dims.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return fftn(x, s, dim, norm)
 
 
 @declared()
 @casts(cpu="float32")
 def ifft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`ifftn` along two dims."""
+    """`ifftn` along two dims.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return ifftn(x, s, dim, norm)
 
 
 @declared()
 @casts(cpu="float32")
 def rfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`rfftn` along two dims."""
+    """`rfftn` along two dims.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return rfftn(x, s, dim, norm)
 
 
 @declared()
 @casts(cpu="float32")
 def irfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`irfftn` along two dims."""
+    """`irfftn` along two dims.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return irfftn(x, s, dim, norm)
 
 
 @declared()
 def hfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`hfftn` along two dims."""
+    """`hfftn` along two dims.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return hfftn(x, s, dim, norm)
 
 
 @declared()
 def ihfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`ihfftn` along two dims."""
+    """`ihfftn` along two dims.
+
+    `x`, `s`, `dim` and `norm` as there. Only on cpu. Raises ValueError for another norm or no
+    elements, IndexError for a dim that there is not.
+    """
     return ihfftn(x, s, dim, norm)
 
 
@@ -253,16 +326,22 @@ def ihfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = No
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
-    """The frequencies of `fft` of n elements with distance d: 0, 1, ..., -1 over n * d."""
-    found = arange(n, device=device)
-    return (found - n * (found >= (n + 1) // 2).long()).to(dtype) * _per(n, d)
+    """The frequencies of `fft` of n elements with distance d: 0, 1, ..., -1 over n * d.
+
+    `dtype` (floating) and `device` are the result's. Raises ValueError for a negative n.
+    """
+    steps = arange(n, device=device)
+    return (steps - n * (steps >= (n + 1) // 2).long()).to(dtype) * _per(n, d)
 
 
 @declared()
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
-    """The frequencies of `rfft` of n elements: 0 to n // 2 over n * d."""
+    """The frequencies of `rfft` of n elements: 0 to n // 2 over n * d.
+
+    `dtype` (floating) and `device` are the result's. Raises ValueError for a negative n.
+    """
     return arange(n // 2 + 1, device=device).to(dtype) * _per(n, d)
 
 
@@ -272,8 +351,8 @@ def _per(n: int, d: float) -> float:
 
 
 def _rolled(name: str, x: Tensor, dim: Any, back: bool) -> Tensor:
-    given = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    dims = [normalize_dim(name, d, x.shape) for d in given]
+    turned_dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [normalize_dim(name, d, x.shape) for d in turned_dims]
     by = [(x.shape[d] + back) // 2 for d in dims]
     return roll(x, by, dims) if dims else x
 

@@ -38,8 +38,8 @@ _OPS: dict[str, Binary] = {"prod": mul, "amax": maximum, "amin": minimum}
 
 def _combined(op: Binary, x: Tensor, d: int, index: Tensor, src: Tensor) -> Tensor:
     """In the shape of x, what `op` makes of all of src that goes to one place; 0 without any."""
-    found = sort(index, d)
-    keys, src = found.values, src.gather(d, found.indices)
+    ordered = sort(index, d)
+    keys, src = ordered.values, src.gather(d, ordered.indices)
     n, step = keys.shape[d], 1
     while step < n:  # each step doubles how many neighbours of one key a place covers
         same = keys.narrow(d, step, n - step) == keys.narrow(d, 0, n - step)
@@ -91,10 +91,10 @@ def scatter_reduce(
         return div(total, count, rounding_mode=None if kind.is_floating_point else "floor")
     op = _OPS[reduce]
     if reduce == "prod":
-        found = _combined(op, x, d, index, src)
+        combined = _combined(op, x, d, index, src)
     else:
-        found = _combined(op, x.detach(), d, index, src.detach())
-    both = op(x, found) if include_self else found
+        combined = _combined(op, x.detach(), d, index, src.detach())
+    both = op(x, combined) if include_self else combined
     out = where(count > 0, both if reduce == "prod" else both.detach(), x)
     if reduce == "prod" or not (x.requires_grad or src.requires_grad):
         return out
@@ -115,6 +115,9 @@ def index_reduce(
     """A copy of x where element k of `source` along `dim` is combined with element index[k].
 
     reduce: "prod", "mean", "amax" or "amin"; include_self: the old value counts too.
+
+    `index` is 1-d, `source` has its length along `dim`. Raises ValueError for another reduce,
+    ShapeError for another shape, IndexError for an index or a dim out of range.
     """
     if reduce not in ("mean", *_OPS):
         raise ValueError(f"index_reduce: reduce is {reduce!r}; supported: prod, mean, amax, amin")
@@ -125,14 +128,17 @@ def index_reduce(
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if source.shape != want:
         raise ShapeError(f"index_reduce: source is {source.shape}; it must be {want}")
-    at = index.reshape(*[-1 if k == d else 1 for k in range(x.ndim)]).expand(*want)
-    return scatter_reduce(x, d, at, source, reduce, include_self=include_self)
+    broadcast = index.reshape(*[-1 if k == d else 1 for k in range(x.ndim)]).expand(*want)
+    return scatter_reduce(x, d, broadcast, source, reduce, include_self=include_self)
 
 
 @public
 @method()
 def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """A view of element `index` along `dim`, without that dim."""
+    """A view of element `index` along `dim`, without that dim.
+
+    `x` keeps its memory. Raises IndexError for a dim or an index out of range.
+    """
     d = normalize_dim("select", dim, x.shape)
     if x.ndim == 0 or not -x.shape[d] <= index < x.shape[d]:
         raise IndexError(f"select: index {index} is not in dim {dim} of {x.shape}")
@@ -142,7 +148,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 @public
 @method()
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of x with `src` as element `index` along `dim`."""
+    """A copy of x with `src` as element `index` along `dim`.
+
+    Raises IndexError for a dim or an index out of range, ShapeError where src does not fit.
+    """
     d = normalize_dim("select_scatter", dim, x.shape)
     if not -x.shape[d] <= index < x.shape[d]:
         raise IndexError(f"select_scatter: index {index} is not in dim {dim} of {x.shape}")
@@ -157,7 +166,10 @@ def slice_scatter(
     x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Tensor:  # fmt: skip
-    """A copy of x with `src` as the slice start:end:step along `dim`."""
+    """A copy of x with `src` as the slice start:end:step along `dim`.
+
+    Raises IndexError for a dim that there is not, ShapeError where src does not fit.
+    """
     d = normalize_dim("slice_scatter", dim, x.shape)
     out = x.clone()
     setitem(out, (slice(None),) * d + (slice(start, end, step),), src)
@@ -175,7 +187,11 @@ def _key(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Any]:
 @public
 @method()
 def index_fill(x: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
-    """A copy of x with `value` at the positions `index` along `dim`."""
+    """A copy of x with `value` at the positions `index` along `dim`.
+
+    `index` is 1-d int64, `value` a number or a 0-d tensor. Raises IndexError for a dim or an index
+    out of range.
+    """
     if x.ndim == 0:
         return index_fill(x.reshape(1), 0, index, value).reshape()
     d, key = _key("index_fill", x, dim, index)
@@ -194,7 +210,11 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
 @method()
 @casts(cpu="widest")
 def index_copy(x: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
-    """A copy of x with element k of `tensor` along `dim` at position index[k]."""
+    """A copy of x with element k of `tensor` along `dim` at position index[k].
+
+    `index` is 1-d int64. Raises IndexError for a dim or an index out of range, ShapeError where
+    tensor does not fit.
+    """
     if x.ndim == 0:
         return tensor.reshape().clone()
     _, key = _key("index_copy", x, dim, index)
@@ -207,7 +227,11 @@ def index_copy(x: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
 @method()
 @casts(accelerator="widest")
 def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
-    """A copy of x with x[indices] = values, or added where `accumulate`."""
+    """A copy of x with x[indices] = values, or added where `accumulate`.
+
+    `indices` are tensors, or None for whole dims. Raises IndexError for an index out of range,
+    ShapeError for values that do not broadcast.
+    """
     out = x.clone()
     key = tuple(slice(None) if i is None else i for i in indices)
     if not accumulate:
@@ -224,7 +248,10 @@ def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = Fa
 @public
 @method()
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of x whose elements where `mask` holds are those of `source` in order."""
+    """A copy of x whose elements where `mask` holds are those of `source` in order.
+
+    `mask` is bool and broadcasts. Raises ShapeError for shapes that do not broadcast.
+    """
     shape = broadcast_shapes("masked_scatter", mask.shape, x.shape)
     mask, x = mask.expand(*shape), x.expand(*shape)
     place = mask.reshape(-1).to(int64).cumsum(0) - 1
@@ -246,24 +273,32 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 @public
 @method()
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of x with `source` at positions `index` of flat x, or added there."""
-    at = where(index < 0, index + x.numel(), index).reshape(-1)
-    return index_put(x.reshape(-1), (at,), source.reshape(-1), accumulate).reshape(*x.shape)
+    """A copy of x with `source` at positions `index` of flat x, or added there.
+
+    `accumulate`: added. Raises IndexError for an index out of range, ShapeError for another count
+    of elements.
+    """
+    flat_index = where(index < 0, index + x.numel(), index).reshape(-1)
+    return index_put(x.reshape(-1), (flat_index,), source.reshape(-1), accumulate).reshape(*x.shape)
 
 
 @public
 @method()
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` with shapes that broadcast; without `dim` in flat x."""
+    """`gather` with shapes that broadcast; without `dim` in flat x.
+
+    `indices` are int64 and may be negative. Raises IndexError for a dim or an index out of range,
+    ShapeError for shapes that do not broadcast.
+    """
     if dim is None:
         return x.reshape(-1).gather(0, indices.reshape(-1))
     d = normalize_dim("take_along_dim", dim, x.shape)
     a, b = [*x.shape], [*indices.shape]
     a[d] = b[d] = 1
     shape = list(broadcast_shapes("take_along_dim", tuple(a), tuple(b)))
-    wide, at = [*shape], [*shape]
-    wide[d], at[d] = x.shape[d], indices.shape[d]
-    at_ = indices.expand(*at)
+    wide, index_shape = [*shape], [*shape]
+    wide[d], index_shape[d] = x.shape[d], indices.shape[d]
+    at_ = indices.expand(*index_shape)
     return x.expand(*wide).gather(d, where(at_ < 0, at_ + x.shape[d], at_))
 
 
@@ -271,8 +306,8 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 @method()
 def argwhere(x: Tensor) -> Tensor:
     """`nonzero` under NumPy's name."""
-    found: Tensor = nonzero(x)
-    return found
+    result: Tensor = nonzero(x)
+    return result
 
 
 @public
@@ -290,13 +325,17 @@ def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy of x, made contiguous, with `src` at the elements of `as_strided`."""
+    """A copy of x, made contiguous, with `src` at the elements of `as_strided`.
+
+    `size`, `stride` and `storage_offset` are those of as_strided. Raises ShapeError where src does
+    not fit or memory ends before.
+    """
     offset = x.layout.offset if storage_offset is None else storage_offset
-    own = as_strided(x.clone(), size, stride, offset)
-    if src.shape != own.shape:
-        raise ShapeError(f"as_strided_scatter: src is {src.shape}; it must be {own.shape}")
-    flat, at = x.reshape(-1), places(x, own.layout)
-    return flat.index_copy(0, at, src.to(x.dtype).reshape(-1)).reshape(*x.shape)
+    target = as_strided(x.clone(), size, stride, offset)
+    if src.shape != target.shape:
+        raise ShapeError(f"as_strided_scatter: src is {src.shape}; it must be {target.shape}")
+    flat, positions = x.reshape(-1), places(x, target.layout)
+    return flat.index_copy(0, positions, src.to(x.dtype).reshape(-1)).reshape(*x.shape)
 
 
 @public
@@ -304,17 +343,20 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """The index (int64) along each dim of `shape` of flat indices."""
     if indices.dtype.kind not in "ui":
         raise TypeMismatch(f"unravel_index: {indices.dtype.name} is not an integer dtype")
-    found, indices = [], indices.to(int64)
+    coordinates, indices = [], indices.to(int64)
     for n in reversed([shape] if isinstance(shape, int) else list(shape)):
-        found.append(remainder(indices, n))
+        coordinates.append(remainder(indices, n))
         indices = floor_divide(indices, n)
-    return tuple(reversed(found))
+    return tuple(reversed(coordinates))
 
 
 @public
 @method()
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """`nonzero` cut or filled with rows of `fill_value` to `size` rows."""
+    """`nonzero` cut or filled with rows of `fill_value` to `size` rows.
+
+    `x` may have any dtype; the rows are int64. Raises ValueError for a negative size.
+    """
     rows = nonzero(x)[:size]
     fill = full((size - len(rows), x.ndim), fill_value, dtype=int64, device=x.device)
     return cat([rows, fill], 0) if len(fill) else rows

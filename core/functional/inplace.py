@@ -34,16 +34,19 @@ def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method()
 def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """callable(a, b) of each element and that of `tensor`, written over x; on cpu, slow."""
+    """callable(a, b) of each element and that of `tensor`, written over x; on cpu, slow.
+
+    Raises TypeError for other devices, RuntimeError for a tensor that requires grad.
+    """
     if x.device is not HOST:
         raise TypeError(f"map_: the tensor is on {x.device}; it takes tensors on cpu")
     if x.requires_grad:
         raise RuntimeError("map_: a Python function is not differentiated; use it under no_grad")
     left, right = (t.detach().numpy() for t in (x, tensor.expand(x.shape)))
-    found = [callable(a.item(), b.item()) for a, b in zip(left.flat, right.flat, strict=True)]
-    made = np.array(found, left.dtype).reshape(x.shape)
+    values = [callable(a.item(), b.item()) for a, b in zip(left.flat, right.flat, strict=True)]
+    array = np.array(values, left.dtype).reshape(x.shape)
     with autograd.no_grad():
-        return copy_(x, x.from_host(made, x.dtype))
+        return copy_(x, x.from_host(array, x.dtype))
 
 
 NAMES = """
@@ -103,7 +106,10 @@ def _inplace(name: str) -> Callable[..., Any]:
 
 @method()
 def lerp_(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
-    """`lerp` in place: x + weight (end - x) written over `x`, which is returned."""
+    """`lerp` in place: x + weight (end - x) written over `x`, which is returned.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     if ready(x, end) is end:
         written: Tensor | None = scaled_steps_(x, "sub", end, x, weight)
         if written is not None:
@@ -125,7 +131,7 @@ def _scaled(name: str, first: str) -> Callable[..., Tensor]:
     write.__name__ = write.__qualname__ = f"{name}_"
     write.__doc__ = (
         f"`{name}` in place: x + value * tensor1 {sign} tensor2 over `x`, which is returned.\n\n"
-        "TypeError where the result does not fit the dtype of `x`."
+        "    Raises ShapeError for shapes that do not broadcast, TypeError for integers."
     )
     return method()(write)
 
@@ -135,7 +141,10 @@ addcmul_, addcdiv_ = _scaled("addcmul", "mul"), _scaled("addcdiv", "div")
 
 @method()
 def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned."""
+    """`masked_fill` in place: `value` written over `x` where `mask` holds; `x` is returned.
+
+    `mask` is bool. Raises ShapeError for shapes that do not broadcast.
+    """
     filled = ready(x, value) if x.dtype.kind == "f" and not is_tensor(value) else None
     if filled is not None and is_tensor(mask) and mask.dtype is bool_ and alike(mask, filled, x):
         if not needs_gradient(x):

@@ -28,9 +28,9 @@ also("concat", "concatenate", methods=False)(cat)
 
 
 def _each(tensors: Any, least: Any) -> Any:
-    one = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-    made = tuple(least(t) for t in one)
-    return made[0] if len(made) == 1 and one is tensors else made
+    inputs = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    result = tuple(least(t) for t in inputs)
+    return result[0] if len(result) == 1 and inputs is tensors else result
 
 
 @public
@@ -88,27 +88,27 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the tensors, as matrices, along its diagonal."""
     parts = [x if x.ndim > 1 else x.reshape(1, x.numel()) for x in tensors]
     width = sum(x.shape[1] for x in parts)
-    rows, at = [], 0
+    rows, start = [], 0
     for x in parts:
         n, m = x.shape
         rest: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
-        rows.append(cat([zeros(n, at, **rest), x, zeros(n, width - at - m, **rest)], 1))
-        at += m
+        rows.append(cat([zeros(n, start, **rest), x, zeros(n, width - start - m, **rest)], 1))
+        start += m
     return cat(rows, 0)
 
 
 @public
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinates of all points of a grid: a tensor per vector; "xy" exchanges the first two."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    inputs = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if indexing not in ("ij", "xy"):
         raise ValueError(f'meshgrid: indexing is {indexing!r}; it must be "ij" or "xy"')
-    swap = indexing == "xy" and len(given) > 1
-    order = [1, 0, *range(2, len(given))] if swap else list(range(len(given)))
+    swap = indexing == "xy" and len(inputs) > 1
+    order = [1, 0, *range(2, len(inputs))] if swap else list(range(len(inputs)))
     shaped = []
-    for i, x in enumerate(given):
-        at = order[i]
-        shaped.append(x.reshape(*[-1 if d == at else 1 for d in range(len(given))]))
+    for i, x in enumerate(inputs):
+        axis = order[i]
+        shaped.append(x.reshape(*[-1 if d == axis else 1 for d in range(len(inputs))]))
     return broadcast_tensors(*shaped)
 
 
@@ -122,7 +122,10 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 @public
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All combinations of r elements of a vector, as rows."""
+    """All combinations of r elements of a vector, as rows.
+
+    `x` is (n,); `with_replacement`: an element may come again. Raises ValueError for a negative r.
+    """
     ways = (_with_replacement if with_replacement else _combinations)(range(x.numel()), r)
     index = [list(way) for way in ways]
     if not index or not r:
@@ -141,7 +144,11 @@ def tile(x: Tensor, *dims: Any) -> Tensor:
 @public
 @method()
 def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views: so many parts, the first ones larger by one, or parts that end at indices."""
+    """Views: so many parts, the first ones larger by one, or parts that end at indices.
+
+    `x` is cut along `dim` at `indices_or_sections`, an int, a list or a tensor. Raises IndexError
+    for a dim that there is not, ValueError for less than one part.
+    """
     d = dim_of("tensor_split", dim, x)
     n = x.shape[d]
     if hasattr(indices_or_sections, "tolist"):
@@ -194,21 +201,28 @@ def dsplit(x: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 @public
 @method("split_with_sizes")
 def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """`split` into parts of the sizes given."""
+    """`split` into parts of the sizes given.
+
+    `x` is cut along `dim`; `split_sizes` add up to its size, or ShapeError is raised.
+    """
     return split(x, list(split_sizes), dim)
 
 
 @public
 @method()
 def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of `split_size` elements each along `dim` (or of the sizes given)."""
+    """Views of `split_size` elements each along `dim` (or of the sizes given).
+
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ShapeError for sizes that
+    do not add up.
+    """
     d = dim_of("split", dim, x)
     if isinstance(split_size, int):
         if split_size <= 0:
             raise ShapeError(f"split: split_size is {split_size}; it must be positive")
-        whole, rest = divmod(x.shape[d], split_size)
-        check_count("split", whole)
-        lengths = [split_size] * whole + [rest] * bool(rest or not whole)
+        full, rest = divmod(x.shape[d], split_size)
+        check_count("split", full)
+        lengths = [split_size] * full + [rest] * bool(rest or not full)
     else:
         lengths = list(split_size)
         if sum(lengths) != x.shape[d]:
@@ -228,16 +242,20 @@ def check_count(name: str, count: int) -> None:
 
 def _several(views: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Views that were made together; as in torch, no recorded write goes through one."""
-    found = tuple(views)
-    for view in found:
+    result = tuple(views)
+    for view in result:
         view.chain = None
-    return found
+    return result
 
 
 @public
 @method()
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of equal size along `dim`; the last may be smaller."""
+    """At most `chunks` views of equal size along `dim`; the last may be smaller.
+
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ValueError for less than
+    one chunk.
+    """
     if chunks <= 0:
         raise ValueError(f"chunk: chunks is {chunks}; it must be positive")
     d = dim_of("chunk", dim, x)
@@ -315,8 +333,8 @@ def repeat_interleave(
                 raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "
                                  "negative")  # fmt: skip
             _check_size(output_size, sum(times))
-            at = [i for i, n in enumerate(times) for _ in range(n)]
-            return x.index_select(d, x.from_host(at))
+            sources = [i for i, n in enumerate(times) for _ in range(n)]
+            return x.index_select(d, x.from_host(sources))
         repeats = times[0] if isinstance(times, list) else times
     if not isinstance(repeats, int):
         raise TypeError(f"repeat_interleave: repeats is {repeats!r}; it must be a whole number, or "

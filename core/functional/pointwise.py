@@ -134,8 +134,8 @@ def asinh(x: Tensor) -> Tensor:
     large = a > 1e4
     b = a.masked_fill(large, 1.0)
     small = log1p(b + b.square() / (1 + (b.square() + 1).sqrt()))
-    found = where(large, log(a.masked_fill(~large, 1.0)) + math.log(2), small)
-    return where(x < 0, -found, where(x == 0, x, found))
+    size = where(large, log(a.masked_fill(~large, 1.0)) + math.log(2), small)
+    return where(x < 0, -size, where(x == 0, x, size))
 
 
 @public
@@ -176,8 +176,8 @@ def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     half = where(signbit(y), -1.0, 1.0).to(y.dtype) * math.pi
     flat = where(signbit(x_), base + half, base)
     zero = where(signbit(x_), half + 0 * base, ratio * 0 + y)
-    found = where(steep, half / 2 - base, flat)
-    return where(both, zero, found).to(y.dtype)
+    angle = where(steep, half / 2 - base, flat)
+    return where(both, zero, angle).to(y.dtype)
 
 
 @public
@@ -204,8 +204,8 @@ def hypot(x: TensorLike, other: TensorLike) -> Tensor:
     a, b = (abs(floating("hypot", v)) for v in operands("hypot", x, other))
     most, least = maximum(a, b), minimum(a, b)
     scale = where((most == 0) | isinf(most), 1.0, most.detach())
-    found = scale * ((most / scale).square() + (least / scale).square()).sqrt()
-    return where(isinf(a) | isinf(b), math.inf, found).to(a.dtype)
+    length = scale * ((most / scale).square() + (least / scale).square()).sqrt()
+    return where(isinf(a) | isinf(b), math.inf, length).to(a.dtype)
 
 
 @public
@@ -286,7 +286,11 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 def nan_to_num(
     x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """nan, inf and -inf replaced; by default 0 and the ends of the dtype's range."""
+    """nan, inf and -inf replaced; by default 0 and the ends of the dtype's range.
+
+    `x` of another dtype than floating is copied; `nan`, `posinf` and `neginf` are numbers. It
+    raises nothing of its own.
+    """
     if not x.dtype.is_floating_point:
         return x.clone()
     most = finfo(x.dtype).max
@@ -298,7 +302,10 @@ def nan_to_num(
 @public
 @method()
 def lerp(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
-    """x + weight (end - x)."""
+    """x + weight (end - x).
+
+    `weight` is a number or a tensor. Raises ShapeError for shapes that do not broadcast.
+    """
     return x + (end - x) * weight
 
 
@@ -306,7 +313,10 @@ def lerp(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
 @method()
 @casts(accelerator="widest")
 def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """x + value * tensor1 * tensor2."""
+    """x + value * tensor1 * tensor2.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     return x + (tensor1 * tensor2 if value == 1 else tensor1 * tensor2 * value)
 
 
@@ -314,7 +324,10 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 @method()
 @casts(accelerator="widest")
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """x + value * tensor1 / tensor2; floating and complex dtypes."""
+    """x + value * tensor1 / tensor2; floating and complex dtypes.
+
+    Raises ShapeError for shapes that do not broadcast. TypeError for integers.
+    """
     if tensor1.dtype.kind not in "fc" and tensor2.dtype.kind not in "fc":
         raise TypeMismatch("addcdiv: integers are not divided; convert them to a floating dtype")
     return x + (tensor1 / tensor2 if value == 1 else tensor1 / tensor2 * value)
@@ -323,7 +336,10 @@ def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 @public
 @method("rsub")
 def rsub(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """other - alpha * x."""
+    """other - alpha * x.
+
+    `alpha` is a number. Raises ShapeError for shapes that do not broadcast.
+    """
     return add(other, mul(x, -alpha))
 
 
@@ -338,11 +354,11 @@ def float_power(x: TensorLike, exponent: TensorLike) -> Tensor:
 @method()
 def float_power_(x: Tensor, exponent: TensorLike) -> Tensor:
     """`float_power` in place; TypeError unless x is of the dtype that it gives."""
-    found = float_power(x, exponent)
-    if found.dtype is not x.dtype:
-        raise TypeMismatch(f"float_power_: the result, {found.dtype.name}, does not fit in place "
+    power = float_power(x, exponent)
+    if power.dtype is not x.dtype:
+        raise TypeMismatch(f"float_power_: the result, {power.dtype.name}, does not fit in place "
                            f"into {x.dtype.name}")  # fmt: skip
-    return copy_(x, found)
+    return copy_(x, power)
 
 
 @public
@@ -435,8 +451,8 @@ def nextafter(x: Tensor, other: Tensor) -> Tensor:
     most = full((), info.max, dtype=a.dtype, device=a.device)
     edge = where(a > 0, most, -most)
     moved = where(odd & (a != 0), where(a == b, a, edge), moved)
-    found = where(a == b, b, moved)
-    return where(isnan(a) | isnan(b), math.nan, found).to(a.dtype)
+    following = where(a == b, b, moved)
+    return where(isnan(a) | isnan(b), math.nan, following).to(a.dtype)
 
 
 def _call(x: Tensor, min: Any, max: Any) -> tuple[Op, list[Tensor]]:
@@ -450,14 +466,14 @@ def _call(x: Tensor, min: Any, max: Any) -> tuple[Op, list[Tensor]]:
         like = x.dtype, x.storage.device, x.layout.shape
         return CLAMP, [x, repeated(ends[0], *like), repeated(ends[1], *like)]
     values = numbers("clamp", tuple(v for v in (x, min, max) if v is not None))
-    whole = operands("clamp", *values)
-    if len(whole) == 3:
-        return CLAMP, whole
-    if whole[0].dtype.kind != "f":  # of integers a device need not hold the ends
-        return REGISTRY["maximum" if max is None else "minimum"], whole
-    at = 1 if min is None else 2
-    whole.insert(at, whole[0].new_full((), ends[at - 1]).expand(*whole[0].shape))
-    return CLAMP, whole
+    inputs = operands("clamp", *values)
+    if len(inputs) == 3:
+        return CLAMP, inputs
+    if inputs[0].dtype.kind != "f":  # of integers a device need not hold the ends
+        return REGISTRY["maximum" if max is None else "minimum"], inputs
+    place = 1 if min is None else 2
+    inputs.insert(place, inputs[0].new_full((), ends[place - 1]).expand(*inputs[0].shape))
+    return CLAMP, inputs
 
 
 @public
@@ -467,22 +483,28 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
 
     At a bound that is a number no gradient goes to x; x and an equal bound that is a tensor get
     half of it each, as in torch 2.14.
+
+    Raises ShapeError for bounds that do not broadcast, ValueError for none, TypeError for complex
+    numbers.
     """
-    op, whole = _call(x, min, max)
+    op, inputs = _call(x, min, max)
     tensors = [v for v in (min, max) if is_tensor(v)]
     if op is CLAMP and tensors and needs_gradient(x, *tensors):  # type: ignore[arg-type]
-        found: Tensor = whole[0] if min is None else REGISTRY["maximum"](whole[0], whole[1])
-        return found if max is None else REGISTRY["minimum"](found, whole[2])
-    return op(*whole)
+        result: Tensor = inputs[0] if min is None else REGISTRY["maximum"](inputs[0], inputs[1])
+        return result if max is None else REGISTRY["minimum"](result, inputs[2])
+    return op(*inputs)
 
 
 @public
 @method()
 def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """Limit the elements of `x` to [min, max], in place."""
-    op, whole = _call(x, min, max)
+    """Limit the elements of `x` to [min, max], in place.
+
+    `min` and `max` as there, at least one; a result of another shape raises ShapeError.
+    """
+    op, inputs = _call(x, min, max)
     tensors = [v for v in (min, max) if is_tensor(v)]
     halves = tensors and needs_gradient(x, *tensors)  # type: ignore[arg-type]
-    if halves or whole[0].dtype is not x.dtype or whole[0].shape != x.shape:
+    if halves or inputs[0].dtype is not x.dtype or inputs[0].shape != x.shape:
         return copy_(x, clamp(x.clone() if needs_gradient(x) else x, min, max))
-    return op.inplace(x, *whole[1:])
+    return op.inplace(x, *inputs[1:])

@@ -46,7 +46,11 @@ def _drawn(name: str, x: Tensor, generator: Generator | None) -> Tensor:
 def uniform_(
     x: Tensor, *bounds: float, generator: Generator | None = None, **named: float
 ) -> Tensor:
-    """Uniform numbers in [from, to), by default [0, 1), written over x (over complex parts)."""
+    """Uniform numbers in [from, to), by default [0, 1), written over x (over complex parts).
+
+    `bounds` are from and to, also by name (`named`). `generator` draws the numbers, the device's
+    unless set. Raises ValueError for bounds in the wrong order, TypeError for integers.
+    """
     low, high = (*bounds, *(0.0, 1.0)[len(bounds) :])
     low, high = named.pop("from", low), named.pop("to", high)
     _check("uniform_", low <= high and not named, f"from {low}, to {high}, {sorted(named)}")
@@ -61,7 +65,11 @@ def uniform_(
 def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers written over x; complex ones have parts of half the variance."""
+    """Normal numbers written over x; complex ones have parts of half the variance.
+
+    `mean` and `std` are numbers. `generator` draws the numbers, the device's unless set. Raises
+    ValueError for a negative std, TypeError for integers.
+    """
     _check("normal_", std >= 0, f"std is {std}; it must not be negative")
     if x.dtype.is_complex:  # the variance is that of both parts
         parts = randn((*x.shape, 2), dtype=PARTS[x.dtype], device=x.device, generator=generator)
@@ -74,7 +82,11 @@ def normal_(
 
 @method()
 def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Numbers of density lambd exp(-lambd x) written over x."""
+    """Numbers of density lambd exp(-lambd x) written over x.
+
+    `generator` draws the numbers, the device's unless set. Raises ValueError for a lambd that is
+    not positive, TypeError for integers.
+    """
     _check("exponential_", lambd > 0, f"lambd is {lambd}; it must be positive")
     return copy_(x, -(-_drawn("exponential_", x, generator)).log1p() / lambd)
 
@@ -83,7 +95,11 @@ def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None =
 def cauchy_(
     x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Numbers of the Cauchy distribution written over x."""
+    """Numbers of the Cauchy distribution written over x.
+
+    `median` and `sigma` are its place and width. `generator` draws the numbers, the device's unless
+    set. Raises ValueError for a sigma that is not positive, TypeError for integers.
+    """
     _check("cauchy_", sigma > 0, f"sigma is {sigma}; it must be positive")
     turn = (_drawn("cauchy_", x, generator) - 0.5) * math.pi
     return copy_(x, turn.tan() * sigma + median)
@@ -93,7 +109,11 @@ def cauchy_(
 def log_normal_(
     x: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """exp of normal numbers written over x."""
+    """exp of normal numbers written over x.
+
+    `mean` and `std` are the normal numbers'. `generator` draws the numbers, the device's unless
+    set. Raises ValueError for a std that is not positive, TypeError for integers.
+    """
     _check("log_normal_", std > 0, f"std is {std}; it must be positive")
     _drawn("log_normal_", x.reshape(-1)[:0], generator)
     return copy_(x, normal_(x.detach().clone(), mean, std, generator=generator).exp())
@@ -101,7 +121,11 @@ def log_normal_(
 
 @method()
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """How many trials of probability p the first success takes, 1 or more, written over x."""
+    """How many trials of probability p the first success takes, 1 or more, written over x.
+
+    `generator` draws the numbers, the device's unless set. Raises ValueError for a p that is not
+    between 0 and 1.
+    """
     _check("geometric_", 0 < p < 1, f"p is {p}; it must be between 0 and 1")
     u = rand(x.shape, device=x.device, generator=generator)
     return copy_(x, ((-u).log1p() / math.log1p(-p)).floor() + 1)
@@ -109,7 +133,11 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
 
 @method()
 def random_(x: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
-    """Integers written over x: below one bound, or from the first up to the second."""
+    """Integers written over x: below one bound, or from the first up to the second.
+
+    `bounds` are ints; without any up to the most that the dtype holds. `generator` draws the
+    numbers, the device's unless set. Raises ValueError for an empty range.
+    """
     most = {"f": 2**24, "b": 2}.get(x.dtype.kind, 2 ** min(8 * x.dtype.itemsize - 1, 31))
     low, high = bounds if len(bounds) == 2 else (0, bounds[0] if bounds else most)
     return copy_(x, randint(low, high, x.shape, device=x.device, generator=generator))
@@ -117,7 +145,11 @@ def random_(x: Tensor, *bounds: int, generator: Generator | None = None) -> Tens
 
 @method()
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability p (a number or a tensor), else 0, written over x."""
+    """1 with probability p (a number or a tensor), else 0, written over x.
+
+    `generator` draws the numbers, the device's unless set. It raises nothing for a p outside 0 to
+    1.
+    """
     return copy_(x, rand(x.shape, device=x.device, generator=generator) < p)
 
 
@@ -127,12 +159,14 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     """1 with the probability in x, or `p`, else 0; the dtype of x.
 
     RangeError for a probability that is not from 0 to 1, on cpu at once.
+
+    `generator` draws the numbers, the device's unless set. TypeError for integers without p.
     """
     if not x.dtype.is_floating_point and p is None:
         raise TypeMismatch(f"bernoulli: {x.dtype.name} is not a floating dtype")
     if p is None:
-        given = x.detach()
-        require("bernoulli", (given >= 0) & (given <= 1), "x has a probability out of [0, 1]")
+        chances = x.detach()
+        require("bernoulli", (chances >= 0) & (chances <= 1), "x has a probability out of [0, 1]")
     else:
         _check("bernoulli", 0 <= p <= 1, f"p is {p}; it must be from 0 to 1")
     drawn = rand(x.shape, device=x.device, generator=generator)
@@ -147,12 +181,12 @@ def successes(count: Tensor, prob: Tensor, most: int, generator: Generator | Non
     with no_grad():
         shape = broadcast_shapes("binomial", count.shape, prob.shape)
         p = prob.expand(*shape)
-        found, step = p.zeros_like(), max(1, _AT_ONCE // max(1, p.numel()))
+        result, step = p.zeros_like(), max(1, _AT_ONCE // max(1, p.numel()))
         for first in range(0, most, step):
             trials = arange(first, min(most, first + step), device=p.device)
             drawn = bernoulli(p.expand(trials.numel(), *shape), generator=generator)
-            found = found + (drawn * (count > trials.reshape(-1, *[1] * p.ndim))).sum(0)
-        return found
+            result = result + (drawn * (count > trials.reshape(-1, *[1] * p.ndim))).sum(0)
+        return result
 
 
 @public
@@ -161,6 +195,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
     Both of one floating dtype (TypeError), broadcast to one shape; reads the largest count. No
     gradient passes.
+
+    `generator` draws the numbers, the device's unless set. ValueError for integers.
     """
     if not count.dtype.is_floating_point:
         raise ValueError(f"binomial: count is {count.dtype.name}; it must be a floating dtype")
@@ -212,6 +248,9 @@ def multinomial(
     RangeError for weights that are negative or not finite, or too few: on cpu at once, on other
     devices and within `jit` and `vmap` at the next read. Without repetition: the largest of
     log(weight) plus Gumbel noise (Gumbel, 1954).
+
+    `x` has the weights; `replacement`: an index may come again. `generator` draws the numbers, the
+    device's unless set. ValueError for more samples than there are, or none.
     """
     if x.ndim not in (1, 2) or num_samples <= 0:
         raise ValueError(f"multinomial: x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a "
@@ -249,6 +288,9 @@ def normal(
     """Normal numbers with a mean and deviation that are numbers, then of `size`, or tensors.
 
     RangeError for a deviation that is negative, on cpu at once.
+
+    `std` is that deviation. `generator` draws the numbers, the device's unless set. `dtype` and
+    `device` are the result's; `requires_grad`: it needs a gradient.
     """
     if is_tensor(std):
         require("normal", ~(std.detach() < 0), "std has a negative element")
@@ -260,8 +302,8 @@ def normal(
     else:
         shape = (like + (mean if std is like else std)).shape
         drawn = randn(shape, dtype=like.dtype, device=like.device, generator=generator)
-    found: Tensor = drawn * std + mean
-    return found.requires_grad_() if requires_grad else found
+    result: Tensor = drawn * std + mean
+    return result.requires_grad_() if requires_grad else result
 
 
 @public
@@ -269,10 +311,14 @@ def randint_like(
     x: Tensor, low: int, high: int | None = None, *, dtype: DType | str | None = None,
     device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Integers low <= n < high (or 0 <= n < low) with the shape, dtype and device of x."""
+    """Integers low <= n < high (or 0 <= n < low) with the shape, dtype and device of x.
+
+    `generator` draws the numbers, the device's unless set. `requires_grad`: the result needs a
+    gradient. Raises ValueError for an empty range.
+    """
     low, high = (0, low) if high is None else (low, high)
-    found = as_dtype(x.dtype if dtype is None else dtype)
-    out = randint(low, high, x.shape, device=device or x.device, generator=generator).to(found)
+    kind = as_dtype(x.dtype if dtype is None else dtype)
+    out = randint(low, high, x.shape, device=device or x.device, generator=generator).to(kind)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -309,11 +355,11 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     a, inverse = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4)
     us = 0.5 - u.abs()
     n = ((2 * a / us + b) * u + large + 0.43).floor()
-    found = n.clamp(min=0)
+    count = n.clamp(min=0)
     accept = (v * inverse / (a / us.square() + b)).log()
-    good = (n >= 0) & (accept <= found * large.log() - large - (found + 1).lgamma())
+    good = (n >= 0) & (accept <= count * large.log() - large - (count + 1).lgamma())
     first = good.to("int32").argmax(0, keepdim=True)
-    counts: Tensor = where(low, few, found.gather(0, first).squeeze(0))
+    counts: Tensor = where(low, few, count.gather(0, first).squeeze(0))
     return counts
 
 
@@ -321,7 +367,11 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def randperm(
     n: int, *, device: Device | str | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words."""
+    """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words.
+
+    `device` has the result. `generator` draws the numbers, the device's unless set. Raises
+    ValueError for a negative size.
+    """
     words = randint(0, 2**32, (n,), dtype=uint32, device=device, generator=generator)
     return words.argsort()
 
@@ -331,7 +381,11 @@ def rand_like(
     x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
     generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Uniform numbers in [0, 1) with the shape and, unless given, dtype and device of `x`."""
+    """Uniform numbers in [0, 1) with the shape and, unless given, dtype and device of `x`.
+
+    `generator` draws the numbers, the device's unless set. `requires_grad`: the result needs a
+    gradient. Raises TypeError for a dtype that is not floating.
+    """
     return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, generator=generator,
                 requires_grad=requires_grad)  # fmt: skip
 
@@ -341,6 +395,10 @@ def randn_like(
     x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
     generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers with the shape and, unless given, dtype and device of `x`."""
+    """Normal numbers with the shape and, unless given, dtype and device of `x`.
+
+    `generator` draws the numbers, the device's unless set. `requires_grad`: the result needs a
+    gradient. Raises TypeError for a dtype that is not floating.
+    """
     return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, generator=generator,
                  requires_grad=requires_grad)  # fmt: skip

@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 
-def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
+def _grouped(rows: Tensor, dim: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
     """Rows (n, k), or elements (n,), that differ from the one before; `at`: where each was."""
     n = rows.shape[0]
-    one = full((builtins.min(1, n),), True, dtype="bool", device=rows.device)
+    start = full((builtins.min(1, n),), True, dtype="bool", device=rows.device)
     differs = rows[1:] != rows[:-1]
-    starts = cat([one, differs.any(1) if rows.ndim == 2 else differs])
+    starts = cat([start, differs.any(1) if rows.ndim == 2 else differs])
     first = starts.nonzero().reshape(-1)
-    found: list[Tensor] = [rows[first]]
+    result: list[Tensor] = [rows[first]]
     if inverse:
         group = starts.to(int64).cumsum(0) - 1
-        own = group if at is None else zeros(
-            n, dtype=int64, device=rows.device).scatter(0, at, group)  # fmt: skip
-        found.append(own.reshape(*shape))
+        count_of_each = group if dim is None else zeros(
+            n, dtype=int64, device=rows.device).scatter(0, dim, group)  # fmt: skip
+        result.append(count_of_each.reshape(*shape))
     if counts:
         ends = cat([first, full((1,), n, dtype=int64, device=rows.device)])
-        found.append(ends[1:] - ends[:-1])
-    return found
+        result.append(ends[1:] - ends[:-1])
+    return result
 
 
 def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
@@ -65,19 +65,19 @@ def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | No
         moved = x.transpose(0, d)
         shape = x.shape[d : d + 1]
         rows = moved.reshape(x.shape[d], x.numel() // builtins.max(x.shape[d], 1))
-    at = None
+    axis = None
     if ordered:
         if dim is None:
-            at = rows.argsort(0)
+            axis = rows.argsort(0)
         else:
-            at = arange(rows.shape[0], device=x.device)
+            axis = arange(rows.shape[0], device=x.device)
             for column in reversed(rows.unbind(1)):  # stable, so the first column decides
-                at = at[column[at].argsort(0)]
-        rows = rows[at]
-    found = _grouped(rows.detach(), at, inverse, counts, shape)
+                axis = axis[column[axis].argsort(0)]
+        rows = rows[axis]
+    groups = _grouped(rows.detach(), axis, inverse, counts, shape)
     if dim is not None:
-        found[0] = found[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
-    return found[0] if len(found) == 1 else tuple(found)
+        groups[0] = groups[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
+    return groups[0] if len(groups) == 1 else tuple(groups)
 
 
 @public
@@ -85,7 +85,11 @@ def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | No
 def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The elements of flat x, or slices of `dim`, without repetitions in a row; reads how many."""
+    """The elements of flat x, or slices of `dim`, without repetitions in a row; reads how many.
+
+    `return_inverse`: also where each element went; `return_counts`: also how often it occurs.
+    Raises IndexError for a dim that there is not.
+    """
     return _unique(x, False, return_inverse, return_counts, dim)
 
 
@@ -98,6 +102,9 @@ def unique(
     """The different elements of x, or slices of `dim`, in order; reads how many there are.
 
     Optionally also where each went, and how often it occurs.
+
+    `return_inverse`, `return_counts`: these two. `sorted` changes nothing: they always are. Raises
+    IndexError for a dim that there is not.
     """
     return _unique(x, True, return_inverse, return_counts, dim)
 
@@ -116,20 +123,24 @@ def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
     n = x.shape[d]
     if not n:
         raise IndexError(f"median: shape {x.shape} has no elements along dim {dim}")
-    found = sort(x, d)
+    ordered = sort(x, d)
     if not x.dtype.is_floating_point:
-        return nth_value(found, d, (n - 1) // 2, keepdim)
+        return nth_value(ordered, d, (n - 1) // 2, keepdim)
     gone = isnan(x).sum(d, True)
     # nan sorts last, so the last element is nan where any is.
     usual = gone.zeros_like() + (n - 1) // 2
     place = ((n - 1 - gone).clamp(min=0) // 2) if skip else where(gone > 0, n - 1, usual)
-    return values_at(found, d, place, keepdim)
+    return values_at(ordered, d, place, keepdim)
 
 
 @public
 @method()
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower median of all elements, or (values, indices) along `dim`; nan if any is nan."""
+    """The lower median of all elements, or (values, indices) along `dim`; nan if any is nan.
+
+    `x` may not be complex; `keepdim` leaves the dim with size 1. Raises IndexError for a dim that
+    there is not.
+    """
     return _median(x.reshape(-1), 0, False, False).values if dim is None else _median(
         x, dim, keepdim, False)  # fmt: skip
 
@@ -137,7 +148,10 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 @public
 @method()
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """`median` of the elements that are not nan."""
+    """`median` of the elements that are not nan.
+
+    `x`, `dim` and `keepdim` as there. Raises IndexError for a dim that there is not.
+    """
     return _median(x.reshape(-1), 0, False, True).values if dim is None else _median(
         x, dim, keepdim, True)  # fmt: skip
 
@@ -145,18 +159,22 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 @public
 @method()
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The most frequent value along `dim`, the smallest of equally frequent ones, and an index."""
+    """The most frequent value along `dim`, the smallest of equally frequent ones, and an index.
+
+    `x` may not be complex; `keepdim` leaves the dim with size 1. Raises IndexError for a dim that
+    there is not.
+    """
     if x.ndim == 0:
         return ValuesIndices(x.clone(), x.zeros_like(dtype=int64))
     d = normalize_dim("mode", dim, x.shape)
-    found = sort(x, d)
-    v = found.values.detach()
+    ordered = sort(x, d)
+    v = ordered.values.detach()
     equal = v.unsqueeze(d + 1) == v.unsqueeze(d)
     place = equal.sum(d + 1).argmax(d, True)
     # The last of the equal ones, as torch's cpu gives it.
     count = equal.sum(d + 1).gather(d, place)
     place = place + count - 1
-    return values_at(found, d, place, keepdim)
+    return values_at(ordered, d, place, keepdim)
 
 
 def _quantile(
@@ -182,26 +200,26 @@ def _quantile(
     sorted_ = x.gather(d, x.detach().argsort(d)).transpose(d, -1)
     gone = isnan(sorted_).sum(-1, True)
     last = (n - 1 - gone).clamp(min=0).to(x.dtype)
-    at = points.reshape(-1) * last  # type: ignore[union-attr]
-    low, high = at.floor(), at.ceil()
+    positions = points.reshape(-1) * last  # type: ignore[union-attr]
+    low, high = positions.floor(), positions.ceil()
     if interpolation == "lower":
         high = low
     elif interpolation == "higher":
         low = high
     elif interpolation == "nearest":
-        low = high = at.round()
+        low = high = positions.round()
     a, b = sorted_.gather(-1, low.to(int64)), sorted_.gather(-1, high.to(int64))
-    share = (at - low) if interpolation != "midpoint" else (at - low).sign() * 0.5
-    found = a + (b - a) * share
+    share = (positions - low) if interpolation != "midpoint" else (positions - low).sign() * 0.5
+    result = a + (b - a) * share
     if not skip:
-        found = where(gone > 0, math.nan, found).to(x.dtype)
-    found = found.transpose(d, -1)
-    count = found.shape[d]
-    found = found.permute(d, *(i for i in range(found.ndim) if i != d))
+        result = where(gone > 0, math.nan, result).to(x.dtype)
+    result = result.transpose(d, -1)
+    count = result.shape[d]
+    result = result.permute(d, *(i for i in range(result.ndim) if i != d))
     if keepdim:
         rest = [1] * rank if dim is None else [1 if i == d else n for i, n in enumerate(x.shape)]
-        found = found.reshape(count, *rest)
-    return found if is_tensor(q) and q.ndim else found.reshape(*found.shape[1:])  # type: ignore[union-attr]
+        result = result.reshape(count, *rest)
+    return result if is_tensor(q) and q.ndim else result.reshape(*result.shape[1:])  # type: ignore[union-attr]
 
 
 @public
@@ -211,7 +229,12 @@ def quantile(
     x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Tensor:  # fmt: skip
-    """The q-th quantiles (0 to 1) along `dim` or of all; a 1-d `q` adds a first dim."""
+    """The q-th quantiles (0 to 1) along `dim` or of all; a 1-d `q` adds a first dim.
+
+    `x` is floating; `keepdim` leaves the dims with size 1. `interpolation`: "linear", "lower",
+    "higher", "nearest" or "midpoint". Raises ValueError for another one, IndexError for a q outside
+    0 to 1 and for a dim that there is not.
+    """
     return _quantile("quantile", x, q, dim, keepdim, interpolation, False)
 
 
@@ -222,7 +245,10 @@ def nanquantile(
     x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Tensor:  # fmt: skip
-    """`quantile` of the elements that are not nan."""
+    """`quantile` of the elements that are not nan.
+
+    `x`, `q`, `dim`, `keepdim` and `interpolation` as there, and so is what it raises.
+    """
     return _quantile("nanquantile", x, q, dim, keepdim, interpolation, True)
 
 
@@ -231,7 +257,11 @@ def nanquantile(
 def nansum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
-    """`sum` with nan as zero."""
+    """`sum` with nan as zero.
+
+    `x`, `dim`, `keepdim` and `dtype` are those of sum. Raises IndexError for a dim that there is
+    not.
+    """
     x = x if not x.dtype.is_floating_point else where(isnan(x), 0.0, x).to(x.dtype)
     return sum(x, dim, keepdim, dtype=dtype)
 
@@ -241,7 +271,11 @@ def nansum(
 def nanmean(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
-    """`mean` of the elements that are not nan."""
+    """`mean` of the elements that are not nan.
+
+    `x`, `dim`, `keepdim` and `dtype` are those of mean. Raises IndexError for a dim that there is
+    not.
+    """
     x = x if dtype is None else x.to(as_dtype(dtype))
     return nansum(x, dim, keepdim) / (~isnan(x)).sum(dim, keepdim).to(x.dtype)
 
@@ -256,7 +290,11 @@ def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
 @public
 @method()
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
-    """(min, max) over `dim` or of all."""
+    """(min, max) over `dim` or of all.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     if dim is not None and x.ndim and not x.shape[normalize_dim("aminmax", dim, x.shape)]:
         raise IndexError(f"aminmax: dim {dim} of {x.shape} has no elements")
     return MinMax(amin(x, dim, keepdim), amax(x, dim, keepdim))
@@ -267,9 +305,12 @@ def var_mean(
     x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(variance, mean) over `dim`; see `var`."""
-    found = var(x, dim, unbiased, keepdim, correction=correction)
-    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
+    """(variance, mean) over `dim`; see `var`.
+
+    `x`, `unbiased`, `correction` and `keepdim` as there, and so is what it raises.
+    """
+    variance = var(x, dim, unbiased, keepdim, correction=correction)
+    return variance, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
@@ -277,16 +318,22 @@ def std_mean(
     x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(standard deviation, mean) over `dim`; see `var`."""
-    found = std(x, dim, unbiased, keepdim, correction=correction)
-    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
+    """(standard deviation, mean) over `dim`; see `var`.
+
+    `x`, `unbiased`, `correction` and `keepdim` as there, and so is what it raises.
+    """
+    deviation = std(x, dim, unbiased, keepdim, correction=correction)
+    return deviation, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
 @method()
 @casts(accelerator="float32")
 def dist(x: Tensor, other: TensorLike, p: float = 2) -> Tensor:
-    """The p-norm of x - other."""
+    """The p-norm of x - other.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     return (x - other).norm(p)
 
 
@@ -303,7 +350,11 @@ def _mean_input(name: str, x: Tensor) -> Tensor:
 def mean(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
-    """Mean over `dim`; nan over no elements. TypeError for integers without a `dtype`."""
+    """Mean over `dim`; nan over no elements. TypeError for integers without a `dtype`.
+
+    `x` is converted to dtype first; `keepdim` leaves the dims with size 1. Raises IndexError for a
+    dim that there is not.
+    """
     x = x if dtype is None else x.to(as_dtype(dtype))
     dims = dims_of("mean", dim, _mean_input("mean", x))
     return (SUM(widened(x), dim=dims, keepdim=keepdim) / count_of(x, dims)).to(x.dtype)
@@ -318,6 +369,9 @@ def var(
     """Variance over `dim`, the squared deviations divided by count - correction.
 
     correction: 1 by default, 0 for `unbiased=False`, which may also stand in the place of `dim`.
+
+    `x` is floating or complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim
+    that there is not, TypeError for integers.
     """
     return _var(_mean_input("var", x), dim, unbiased, correction, keepdim).to(_part(x))
 
@@ -352,7 +406,11 @@ def std(
     x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """Standard deviation over `dim`: the square root of `var`."""
+    """Standard deviation over `dim`: the square root of `var`.
+
+    `x`, `unbiased`, `correction` and `keepdim` as there. Raises IndexError for a dim that there is
+    not, TypeError for integers.
+    """
     return _root(_var(_mean_input("std", x), dim, unbiased, correction, keepdim), 2).to(_part(x))
 
 
@@ -376,6 +434,9 @@ def norm(
 
     p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2;
     "nuc" is the sum of the singular values of matrices.
+
+    `keepdim` leaves the dims with size 1. `dtype`: x is converted to it first. Raises ValueError
+    for another text, IndexError for a dim that there is not.
     """
     x = x if dtype is None else x.to(as_dtype(dtype))
     p = 2 if p is None or p == "fro" else p
@@ -409,7 +470,10 @@ def _power(x: Tensor, p: float) -> Tensor:
 @network
 @casts(accelerator="float32")
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """`input` divided by its p-norm along `dim`, or by `eps` where that is larger; same shape."""
+    """`input` divided by its p-norm along `dim`, or by `eps` where that is larger; same shape.
+
+    Raises IndexError for a dim that there is not.
+    """
     return input / input.norm(p, dim, True).clamp(min=eps)
 
 
@@ -419,7 +483,11 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 def prod(
     x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
-    """Product along `dim`, or of all elements; integers and booleans give int64."""
+    """Product along `dim`, or of all elements; integers and booleans give int64.
+
+    `x` is converted to `dtype` first; `keepdim` leaves the dims with size 1. Raises IndexError for
+    a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind in "bui":
@@ -448,7 +516,10 @@ def prod(
 @method()
 @casts(accelerator="float32")
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `dim` without overflow."""
+    """log(sum(exp(x))) over `dim` without overflow.
+
+    `keepdim` leaves the dims with size 1. Raises IndexError for a dim that there is not.
+    """
     x = floating("logsumexp", x)
     dims = dims_of("logsumexp", dim, x)
     wide = widened(x)
@@ -475,6 +546,9 @@ def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | ValuesInd
     """The largest element; with `dim`, (values, indices) along it; the first of equal ones.
 
     A tensor in the place of `dim`: `maximum` of both.
+
+    `x` may not be complex; `keepdim` leaves the dim with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
     """
     if is_tensor(dim):
         return maximum(x, dim)
@@ -495,6 +569,9 @@ def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | ValuesInd
     """The smallest element; with `dim`, (values, indices) along it; the first of equal ones.
 
     A tensor in the place of `dim`: `minimum` of both.
+
+    `x` may not be complex; `keepdim` leaves the dim with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
     """
     if is_tensor(dim):
         return minimum(x, dim)

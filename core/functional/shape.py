@@ -27,7 +27,11 @@ def _list(dim: int | Sequence[int]) -> list[int]:
 @public
 @method()
 def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """A view with dims moved from `source` to `destination`; the others keep their order."""
+    """A view with dims moved from `source` to `destination`; the others keep their order.
+
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ShapeError for a dim that
+    comes twice, or counts that differ.
+    """
     old = [normalize_dim("movedim", d, x.shape) for d in _list(source)]
     new = [normalize_dim("movedim", d, x.shape) for d in _list(destination)]
     if len(old) != len(new) or len({*old}) != len(old) or len({*new}) != len(new):
@@ -58,7 +62,11 @@ def flipud(x: Tensor) -> Tensor:
 @public
 @method()
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turned k times by 90 degrees from the first of `dims` to the second; a copy."""
+    """Turned k times by 90 degrees from the first of `dims` to the second; a copy.
+
+    `x` has two dims or more. Raises ShapeError for dims that are not two different ones, IndexError
+    for one that there is not.
+    """
     if len(dims) != 2 or x.ndim < 2:
         raise ShapeError(f"rot90: dims {tuple(dims)} must be two of the dims of {x.shape}")
     a, b = (normalize_dim("rot90", d, x.shape) for d in dims)
@@ -130,7 +138,11 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @method()
 def resize_(x: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Another shape in place, row-major; more elements than before are zeros."""
+    """Another shape in place, row-major; more elements than before are zeros.
+
+    `x` is returned; `size`: ints, or one sequence; `memory_format` changes nothing. Raises
+    RuntimeError for a tensor that requires grad.
+    """
     shape = sizes("resize_", size)
     if x.requires_grad:
         raise RuntimeError("resize_: a tensor that requires grad cannot be resized")
@@ -148,7 +160,11 @@ def resize_(x: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 @method()
 def resize_as_(x: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """`resize_` to the shape of another tensor."""
+    """`resize_` to the shape of another tensor.
+
+    `x` is returned; `the_template` has the shape; `memory_format` changes nothing. Raises
+    RuntimeError for a tensor that requires grad.
+    """
     return resize_(x, the_template.shape)
 
 
@@ -161,6 +177,9 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     """A copy with the elements moved by `shifts` along `dims`; the last wrap to the front.
 
     One shift for each dim; without `dims` the tensor is rolled as if it were flat.
+
+    `x` may have any dtype. Raises IndexError for a dim that there is not, ShapeError for different
+    counts.
     """
     if dims is None:
         return roll(x.reshape(-1), shifts, 0).reshape(*x.shape)
@@ -178,7 +197,11 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
 @public
 @method()
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dims start_dim to end_dim, both included, joined into one."""
+    """Dims start_dim to end_dim, both included, joined into one.
+
+    `x` keeps its memory where it can. Raises IndexError for a dim that there is not, ValueError for
+    dims in the wrong order.
+    """
     a, b = (normalize_dim("flatten", d, x.shape) for d in (start_dim, end_dim))
     if a > b:
         raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
@@ -189,7 +212,11 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @public
 @method()
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dim split into dims of `sizes`; one size may be -1."""
+    """One dim split into dims of `sizes`; one size may be -1.
+
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ShapeError for sizes whose
+    product is another.
+    """
     d = normalize_dim("unflatten", dim, x.shape)
     return reshape(x, *x.shape[:d], *infer_shape("unflatten", x.shape[d], sizes), *x.shape[d + 1 :])
 

@@ -52,6 +52,10 @@ def stft(
     center: the signal is padded, so that piece t is around t * hop_length. normalized: divided by
     the root of n_fft. onesided: n_fft // 2 + 1 frequencies, the default for real x.
     return_complex=False gives pairs of real numbers; it must be said for a real x. Only on cpu.
+
+    `win_length` elements of a piece have a window, n_fft unless set. `pad_mode` is pad's.
+    `align_to_window` is for center=False. Raises ValueError for sizes that do not fit, TypeError
+    for a real x without return_complex.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     if x.ndim not in (1, 2) or (x.dtype.kind not in "fc"):
@@ -75,14 +79,14 @@ def stft(
         raise ShapeError(f"stft: n_fft {n_fft}, hop_length {hop}, a signal of {x.shape[1]}: it "
                          "must have n_fft elements, and hop_length be positive")  # fmt: skip
     pieces = x.unfold(1, n_fft, hop) * w
-    whole = pieces.dtype.is_complex
-    onesided = not whole if onesided is None else onesided
-    if onesided and whole:
+    two_sided = pieces.dtype.is_complex
+    onesided = not two_sided if onesided is None else onesided
+    if onesided and two_sided:
         raise ValueError("stft: onesided=True takes a real x and a real window")
-    found = (rfft if onesided else fft)(pieces, norm="ortho" if normalized else None)
-    found = found.transpose(1, 2)
-    found = found if len(shape) == 2 else found.squeeze(0)
-    return found if return_complex else view_as_real(found)
+    result = (rfft if onesided else fft)(pieces, norm="ortho" if normalized else None)
+    result = result.transpose(1, 2)
+    result = result if len(shape) == 2 else result.squeeze(0)
+    return result if return_complex else view_as_real(result)
 
 
 @public
@@ -96,6 +100,10 @@ def istft(
 
     Pieces are multiplied by the window again, added up, and divided by the sum of its squares,
     which must not be 0 anywhere (Griffin and Lim, 1984). length: cut or filled with zeros to it.
+
+    `x`, `n_fft`, `hop_length`, `win_length`, `center`, `normalized` and `onesided` are as there;
+    `return_complex`: the signal is complex. Raises ShapeError for sizes that do not fit, ValueError
+    for windows that leave a gap.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     x = x if x.dtype.is_complex else view_as_complex(x)
@@ -142,8 +150,12 @@ def _made(
         raise ValueError(f"window: a length of {n} is negative")
     last = n if periodic else n - 1
     # One element is 1 whatever the formula, as in torch.
-    found = np.ones(n) if n < 2 else values(np.arange(n), last)
-    out = of_data(found, dtype="float64", device="cpu").to(as_dtype(dtype)).to(_device(device))
+    values_of_window = np.ones(n) if n < 2 else values(np.arange(n), last)
+    out = (
+        of_data(values_of_window, dtype="float64", device="cpu")
+        .to(as_dtype(dtype))
+        .to(_device(device))
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -160,7 +172,11 @@ def hann_window(
     window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """0.5 - 0.5 cos(2 pi k / n), with n - 1 for n where not `periodic`."""
+    """0.5 - 0.5 cos(2 pi k / n), with n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(_cosines(0.5, 0.5), window_length, periodic, dtype, device, requires_grad)
 
 
@@ -170,7 +186,11 @@ def hamming_window(
     dtype: DType | str | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """alpha - beta cos(2 pi k / n), with n - 1 for n where not `periodic`."""
+    """alpha - beta cos(2 pi k / n), with n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(_cosines(alpha, beta), window_length, periodic, dtype, device, requires_grad)
 
 
@@ -179,9 +199,13 @@ def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`."""
-    given = _cosines(0.42, 0.5, 0.08)
-    return _made(given, window_length, periodic, dtype, device, requires_grad)
+    """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
+    shape = _cosines(0.42, 0.5, 0.08)
+    return _made(shape, window_length, periodic, dtype, device, requires_grad)
 
 
 @public
@@ -189,7 +213,11 @@ def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A triangle from 0 over 1 in the middle, at n / 2, or (n - 1) / 2 where not `periodic`."""
+    """A triangle from 0 over 1 in the middle, at n / 2, or (n - 1) / 2 where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(lambda k, last: 1 - np.abs(2 * k / last - 1), window_length, periodic, dtype,
                  device, requires_grad)  # fmt: skip
 
@@ -200,7 +228,11 @@ def kaiser_window(
     dtype: DType | str | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta), with n - 1 for n where not `periodic`."""
+    """I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta), with n - 1 for n where not `periodic`.
+
+    `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
+    needs a gradient. Raises ValueError for a negative length.
+    """
     return _made(
         lambda k, last: np.i0(beta * np.sqrt(np.maximum(1 - (2 * k / last - 1) ** 2, 0)))
         / np.i0(beta),

@@ -28,36 +28,40 @@ def cov(
     x: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     aweights: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Covariances of the rows of x (variables, observations)."""
+    """Covariances of the rows of x (variables, observations).
+
+    `correction` is taken off the count; `fweights` (int) repeat observations, `aweights` (floating)
+    weigh them. Raises ShapeError or TypeError for others.
+    """
     if x.ndim > 2:
         raise ShapeError(f"cov: x is {x.shape}; it must have at most 2 dims")
     x = floating("cov", x)
     rows = x.reshape(1, -1) if x.ndim < 2 else x
-    for name, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is not None and given.shape != rows.shape[1:]:
-            raise ShapeError(f"cov: {name} is {given.shape}; it must be {rows.shape[1:]}")
-        if given is not None and (name == "fweights") is given.dtype.is_floating_point:
-            raise TypeMismatch(f"cov: {name} is {given.dtype.name}; fweights are integers, "
+    for name, counts in (("fweights", fweights), ("aweights", aweights)):
+        if counts is not None and counts.shape != rows.shape[1:]:
+            raise ShapeError(f"cov: {name} is {counts.shape}; it must be {rows.shape[1:]}")
+        if counts is not None and (name == "fweights") is counts.dtype.is_floating_point:
+            raise TypeMismatch(f"cov: {name} is {counts.dtype.name}; fweights are integers, "
                                "aweights floating")  # fmt: skip
     weights = None
-    for given in (fweights, aweights):
-        if given is not None:
-            weights = given if weights is None else weights * given
+    for counts in (fweights, aweights):
+        if counts is not None:
+            weights = counts if weights is None else weights * counts
     if weights is None:
         count: Any = rows.shape[1] - correction
         centred = rows - rows.mean(1, True)
-        found = centred @ centred.mH / max(count, 0)
+        matrix = centred @ centred.mH / max(count, 0)
     else:
         if not capture.active:  # reading a flag would end the capture
-            for name, given in (("fweights", fweights), ("aweights", aweights)):
-                if given is not None and (given < 0).any().item():
+            for name, counts in (("fweights", fweights), ("aweights", aweights)):
+                if counts is not None and (counts < 0).any().item():
                     raise ValueError(f"cov: {name} has negative numbers")
         total = weights.sum()  # in the dtype of the weights, as in torch
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
-        found = (centred * weights) @ centred.mH / count.clamp(min=0)
-    result: Tensor = found.reshape() if rows.shape[0] == 1 else found
+        matrix = (centred * weights) @ centred.mH / count.clamp(min=0)
+    result: Tensor = matrix.reshape() if rows.shape[0] == 1 else matrix
     return result
 
 
@@ -65,20 +69,24 @@ def cov(
 @method()
 def corrcoef(x: Tensor) -> Tensor:
     """Correlations of the rows of x (variables, observations), within [-1, 1]."""
-    found = cov(x)
-    if found.ndim == 0:
-        return found / found
-    scale = found.diagonal().sqrt()
-    found = found / scale.unsqueeze(1) / scale
-    if found.dtype.is_complex:
-        return complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
-    return found.clamp(-1, 1)
+    result = cov(x)
+    if result.ndim == 0:
+        return result / result
+    scale = result.diagonal().sqrt()
+    result = result / scale.unsqueeze(1) / scale
+    if result.dtype.is_complex:
+        return complex(result.real.clamp(-1, 1), result.imag.clamp(-1, 1))
+    return result.clamp(-1, 1)
 
 
 @public
 @method()
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest."""
+    """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest.
+
+    At least `minlength` counts. Raises ShapeError for other dims or dtypes, ValueError for negative
+    numbers.
+    """
     if x.ndim != 1 or x.dtype.kind not in "ui":
         raise ShapeError(f"bincount: x is {x.dtype.name} {x.shape}; it must be 1-d integers")
     if x.numel() and int(x.amin().item()) < 0:
@@ -93,7 +101,10 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 @public
 @method()
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Counts in `bins` equal parts of [min, max], of the range of x where both are 0."""
+    """Counts in `bins` equal parts of [min, max], of the range of x where both are 0.
+
+    `bins` counts in the dtype of x. Raises IndexError for no bins.
+    """
     if min == max == 0 and x.numel():
         min, max = float(x.amin().item()), float(x.amax().item())
     if min == max:
@@ -112,10 +123,10 @@ _COUNTED = 1 << 12  # the most comparisons that are cheaper than the steps of ha
 def _smaller(rows: Tensor, x: Tensor, after: bool) -> Tensor:
     """How many elements of its row are smaller than each of x, or equal to it if `after`."""
     each = rows if rows.ndim == 1 else rows.unsqueeze(-2)
-    found = x.unsqueeze(-1)
-    less = (each <= found) if after else (each < found)
+    values = x.unsqueeze(-1)
+    less = (each <= values) if after else (each < values)
     if rows.dtype.is_floating_point:  # nan is behind all numbers
-        last = isnan(found) if after else isnan(found) & ~isnan(each)
+        last = isnan(values) if after else isnan(values) & ~isnan(each)
         less = less | last
     return less.sum(-1)
 
@@ -125,7 +136,12 @@ def searchsorted(
     sorted_sequence: Tensor, input: TensorLike, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Where each of `input` would stand in sorted rows: before equal ones, after if `right`."""
+    """Where each of `input` would stand in sorted rows: before equal ones, after if `right`.
+
+    `sorted_sequence` rises along its last dim, or does by `sorter`, its argsort. `side`: "left" or
+    "right" says the latter. `out_int32`: int32 for int64. Raises ShapeError for rows that do not
+    fit.
+    """
     after = right if side is None else side == "right"
     rows = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
     x = tensor_beside(input, rows)
@@ -140,11 +156,11 @@ def searchsorted(
     high = low + n
     for _ in range(n.bit_length()):
         middle = (low + high) // 2
-        at = middle.clamp(max=max(n - 1, 0))
-        found = rows[at] if rows.ndim == 1 else rows.gather(-1, at)
-        less = (found <= x) if after else (found < x)
+        place = middle.clamp(max=max(n - 1, 0))
+        element = rows[place] if rows.ndim == 1 else rows.gather(-1, place)
+        less = (element <= x) if after else (element < x)
         if rows.dtype.is_floating_point:
-            less = less | (~isnan(found) & isnan(x)) | (isnan(found) & isnan(x) & after)
+            less = less | (~isnan(element) & isnan(x)) | (isnan(element) & isnan(x) & after)
         moves = less & (low < high)
         stays = ~less & (low < high)
         low, high = where(moves, middle + 1, low), where(stays, middle, high)
@@ -155,7 +171,10 @@ def searchsorted(
 def bucketize(
     input: TensorLike, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """`searchsorted` in one row of boundaries."""
+    """`searchsorted` in one row of boundaries.
+
+    `input`, `out_int32` and `right` as there; it raises ShapeError for boundaries that are no row.
+    """
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -183,6 +202,8 @@ def histogramdd(
 
     bins: a number, numbers, or edges of each dim. range: (low, high) of each dim one after another,
     by default that of x, which is read. density: scaled so that the integral is 1.
+
+    `weight` (...) counts in place of ones. Raises ShapeError for bins of another count.
     """
     points = x.reshape(-1, x.shape[-1])
     dims = points.shape[1]
@@ -190,22 +211,22 @@ def histogramdd(
     if len(each) != dims:
         raise ShapeError(f"histogramdd: bins has {len(each)} parts; x {x.shape} has {dims} dims")
     edges, place, inside, shape = [], None, None, []
-    for d, one in enumerate(each):
+    for d, row in enumerate(each):
         column = points[:, d].contiguous()
         if range is not None:
             low, high = range[2 * d], range[2 * d + 1]
-        elif is_tensor(one) or not len(column):
+        elif is_tensor(row) or not len(column):
             low, high = 0.0, 1.0
         else:
             low, high = column.amin().item(), column.amax().item()
-        edge = _edges(x, one, low, high)
+        edge = _edges(x, row, low, high)
         count = edge.numel() - 1
         # The last bin holds its upper edge too.
-        at = searchsorted(edge, column, right=True) - 1
-        at = where(column == edge[-1], count - 1, at)
-        good = (at >= 0) & (at < count) & (column <= edge[-1])
-        at = where(good, at, 0)
-        place = at if place is None else place * count + at
+        bin_number = searchsorted(edge, column, right=True) - 1
+        bin_number = where(column == edge[-1], count - 1, bin_number)
+        good = (bin_number >= 0) & (bin_number < count) & (column <= edge[-1])
+        bin_number = where(good, bin_number, 0)
+        place = bin_number if place is None else place * count + bin_number
         inside = good if inside is None else inside & good
         edges.append(edge)
         shape.append(count)
@@ -229,6 +250,9 @@ def histogram(
     x: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
     density: bool = False,
 ) -> Histogram:  # fmt: skip
-    """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`."""
-    found = histogramdd(x.reshape(-1, 1), [bins], range, weight, density)
-    return Histogram(found.hist, found.bin_edges[0])
+    """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`.
+
+    `range`, `weight` and `density` as there. Raises ShapeError for shapes that do not fit.
+    """
+    counts = histogramdd(x.reshape(-1, 1), [bins], range, weight, density)
+    return Histogram(counts.hist, counts.bin_edges[0])

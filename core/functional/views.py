@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 def slice(
     x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A view of start:end:step along `dim`."""
+    """A view of start:end:step along `dim`.
+
+    `x` keeps its memory; the step is positive. Raises IndexError for a dim that there is not.
+    """
     d = dim_of("slice", dim, x)
     low, high, _ = builtins.slice(start, end).indices(x.shape[d])
     bounds = (low, max(low, high), step)
@@ -48,8 +51,8 @@ def slice(
 def _copied(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fn)
     def call(x: Tensor, *args: Any, **options: Any) -> Any:
-        found = fn(x, *args, **options)
-        return tuple(p.clone() for p in found) if isinstance(found, tuple) else found.clone()
+        views = fn(x, *args, **options)
+        return tuple(p.clone() for p in views) if isinstance(views, tuple) else views.clone()
 
     call.__name__ = call.__qualname__ = f"{name}_copy"
     call.__module__ = __name__
@@ -81,13 +84,13 @@ for _name, _fn in _VIEWS.items():
 METHODS["narrow_copy"] = PUBLIC["narrow_copy"]
 
 
-def _reshaped(x: Tensor, found: Tensor) -> Tensor:
+def _reshaped(x: Tensor, source: Tensor) -> Tensor:
     """x with the layout and history of a view of it."""
     if x.requires_grad and x.node is None and autograd.is_grad_enabled():
         raise RuntimeError("a leaf that requires grad cannot change its shape in place")
     if x.is_view:
-        x.chain = getattr(found, "chain", None)
-    x.layout, x.node, x.needs_grad = found.layout, found.node, found.needs_grad
+        x.chain = getattr(source, "chain", None)
+    x.layout, x.node, x.needs_grad = source.layout, source.node, source.needs_grad
     return x
 
 

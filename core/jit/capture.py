@@ -96,10 +96,10 @@ class TraceHooks:
         view = self.views.get(id(tensor))
         slot = self.find(tensor.storage)
         kind = "outer" if slot is None else slot.kind
-        made = kind in ("temp", "const") or (view is not None and view() is tensor)
-        if kind == "arg" and not made:
+        inside = kind in ("temp", "const") or (view is not None and view() is tensor)
+        if kind == "arg" and not inside:
             self.why = "it uses .grad of an argument"
-        elif not made:
+        elif not inside:
             self.grads.setdefault(id(tensor), (tensor, tensor._grad))
 
     def op_runs(
@@ -130,10 +130,10 @@ class TraceHooks:
             slot.writes += 1
             if recorded:
                 self.why = f"{name}_ gives an autograd history to a tensor from outside"
-        given = tuple(None if t is None else self.see(t).view(t.layout, t.dtype) for t in inputs)
+        operands = tuple(None if t is None else self.see(t).view(t.layout, t.dtype) for t in inputs)
         draw, self._draw = self._draw, None
-        made = slot.view(out.layout, out.dtype)
-        self.steps.append(Step(name, given, made, attrs, draw, get_linear_mode()))
+        result = slot.view(out.layout, out.dtype)
+        self.steps.append(Step(name, operands, result, attrs, draw, get_linear_mode()))
 
 
 class _Local(threading.local):
@@ -160,8 +160,8 @@ def tracing(hooks: TraceHooks | None) -> Iterator[None]:
 
 def current() -> TraceHooks | None:
     """The hooks of this thread; None if nothing is traced or the run is refused already."""
-    found = _local.hooks
-    return None if found is None or found.why is not None else found
+    hooks = _local.hooks
+    return None if hooks is None or hooks.why is not None else hooks
 
 
 def capturing() -> bool:
@@ -171,17 +171,17 @@ def capturing() -> bool:
 
 def storage_made(storage: Storage) -> None:
     """A storage was made."""
-    found = current()
-    if found is not None:
-        found.add("const", storage)
+    hooks = current()
+    if hooks is not None:
+        hooks.add("const", storage)
 
 
 def view_taken(base: Tensor, view: Tensor) -> None:
     """A view of `base` was made."""
-    found = current()
-    if found is not None:
-        found.see(base)
-        found.views[id(view)] = weakref.ref(view)
+    hooks = current()
+    if hooks is not None:
+        hooks.see(base)
+        hooks.views[id(view)] = weakref.ref(view)
 
 
 def op_runs(
@@ -192,45 +192,50 @@ def op_runs(
     inplace: bool = False,
     recorded: bool = False,
 ) -> None:
-    """An op is about to run."""
-    found = current()
-    if found is not None:
-        found.op_runs(name, inputs, out, attrs, inplace, recorded)
+    """An op is about to run.
+
+    `name` is the op's, `inputs` and `out` its tensors, `attrs` its attributes; `inplace`: it writes
+    to its first input; `recorded`: autograd notes it. Raises CaptureError for what a replay cannot
+    repeat.
+    """
+    hooks = current()
+    if hooks is not None:
+        hooks.op_runs(name, inputs, out, attrs, inplace, recorded)
 
 
 def made_from_values(tensor: Tensor) -> None:
     """A tensor was made from Python values, in memory of its own."""
-    found = current()
-    if found is not None:
-        found.see(tensor).fixed = True
+    hooks = current()
+    if hooks is not None:
+        hooks.see(tensor).fixed = True
 
 
 def numbers_drawn(generator: Generator, words: int) -> None:
     """The next op draws from a generator and gets its seed and offset."""
-    found = current()
-    if found is not None:
-        found._draw = generator, words
+    hooks = current()
+    if hooks is not None:
+        hooks._draw = generator, words
 
 
 def grad_used(tensor: Tensor) -> None:
     """The .grad of a tensor is about to be read or replaced."""
-    found = current()
-    if found is not None:
-        found.grad_used(tensor)
+    hooks = current()
+    if hooks is not None:
+        hooks.grad_used(tensor)
 
 
 def requires_grad_set(tensor: Tensor) -> None:
     """The requires_grad of a tensor was set."""
-    found = current()
-    if found is not None:
-        found.switched.append(weakref.ref(tensor))
+    hooks = current()
+    if hooks is not None:
+        hooks.switched.append(weakref.ref(tensor))
 
 
 def each_run(action: Action) -> None:
     """Run `action.run()` before every replay. The caller has run it for the traced run."""
-    found = current()
-    if found is not None:
-        found.actions.append(action)
+    hooks = current()
+    if hooks is not None:
+        hooks.actions.append(action)
 
 
 jit_function: list[Callable[[Any], Any]] = []  # filled by function.py, which lies above
@@ -238,55 +243,55 @@ jit_function: list[Callable[[Any], Any]] = []  # filled by function.py, which li
 
 def replayed(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn`, which `jit` captures from its first call on: few messages in place of many ops."""
-    made: list[Callable[..., Any]] = []
+    jitted: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:
-        if not made:
-            made.append(jit_function[0](fn) if jit_function else fn)
-        return made[0](*args)
+        if not jitted:
+            jitted.append(jit_function[0](fn) if jit_function else fn)
+        return jitted[0](*args)
 
     return call
 
 
 def refuse(why: str) -> None:
     """Make no executable of the traced run; calls with its signature run eagerly."""
-    found = current()
-    if found is not None:
-        found.why = why
+    hooks = current()
+    if hooks is not None:
+        hooks.why = why
 
 
 def transfer_begins(tensor: Tensor, target: Device) -> None:
     """A tensor is about to be copied to another device through the host."""
-    found = current()
-    if found is not None and not is_fixed(found, tensor):
-        found.why = f"it moves a tensor from {tensor.device} to {target}"
+    hooks = current()
+    if hooks is not None and not is_fixed(hooks, tensor):
+        hooks.why = f"it moves a tensor from {tensor.device} to {target}"
 
 
-def is_fixed(found: TraceHooks, tensor: Tensor) -> bool:
+def is_fixed(hooks: TraceHooks, tensor: Tensor) -> bool:
     """Whether a tensor was made from Python values only."""
-    slot = found.find(tensor.storage)
+    slot = hooks.find(tensor.storage)
     return slot is not None and slot.kind == "const" and slot.fixed
 
 
 def transfer_done(tensor: Tensor, copy: Tensor) -> None:
     """A tensor was copied to another device."""
-    found = current()
-    if found is not None and is_fixed(found, tensor):
-        found.see(copy).fixed = True
+    hooks = current()
+    if hooks is not None and is_fixed(hooks, tensor):
+        hooks.see(copy).fixed = True
 
 
 def values_read(tensor: Tensor) -> None:
     """Python is about to read values of `tensor`: CaptureError, as they differ in each call."""
-    found = current()
-    if found is None or is_fixed(found, tensor):
+    hooks = current()
+    if hooks is None or is_fixed(hooks, tensor):
         return
-    if found.device not in (None, tensor.storage.device):
-        found.why = f"it reads from {tensor.storage.device}"
+    if hooks.device not in (None, tensor.storage.device):
+        hooks.why = f"it reads from {tensor.storage.device}"
         return
-    slot = found.find(tensor.storage)
+    slot = hooks.find(tensor.storage)
     if slot is None or slot.kind != "const":
-        found.why = f"{_line()} reads the values of a tensor"
-        if found.lenient:
+        hooks.why = f"{_line()} reads the values of a tensor"
+        if hooks.lenient:
             return
         raise CaptureError(
             f"jit: {_line()} reads the values of a tensor of shape {tensor.shape}; a replay cannot "
@@ -298,10 +303,10 @@ def values_read(tensor: Tensor) -> None:
 
 def grad_mode_switched(enabled: bool) -> None:
     """Grad mode is about to change: CaptureError, unless the library itself changes it."""
-    found = current()
-    if found is not None and not _module(sys._getframe(2)).startswith("rushlight."):
-        found.why = f"{_line()} switches grad mode"
-        if found.lenient:
+    hooks = current()
+    if hooks is not None and not _module(sys._getframe(2)).startswith("rushlight."):
+        hooks.why = f"{_line()} switches grad mode"
+        if hooks.lenient:
             return
         raise CaptureError(
             f"jit: {_line()} switches grad mode {'on' if enabled else 'off'} inside the captured "

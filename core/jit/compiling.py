@@ -277,11 +277,11 @@ def compile(
                               inspect.isasyncgenfunction)):  # fmt: skip
         _log.warning("compile: %s runs eagerly: it runs in steps", model)
         return model
-    found = _Compiled(model, fullgraph)
+    compiled = _Compiled(model, fullgraph)
 
-    def call(*args: Any, **given: Any) -> Any:
-        return found(*args, **given)
+    def call(*args: Any, **named: Any) -> Any:
+        return compiled(*args, **named)
 
     call._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
-    call.compiled = found  # type: ignore[attr-defined]
+    call.compiled = compiled  # type: ignore[attr-defined]
     return functools.wraps(model, updated=())(call)

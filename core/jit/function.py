@@ -60,16 +60,16 @@ def executable_memory() -> int:
 
 def _evict() -> None:
     with _guard:
-        held = sorted((e for e in _entries if e.body is not None), key=lambda e: e.used)
-    while held and _held(held) > _limit[0]:
-        held.pop(0).body = None
+        compiled = sorted((e for e in _entries if e.body is not None), key=lambda e: e.used)
+    while compiled and _held(compiled) > _limit[0]:
+        compiled.pop(0).body = None
 
 
 def _held(entries: list[_Entry]) -> int:
     """Bytes that the executables of `entries` hold; a buffer that several share counts once."""
-    found = [body.executable for e in entries if (body := e.body) is not None]
-    shared: dict[int, int] = {id(b): b.nbytes for x in found for b in x.shared.values()}
-    return sum(x.nbytes for x in found) + sum(shared.values())
+    executables = [body.executable for e in entries if (body := e.body) is not None]
+    shared: dict[int, int] = {id(b): b.nbytes for x in executables for b in x.shared.values()}
+    return sum(x.nbytes for x in executables) + sum(shared.values())
 
 
 class _Entry:
@@ -124,19 +124,21 @@ class _Body:
             (leaf, i) for leaf, i in zip(tracer.touched, tracer.starts, strict=False)
             if i >= 0 and i not in shown and tracer.of[i] not in needed
         ]  # fmt: skip
-        made = {x.slot for x in tracer.outputs if x.slot is not None and x.slot.kind == "temp"}
+        result_slots = {
+            x.slot for x in tracer.outputs if x.slot is not None and x.slot.kind == "temp"
+        }
         # `reuse_outputs` applies to results only: gradients are never overwritten.
-        kept = made - {x.slot for x in result[1] if x is not None} if reuse else set()
-        self.fresh = list(made - kept)
+        reused = result_slots - {x.slot for x in result[1] if x is not None} if reuse else set()
+        self.fresh = list(result_slots - reused)
         graph = Graph(
             steps=tuple(hooks.steps),
             slots=tuple(hooks.slots),
             variable=frozenset((*self.fresh, *(s for s, _ in self.args))),
-            results=frozenset(made),
+            results=frozenset(result_slots),
             passes=frozenset(passes),
         )
         self.executable: Executable = self.device.backend.compile(graph, pool)
-        self.kept = {s: Storage(self.device, s.buffer, s.nbytes) for s in kept}
+        self.kept = {s: Storage(self.device, s.buffer, s.nbytes) for s in reused}
         self.outer = [s for s in hooks.slots if s.kind == "outer"]
         self.written = [(s.ref, s.writes) for s in self.outer if s.writes]
         self.lent = {id(storage) for storage in self.kept.values()}
@@ -155,9 +157,9 @@ class _Body:
         me = weakref.ref(entry)
 
         def end(_: Any) -> None:
-            found = me()
-            if found is not None:
-                found.body = None
+            body = me()
+            if body is not None:
+                body.body = None
 
         reached = [s.ref() for s in self.outer] + [r() for r, _ in self.tensors]
         self.watched = [weakref.ref(x, end) for x in reached if x is not None]
@@ -182,30 +184,30 @@ class _Body:
     def accepts(self, args: list[Tensor]) -> bool:
         """Whether no argument shares written memory with a result or a tensor from outside."""
         for slot, i in self.args if self.lent or self.outside else ():
-            at = id(args[i].storage)
-            shared = at in self.lent or at in self.outside
-            if shared and (slot.writes or self.outside.get(at)):
+            storage_id = id(args[i].storage)
+            shared = storage_id in self.lent or storage_id in self.outside
+            if shared and (slot.writes or self.outside.get(storage_id)):
                 return False
         return True
 
     def replay(self, args: list[Any]) -> Any:
         """Run with these arguments and return the function's result."""
         with self.lock:
-            made = dict(self.kept)
+            memory = dict(self.kept)
             try:
                 for leaf, i in self.dropped:
                     args[i] = None
                     if (t := leaf()) is not None:
                         t._grad = None
                 for slot, i in self.args:
-                    given = args[i]
-                    if id(given.storage) in self.lent:  # a result of the previous call
+                    argument = args[i]
+                    if id(argument.storage) in self.lent:  # a result of the previous call
                         with autograd.no_grad():
-                            given = given.clone()
-                    self.executable.bind(slot, given)
-                    given.storage.version += slot.writes
+                            argument = argument.clone()
+                    self.executable.bind(slot, argument)
+                    argument.storage.version += slot.writes
                 for slot in self.fresh:
-                    made[slot] = Storage(self.device, self.executable.fresh(slot), slot.nbytes)
+                    memory[slot] = Storage(self.device, self.executable.fresh(slot), slot.nbytes)
                 for ref, writes in self.written:
                     if (storage := ref()) is not None:
                         storage.version += writes
@@ -230,13 +232,13 @@ class _Body:
                 if spec.slot is None:
                     return t
                 return spec.over(t.storage, origin(t))
-            found: Tensor | None = spec.ref and spec.ref()
-            if found is not None:
-                return found
+            outer: Tensor | None = spec.ref and spec.ref()
+            if outer is not None:
+                return outer
             slot = spec.slot
             assert slot is not None
-            held = made.get(slot) or slot.ref() or Storage(self.device, slot.buffer, slot.nbytes)
-            return spec.over(held, 0)
+            base = memory.get(slot) or slot.ref() or Storage(self.device, slot.buffer, slot.nbytes)
+            return spec.over(base, 0)
 
         result, grads = mapped(self.result, give)
         for leaf, grad in zip(self.leaves, grads, strict=True):
@@ -259,8 +261,8 @@ def _captured(
 ) -> Any:  # fmt: skip
     """The result of a traced run; `entry` gets an executable, or the reason why it has none."""
     before = capture.module_state
-    found = run(tracer)
-    result, hooks = found[0], tracer.hooks
+    traced = run(tracer)
+    result, hooks = traced[0], tracer.hooks
     if before != capture.module_state:
         tracer.refuse("it switches a module between training and evaluation, or replaces it")
     grads.learn(hooks, tracer.fresh)
@@ -272,8 +274,8 @@ def _captured(
         if tracer.lost() and gc.collect() >= 0 and (lost := tracer.lost()):
             entry.lost = lost
         else:
-            given = iter(tracer.outputs)
-            form = mapped(found, lambda t: next(given))
+            outputs = iter(tracer.outputs)
+            form = mapped(traced, lambda t: next(outputs))
             try:
                 body = _Body(tracer, form, reuse, passes, pools)
             except DeviceMemoryError as error:

@@ -26,11 +26,11 @@ class GradSlots:
 
     def sign(self, signature: Signature) -> list[Tensor | None]:
         """Add the gradients to a signature; return the leaves, None for those that were freed."""
-        found = [ref() for ref in self.refs]
-        for leaf in found:
+        leaves = [ref() for ref in self.refs]
+        for leaf in leaves:
             sign(None if leaf is None else leaf._grad, signature)
             signature.key.append(leaf is not None and leaf.requires_grad)
-        return found
+        return leaves
 
     def key(self, known: int) -> tuple[Any, ...]:
         """The part of the key that `sign` adds for new leaves, which had no gradients."""

@@ -107,18 +107,18 @@ class PythonState:
             code = codes.pop()
             names |= set(code.co_names)
             codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-        found = []
+        values_read = []
         for name in names & fn.__globals__.keys():
             self._note(fn.__globals__, name)
-            found.append(fn.__globals__[name])
+            values_read.append(fn.__globals__[name])
         for cell in fn.__closure__ or ():
             try:
                 value = cell.cell_contents
             except ValueError:
                 continue
             self._cells.append((cell, value, _content(value)))
-            found.append(value)
-        for value in found:
+            values_read.append(value)
+        for value in values_read:
             self._object(value)
 
     def changed(self) -> str:

@@ -82,7 +82,7 @@ class Tracer:
         def proxy(t: Tensor) -> Tensor:
             return self.pairs[id(t)][1]
 
-        given, named = mapped(args, proxy), mapped(kwargs, proxy)
+        positional, named = mapped(args, proxy), mapped(kwargs, proxy)
         storages = [new.storage for _, new, _ in self.pairs.values()]
         originals = {id(new): (t, i) for t, new, i in self.pairs.values()}
         for leaf in self.known:
@@ -90,7 +90,7 @@ class Tracer:
                 leaf._grad = mapped(leaf._grad, proxy)
         try:
             with capture.tracing(self.hooks):
-                result = fn(*given, **named)
+                result = fn(*positional, **named)
         except BaseException:
             self._restore(originals)
             raise
@@ -109,15 +109,15 @@ class Tracer:
                 self.late = self.late or start is not None
         self.touched += self.fresh
         ends = [None if t is None else t._grad for t in leaves]
-        found = mapped((result, ends), lambda t: self._own(t, originals))
-        for leaf, end in zip(leaves, found[1], strict=True):
+        results = mapped((result, ends), lambda t: self._own(t, originals))
+        for leaf, end in zip(leaves, results[1], strict=True):
             if leaf is not None:
                 leaf._grad = end
         # `lost` looks for tensors that are still referenced, so the tracer drops its references.
         self.known, self.hooks.grads, self.hooks.casts = [], {}, {}
         self.pairs.clear()
         self.owned.clear()
-        return found
+        return results
 
     def _restore(self, originals: dict[int, tuple[Tensor, int]]) -> None:
         """After an error, replace gradients that are proxies or lie in a proxy's storage."""
@@ -134,12 +134,12 @@ class Tracer:
     def _own(self, t: Tensor, originals: dict[int, tuple[Tensor, int]]) -> Tensor:
         """A tensor of the result for the caller; records how a replay makes it."""
         if id(t) in self.owned:
-            _, given, spec = self.owned[id(t)]
+            _, first, spec = self.owned[id(t)]
             self.outputs.append(spec)
-            return given
-        given = self._first(t, originals)
-        self.owned[id(t)] = t, given, self.outputs[-1]
-        return given
+            return first
+        first = self._first(t, originals)
+        self.owned[id(t)] = t, first, self.outputs[-1]
+        return first
 
     def _first(self, t: Tensor, originals: dict[int, tuple[Tensor, int]]) -> Tensor:
         if id(t) in originals:
@@ -173,14 +173,14 @@ class Tracer:
 
     def lost(self) -> str | None:
         """A change to Python objects that a replay could not repeat, or None."""
-        mine = {spec.slot for spec in self.outputs}
+        output_slots = {spec.slot for spec in self.outputs}
         for slot in self.hooks.slots:
             storage = slot.ref()
             if slot.kind == "outer" and (storage is None or storage.moves != slot.moves):
                 return "it replaces a tensor that it reads"
             if slot.kind == "arg" and storage is not None:
                 return "it keeps an argument"
-            if slot.kind == "temp" and storage is not None and slot not in mine:
+            if slot.kind == "temp" and storage is not None and slot not in output_slots:
                 return "it keeps a tensor that it makes but does not return"
         if any(ref() is not None for ref in self.hooks.switched):
             return "it changes whether a tensor needs a gradient"

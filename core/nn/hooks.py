@@ -21,7 +21,10 @@ _Table = Mapping[str, Mapping[int, tuple[Hook, Mapping[str, bool]]]]
 
 
 def remove_hook(module: Hooked, kind: str, number: int) -> None:
-    """Take a hook of one kind away; again has no effect."""
+    """Take a hook of one kind away; again has no effect.
+
+    `module` has it, `number` is its handle's. It raises nothing.
+    """
     kept = {n: h for n, h in module._hooks.get(kind, {}).items() if n != number}
     _replace(module, kind, kept)
 
@@ -33,7 +36,10 @@ def _replace(module: Hooked, kind: str, hooks: Mapping[int, Any]) -> None:
 
 
 def add_hook_of_all(kind: str, hook: Hook, **flags: bool) -> RemovableHandle:
-    """Add a hook that runs for every module, before the module's own ones of its kind."""
+    """Add a hook that runs for every module, before the module's own ones of its kind.
+
+    `flags` are those of `register_forward_hook` and its kin. It raises nothing.
+    """
     handle = RemovableHandle(partial(_remove_hook_of_all, kind))
     _replace_of_all(kind, {**Hooked._of_all.get(kind, {}), handle.id: (hook, flags)})
     return handle

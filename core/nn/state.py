@@ -46,7 +46,11 @@ def load_into(
     strict: bool,
     assign: bool,
 ) -> IncompatibleKeys:
-    """Write the tensors of `state` into those of `slots`; see Module.load_state_dict."""
+    """Write the tensors of `state` into those of `slots`; see Module.load_state_dict.
+
+    `owner` is in messages; `strict`: names must be the same; `assign`: the tensors themselves are
+    taken. Raises LoadError for names, shapes or dtypes that do not fit.
+    """
     given = {id(slots[name]) for name in slots if name in state}
     missing = [name for name, slot in slots.items() if id(slot) not in given]
     unexpected = [name for name in state if name not in slots]
@@ -126,7 +130,11 @@ def _prefix(name: str, other: str) -> str:
 def quantize_layers(
     root: Module, dtype: DType, filter: Filter | None, importance: Mapping[str, Any] | None
 ) -> None:
-    """Quantize weights of layers of `root`; nothing is changed if one of them cannot be."""
+    """Quantize weights of layers of `root`; nothing is changed if one of them cannot be.
+
+    `dtype` is the blocks', `filter` chooses layers, `importance` weighs columns by the weight's
+    name. Raises ValueError or TypeError for one that cannot be.
+    """
     check_encodable(dtype)
     layers = {path: layer for path, layer in root.named_modules() if layer._blocks}
     given = {} if importance is None else dict(importance)

@@ -183,11 +183,12 @@ def attention(
     if window is not None and window < 1:
         raise ValueError(f"attention: window is {window}; it must be positive")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-    for name, part in (("bias", bias), ("mask", mask)):
-        if part is not None and (
-            part.ndim != 4 or any(n not in (1, m) for n, m in zip(part.shape, full, strict=True))
+    for name, operand in (("bias", bias), ("mask", mask)):
+        if operand is not None and (
+            operand.ndim != 4
+            or any(n not in (1, m) for n, m in zip(operand.shape, full, strict=True))
         ):
-            raise ShapeError(f"attention: {name} is {part.shape}; it must expand to {full}")
+            raise ShapeError(f"attention: {name} is {operand.shape}; it must expand to {full}")
     if mask is not None and mask.dtype is not bool_:
         raise TypeMismatch(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
     if sinks is not None:

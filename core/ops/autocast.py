@@ -116,8 +116,8 @@ def _change(policy: str, dtype: DType, args: Any, options: Any) -> Callable[[Ten
     if policy == HIGH and (options.get("dtype") or any(isinstance(a, DType) for a in args)):
         return lambda x: x  # the dtype is asked for
     if policy == WIDEST:
-        found = {t.dtype for t in _tensors((*args, *options.values())) if _eligible(t)}
-        if len(found) < 2:
+        dtypes = {t.dtype for t in _tensors((*args, *options.values())) if _eligible(t)}
+        if len(dtypes) < 2:
             return lambda x: x
     goal = dtype if policy == LOW else float32
     return lambda x: _cast(x, goal) if _eligible(x) and x.dtype is not goal else x
@@ -139,11 +139,11 @@ def _cast(x: Tensor, goal: DType) -> Tensor:
     hooks = capture.current() if capture.active else None
     casts = _casts.kept if hooks is None else hooks.casts  # a replay casts the weight of its time
     key = id(x), goal.name, is_grad_enabled()
-    found = casts.get(key)
-    if found is None or found[0] is not x or found[1] != x.storage.version:
-        found = casts[key] = x, x.storage.version, x.to(goal)
-    made: Tensor = found[2]
-    return made
+    narrow = casts.get(key)
+    if narrow is None or narrow[0] is not x or narrow[1] != x.storage.version:
+        narrow = casts[key] = x, x.storage.version, x.to(goal)
+    result: Tensor = narrow[2]
+    return result
 
 
 def recurrent_dtype(mode_name: str, x: Tensor) -> DType | None:
@@ -174,6 +174,8 @@ class autocast(ContextDecorator):  # noqa: N801  torch's name
     the outermost context ends, or it is written to. Narrow numbers are stored as such and
     computed with in float32 where the device does not compute in them. "cuda" and "mps", which no
     device here is, warn and change nothing, as does another dtype. RuntimeError for other names.
+
+    Without `enabled` nothing is cast.
     """
 
     def __init__(

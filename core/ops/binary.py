@@ -164,8 +164,8 @@ def _by_kind(name: str) -> dict[str, str]:
 
 def _truths(operator: str) -> dict[str, str]:
     zeros = {"i": "0", "u": "0u", "b": "0u"}
-    whole = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
-    return {**whole, "f": f"not_zero(a) {operator} not_zero(b)"}
+    truths = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
+    return {**truths, "f": f"not_zero(a) {operator} not_zero(b)"}
 
 
 _CONVERT = "convert one with .long()"
@@ -241,27 +241,39 @@ bitwise_xor = bitwise(
 @public
 @method("add", "__add__", "__radd__")
 def add(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
-    """a + alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
+    """a + alpha * b, elementwise on the promoted dtype, broadcast to one shape.
+
+    `a` and `b` are tensors or numbers. Raises ShapeError for shapes that do not broadcast,
+    TypeError for quantized ones.
+    """
     return _add(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
 
 
 @public
 @method("sub", "__sub__")
 def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
-    """a - alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
+    """a - alpha * b, elementwise on the promoted dtype, broadcast to one shape.
+
+    `a` and `b` are tensors or numbers. Raises ShapeError for shapes that do not broadcast,
+    TypeError for quantized ones.
+    """
     return _sub(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
 
 
 @public
 @method("div", "__truediv__")
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """a / b; integers give the default dtype unless rounding_mode is "floor" or "trunc"."""
+    """a / b; integers give the default dtype unless rounding_mode is "floor" or "trunc".
+
+    `a` and `b` are tensors or numbers. Raises ShapeError for shapes that do not broadcast,
+    ValueError for another mode.
+    """
     if rounding_mode == "floor":
-        found = floor_divide(a, b)
+        result = floor_divide(a, b)
         if not needs_gradient(*(v for v in (a, b) if is_tensor(v))):  # type: ignore[arg-type]
-            return found
+            return result
         # The quotient keeps the graph, with gradient zero, as in torch.
-        return where(found == found, found, div(a, b))
+        return where(result == result, result, div(a, b))
     if rounding_mode not in (None, "trunc"):
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'
@@ -365,6 +377,9 @@ def where(
     """`input` where `condition` (bool, or bytes) holds and `other` elsewhere, of one shape.
 
     Both are broadcast. With the condition alone: the indices where it holds, a tensor for each dim.
+
+    Raises ShapeError for shapes that do not broadcast, TypeError for another dtype of the
+    condition, or one of the two alone.
     """
     a, b = input, other
     if a is None or b is None:
@@ -383,7 +398,11 @@ def where(
 
 @method("where")
 def _where(x: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
-    """This tensor where `condition` (bool) holds and `other` elsewhere."""
+    """This tensor where `condition` (bool) holds and `other` elsewhere.
+
+    `x` is this tensor. Raises ShapeError for shapes that do not broadcast, TypeError for another
+    dtype.
+    """
     return where(condition, x, other)
 
 
@@ -395,7 +414,11 @@ def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 @public
 @method()
 def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
+    """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x.
+
+    Raises TypeError for another dtype of the mask, ShapeError for shapes that do not broadcast to
+    x's.
+    """
     if mask.dtype is not bool_:
         raise TypeMismatch(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     if is_tensor(value) and value.ndim:  # type: ignore[union-attr]

@@ -64,13 +64,13 @@ _BUFFERS = 512
 def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
     """A read-only 0-d tensor of `value`; equal arguments return the same tensor."""
     key = _key(value, dtype)
-    found: Tensor | None = device.constants.get(key)
-    if found is None:
+    result: Tensor | None = device.constants.get(key)
+    if result is None:
         # The tensor outlives the captured call, and inference mode.
         with capture.tracing(None), no_inference():
-            found = FULL(device=device, shape=(), value=value, dtype=dtype)
-        _keep(device, key, found)
-    return found
+            result = FULL(device=device, shape=(), value=value, dtype=dtype)
+        _keep(device, key, result)
+    return result
 
 
 def _key(value: Scalar, *more: Any) -> tuple[Any, ...]:
@@ -79,28 +79,28 @@ def _key(value: Scalar, *more: Any) -> tuple[Any, ...]:
     return (repr(value) if kind is complex or not value or value != value else value, kind, *more)
 
 
-def _keep(device: Device, key: tuple[Any, ...], found: Tensor) -> None:
-    kept = device.constants
-    if len(kept) >= _CONSTANTS:
-        kept.pop(next(iter(kept)), None)
-    kept[key] = found
-    if device is not HOST and not found.layout.shape:
+def _keep(device: Device, key: tuple[Any, ...], tensor: Tensor) -> None:
+    constants = device.constants
+    if len(constants) >= _CONSTANTS:
+        constants.pop(next(iter(constants)), None)
+    constants[key] = tensor
+    if device is not HOST and not tensor.layout.shape:
         device.scalars.append(key)
         if len(device.scalars) > _BUFFERS:
-            kept.pop(device.scalars.popleft(), None)
+            constants.pop(device.scalars.popleft(), None)
 
 
 def repeated(value: Scalar, dtype: DType, device: Device, shape: Shape) -> Tensor:
     """`constant` with one value for all of `shape`; it is not written to."""
     if capture.active or not shape:
-        one = constant(value, dtype, device)
-        return one.expand(*shape) if shape else one
+        scalar = constant(value, dtype, device)
+        return scalar.expand(*shape) if shape else scalar
     key = _key(value, dtype, shape)
-    found: Tensor | None = device.constants.get(key)
-    if found is None:  # what `expand` gives, without its view's history
-        found = constant(value, dtype, device).alias(Layout(shape, (0,) * len(shape)))
-        _keep(device, key, found)
-    return found
+    result: Tensor | None = device.constants.get(key)
+    if result is None:  # what `expand` gives, without its view's history
+        result = constant(value, dtype, device).alias(Layout(shape, (0,) * len(shape)))
+        _keep(device, key, result)
+    return result
 
 
 def modular(value: Scalar, dtype: DType) -> Scalar:
@@ -192,12 +192,12 @@ def converted(
     """The operands in `dtype`, expanded to one shape; 0-d ones on cpu go to the others' device."""
     if device is HOST:
         device = next((v.device for v in values if is_tensor(v) and v.device is not HOST), HOST)  # type: ignore[union-attr]
-    found = [beside_others(v, device).to(dtype) if is_tensor(v) else None for v in values]  # type: ignore[arg-type]
-    shape = broadcast_shapes(name, *(t.shape for t in found if t is not None))
+    tensors_or_none = [beside_others(v, device).to(dtype) if is_tensor(v) else None for v in values]  # type: ignore[arg-type]
+    shape = broadcast_shapes(name, *(t.shape for t in tensors_or_none if t is not None))
     return [
         repeated(_whole(name, v, dtype, wrap), dtype, device, shape) if t is None  # type: ignore[arg-type]
         else t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape)
-        for t, v in zip(found, values, strict=True)
+        for t, v in zip(tensors_or_none, values, strict=True)
     ]  # fmt: skip
 
 

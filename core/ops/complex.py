@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 
 def _infer_real(x: Meta) -> Meta:
-    at = x.layout
-    layout = Layout((*at.shape, 2), (*(2 * s for s in at.strides), 1), 2 * at.offset)
+    before = x.layout
+    layout = Layout((*before.shape, 2), (*(2 * s for s in before.strides), 1), 2 * before.offset)
     return Meta(PARTS[x.dtype], layout)
 
 
 def _infer_complex(x: Meta) -> Meta:
-    at = x.layout
-    layout = Layout(at.shape[:-1], tuple(s // 2 for s in at.strides[:-1]), at.offset // 2)
+    before = x.layout
+    layout = Layout(
+        before.shape[:-1], tuple(s // 2 for s in before.strides[:-1]), before.offset // 2
+    )
     return Meta(complex_of(x.dtype), layout)
 
 
@@ -38,11 +40,15 @@ def _fft_grad(c: Context, g: Tensor) -> Tensor:
     return FFT(g, dim=c.attrs["dim"], forward=not c.attrs["forward"])
 
 
+def _complex_grad(c: Context, g: Tensor) -> Tensor:
+    return view_as_complex(g)
+
+
 VIEW_AS_REAL: Op = Op(
     "view_as_real",
     infer=_infer_real,
     view=True,
-    grads=(rule(lambda c, g: view_as_complex(g)),),
+    grads=(rule(_complex_grad),),
     complex=True,
     batch="same",
 )
@@ -75,8 +81,8 @@ def view_as_complex(x: Tensor) -> Tensor:
             f"view_as_complex: {x.dtype.name} of shape {x.shape}; it takes float32 or float64, "
             "and a last dim of 2"
         )
-    at = x.layout
-    if at.strides[-1] != 1 or at.offset % 2 or any(s % 2 for s in at.strides[:-1]):
+    layout = x.layout
+    if layout.strides[-1] != 1 or layout.offset % 2 or any(s % 2 for s in layout.strides[:-1]):
         x = x.clone()
     return VIEW_AS_COMPLEX(x)
 

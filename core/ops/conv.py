@@ -152,7 +152,7 @@ def _of_parts(product: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Te
     """A product of complex x and weight, by those of their real and imaginary parts."""
     (a, b), (c, d) = ((v.real, v.imag) for v in (x, weight))
     parts = product(a, c) - product(b, d), product(a, d) + product(b, c)
-    return view_as_complex(cat([part.unsqueeze(-1) for part in parts], -1))
+    return view_as_complex(cat([piece.unsqueeze(-1) for piece in parts], -1))
 
 
 @public
@@ -171,6 +171,8 @@ def conv2d(
 
     `padding` zeros surround the input, or "same" or "valid"; taps are `dilation` apart; channels
     are split into `groups`. Raises ShapeError naming the shapes that do not fit.
+
+    `weight` and `bias` (out,) are floating; `stride` is how far the window moves.
     """
     x = batched("conv2d", input, weight, bias, 2)
     stride = pair_of("conv2d", "stride", stride, 1)
@@ -218,7 +220,12 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """The gradient of conv2d to its input as a layer: (n, c, h, w), (c, out / groups, kh, kw)."""
+    """The gradient of conv2d to its input as a layer: (n, c, h, w), (c, out / groups, kh, kw).
+
+    `weight` and `bias` (out,) are floating; `stride` and `dilation` are conv2d's, `groups` parts
+    the channels; `padding` cuts both ends, `output_padding` makes one longer. Raises ShapeError for
+    sizes that do not fit.
+    """
     x = batched("conv_transpose2d", input, weight, bias, 2)
     s, p = (
         pair_of("conv_transpose2d", "stride", stride, 1),

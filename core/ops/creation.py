@@ -48,16 +48,20 @@ def full(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of shape `size` filled with one value; dtype: default: that of the value."""
+    """A tensor of shape `size` filled with one value; dtype: default: that of the value.
+
+    `fill_value` is a number. `device` has the result; `requires_grad`: it needs a gradient. Raises
+    TypeError for no number, RangeError for one that the dtype cannot hold.
+    """
     if is_tensor(fill_value) and not fill_value.ndim:  # type: ignore[union-attr]
         fill_value = fill_value.item()  # type: ignore[union-attr]
     if not isinstance(fill_value, (bool, int, float, complex, np.generic)):
         kind = type(fill_value).__name__
         raise TypeError(f"full: fill_value is a {kind}; it must be a number")
-    found = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
+    chosen = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
     shape = sizes("full", tuple(size))
     out = FULL(
-        device=_device(device), shape=shape, value=fitted("full", fill_value, found), dtype=found
+        device=_device(device), shape=shape, value=fitted("full", fill_value, chosen), dtype=chosen
     )
     return out.requires_grad_() if requires_grad else out
 
@@ -69,7 +73,11 @@ def zeros(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Zeros of shape `size` (ints, or one sequence of them)."""
+    """Zeros of shape `size` (ints, or one sequence of them).
+
+    `dtype` and `device` are the result's; `requires_grad`: it needs a gradient. Raises ValueError
+    for a negative size.
+    """
     shape = sizes("zeros", size)
     return full(shape, 0, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -81,7 +89,11 @@ def ones(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Ones of shape `size` (ints, or one sequence of them)."""
+    """Ones of shape `size` (ints, or one sequence of them).
+
+    `dtype` and `device` are the result's; `requires_grad`: it needs a gradient. Raises ValueError
+    for a negative size.
+    """
     shape = sizes("ones", size)
     return full(shape, 1, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -93,7 +105,11 @@ def empty(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of shape `size` to write to; it holds zeros, so old memory never shows."""
+    """A tensor of shape `size` to write to; it holds zeros, so old memory never shows.
+
+    `dtype` and `device` are the result's; `requires_grad`: it needs a gradient. Raises ValueError
+    for a negative size.
+    """
     shape = sizes("empty", size)
     return full(shape, 0, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -112,21 +128,23 @@ def arange(
 
     int64 if all three are ints, else the default dtype. ValueError for a step of zero or one that
     leads away from `end`.
+
+    `device` has the result; `requires_grad`: it needs a gradient.
     """
     if end is None:
         start, end = 0, start
-    given: list[Any] = [start, end, step]
-    start, end, step = (v.item() if is_tensor(v) else v for v in given)
-    found = None if dtype is None else as_dtype(dtype)
+    bounds: list[Any] = [start, end, step]
+    start, end, step = (v.item() if is_tensor(v) else v for v in bounds)
+    kind = None if dtype is None else as_dtype(dtype)
     if step == 0 or (end - start) * step < 0 or not math.isfinite(end - start):
         raise ValueError(f"arange: step {step} does not lead from {start} to {end}")
-    whole = all(isinstance(v, int) for v in (start, end, step))
-    found = (int64 if whole else get_default_dtype()) if found is None else found
-    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    if not found.is_floating_point:
+    integers = all(isinstance(v, int) for v in (start, end, step))
+    kind = (int64 if integers else get_default_dtype()) if kind is None else kind
+    count = -((start - end) // step) if integers else math.ceil((end - start) / step)
+    if not kind.is_floating_point:
         start, step = int(start), int(step)  # after they were counted, as in torch
-    if whole:
+    if integers:
         for bound in (start, start + max(count - 1, 0) * step):
             fitted("arange", bound, int64)
-    out = ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=found)
+    out = ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=kind)
     return out.requires_grad_() if requires_grad else out

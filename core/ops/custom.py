@@ -36,13 +36,13 @@ def custom_op(
     The op takes tensors and numbers, broadcasts them to one shape and computes in float32 (on cpu
     also in float64). ValueError if `name` is in use or `wgsl` does not define it.
     """
-    found = re.search(rf"\bfn\s+{re.escape(name)}\s*\(([^)]*)\)\s*->\s*f32\b", wgsl)
-    if not name.isidentifier() or found is None:
+    signature = re.search(rf"\bfn\s+{re.escape(name)}\s*\(([^)]*)\)\s*->\s*f32\b", wgsl)
+    if not name.isidentifier() or signature is None:
         raise ValueError(
             f"custom_op: the WGSL does not define `fn {name}(a: f32, ...) -> f32`, the function of "
             "the op"
         )
-    arity = len([p for p in found[1].split(",") if p.strip()])
+    arity = len([p for p in signature[1].split(",") if p.strip()])
     if not 1 <= arity <= len(_LETTERS):
         raise ValueError(f"custom_op: {name} takes {arity} values; supported: one to three")
     label = f"custom {name}"
@@ -62,12 +62,12 @@ def custom_op(
     def call(*inputs: TensorLike) -> Tensor:
         if len(inputs) != arity:
             raise TypeError(f"{name}: takes {arity} operands, got {len(inputs)}")
-        given = numbers(name, inputs)
+        inputs_given = numbers(name, inputs)
         floats = [
             v
             if isinstance(v, (bool, int, float, complex)) or v.dtype.is_floating_point
             else v.to(float32)
-            for v in given
+            for v in inputs_given
         ]
         tensors = operands(name, *floats)
         return op(*tensors)
@@ -83,12 +83,12 @@ def _infer(*inputs: Meta) -> Meta:
 
 def _joint(name: str, gradient: Gradient, arity: int) -> Rule:
     def rule(c: Context, grad: Tensor, *saved: Tensor) -> tuple[Tensor | None, ...]:
-        given = gradient(grad, *saved)
-        found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-        if len(found) != arity:
+        gradients = gradient(grad, *saved)
+        result = tuple(gradients) if isinstance(gradients, (tuple, list)) else (gradients,)
+        if len(result) != arity:
             raise ValueError(
-                f"{name}: its gradient rule returned {len(found)} gradients for {arity} inputs"
+                f"{name}: its gradient rule returned {len(result)} gradients for {arity} inputs"
             )
-        return found
+        return result
 
     return Rule(rule, (*range(arity), "out"))

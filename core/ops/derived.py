@@ -25,13 +25,13 @@ def _infer(x: Meta, *others: Meta, **attrs: Any) -> Meta:
 def _gradients(
     c: Context, g: Tensor, x: Tensor, y: Tensor | None, out: Tensor
 ) -> tuple[Tensor | None, ...]:
-    given = (x,) if y is None else (x, y)
-    found: list[Tensor | None] = []
+    inputs = (x,) if y is None else (x, y)
+    gradients: list[Tensor | None] = []
     for slope, needed in zip(c.attrs["slopes"], c.needs, strict=False):
         if needed and slope is None:
             raise RuntimeError("this function has no gradient to one of its inputs; detach() it")
-        found.append(g * slope(*given, out) if needed else None)
-    return tuple(found)
+        gradients.append(g * slope(*inputs, out) if needed else None)
+    return tuple(gradients)
 
 
 class _Derived(Op):
@@ -41,9 +41,11 @@ class _Derived(Op):
         self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
     ) -> Tensor:
         """`derived` again, of what a batch holds."""
-        given = [t for t in inputs if t is not None]
-        made = derived(attrs["name"], attrs["value"], attrs["slopes"], *given, wide=attrs["wide"])
-        return made
+        tensors = [t for t in inputs if t is not None]
+        result = derived(
+            attrs["name"], attrs["value"], attrs["slopes"], *tensors, wide=attrs["wide"]
+        )
+        return result
 
 
 DERIVED = _Derived(

@@ -134,7 +134,11 @@ def _front(x: Tensor, shape: Shape) -> Tensor:
 @public
 @method()
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """out[i][j] = x[index[i][j]][j] for dim 0, and so on; the shape of `index`."""
+    """out[i][j] = x[index[i][j]][j] for dim 0, and so on; the shape of `index`.
+
+    `index` is int64 or int32, with as many dims as x. Raises IndexError for an index or a dim out
+    of range, ShapeError for sizes that do not fit.
+    """
     if x.ndim == 0 and index.ndim < 2:
         row = gather(x.reshape(1), dim, index.reshape(index.numel()))
         return row.reshape(*index.shape)
@@ -152,13 +156,16 @@ def scatter(
 
     For a repeated index the last value wins on cpu. `src` may be a number. reduce: "add" or
     "multiply" combines the values instead.
+
+    `index` has as many dims as x and src. Raises IndexError for an index or a dim out of range,
+    ShapeError for sizes that do not fit, ValueError for another reduce.
     """
     if not is_tensor(src):
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     source: Tensor = src  # type: ignore[assignment]
     if x.ndim == 0 and index.ndim == source.ndim == 0:
-        one = x.reshape(1), dim, index.reshape(1), source.reshape(1)
-        return scatter(*one, reduce=reduce).reshape()
+        operands = x.reshape(1), dim, index.reshape(1), source.reshape(1)
+        return scatter(*operands, reduce=reduce).reshape()
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise ValueError(f"scatter: reduce is {reduce!r}; supported: add, multiply")
@@ -171,7 +178,11 @@ def scatter(
 @method()
 @casts(accelerator="widest")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on."""
+    """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on.
+
+    `index` has as many dims as x and src. Raises IndexError for an index or a dim out of range,
+    ShapeError for sizes that do not fit.
+    """
     if x.ndim == 0 and index.ndim == src.ndim == 0:
         return scatter_add(x.reshape(1), dim, index.reshape(1), src.reshape(1)).reshape()
     d = _fits("scatter_add", x, dim, index, src)
@@ -181,7 +192,11 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 @public
 @method()
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The elements of `dim` at the positions `index` (1-d integers), in its order."""
+    """The elements of `dim` at the positions `index` (1-d integers), in its order.
+
+    `x` has dims. Raises IndexError for an index or a dim out of range, ShapeError for another
+    index.
+    """
     d = normalize_dim("index_select", dim, x.shape)
     if x.ndim == 0 and index.numel() == 1:
         return index_select(x.reshape(1), 0, index.reshape(1)).reshape()
@@ -194,12 +209,16 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 @public
 @method()
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """A copy of `x` with alpha times element k of `source` in `dim` added to element index[k]."""
+    """A copy of `x` with alpha times element k of `source` in `dim` added to element index[k].
+
+    `index` is 1-d, `source` has its length in dim. Raises IndexError for an index or a dim out of
+    range, ShapeError for sizes that do not fit.
+    """
     d = normalize_dim("index_add", dim, x.shape)
     source = source if alpha == 1 else source * alpha
     if x.ndim == 0:
-        one = index_add(x.reshape(1), 0, index.reshape(-1), source.reshape(-1))
-        return one.reshape()
+        result_row = index_add(x.reshape(1), 0, index.reshape(-1), source.reshape(-1))
+        return result_row.reshape()
     index = index.reshape(1) if index.ndim == 0 else index
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if _integers("index_add", index).ndim != 1 or source.shape != want:
@@ -242,10 +261,10 @@ async def nonzero_async(x: Tensor) -> Tensor:
 
 def _where(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """`np.argwhere`, twice as fast."""
-    at = np.flatnonzero(values)
-    found = np.empty((at.size, values.ndim), np.int64)
+    flat = np.flatnonzero(values)
+    result = np.empty((flat.size, values.ndim), np.int64)
     for d in reversed(range(1, values.ndim)):
-        at, found[:, d] = np.divmod(at, values.shape[d])
+        flat, result[:, d] = np.divmod(flat, values.shape[d])
     if values.ndim:
-        found[:, 0] = at
-    return found
+        result[:, 0] = flat
+    return result

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
     """`other` in the dtype and shape of `x`; TypeError where torch refuses the conversion."""
-    (given,) = numbers(name, (other,))
-    if not is_tensor(given):
-        if of_scalar(given).category > x.dtype.category:  # type: ignore[arg-type]
-            raise TypeMismatch(f"{name}: {given} does not fit in place into {x.dtype.name}")
-        fitting = modular(given, x.dtype)  # type: ignore[arg-type]
+    (number,) = numbers(name, (other,))
+    if not is_tensor(number):
+        if of_scalar(number).category > x.dtype.category:  # type: ignore[arg-type]
+            raise TypeMismatch(f"{name}: {number} does not fit in place into {x.dtype.name}")
+        fitting = modular(number, x.dtype)  # type: ignore[arg-type]
         return constant(fitting, x.dtype, x.device).expand(*x.shape)
-    value: Tensor = beside_others(given, x.device)  # type: ignore[arg-type]
+    value: Tensor = beside_others(number, x.device)  # type: ignore[arg-type]
     if value.dtype.category > x.dtype.category:
         raise TypeMismatch(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
     try:
@@ -176,14 +176,22 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
 @public
 @method()
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """x += alpha * other."""
+    """x += alpha * other.
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for one that x's
+    dtype cannot hold.
+    """
     return _write(REGISTRY["add"], x, other, alpha)
 
 
 @public
 @method()
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-    """x -= alpha * other."""
+    """x -= alpha * other.
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for one that x's
+    dtype cannot hold.
+    """
     if x.dtype is bool_:
         raise TypeMismatch("sub_: bool is not supported; use ^")
     return _write(REGISTRY["sub"], x, other, alpha)
@@ -199,7 +207,10 @@ def mul_(x: Tensor, other: TensorLike) -> Tensor:
 @public
 @method()
 def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
+    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc".
+
+    `x` is returned. Raises ShapeError for a result of another shape, TypeError for integers.
+    """
     if rounding_mode is not None:
         return copy_(x, div(x, _value("div_", x, other), rounding_mode=rounding_mode))
     if x.dtype.kind not in "fc":

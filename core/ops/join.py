@@ -46,22 +46,22 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise TypeError("cat: takes a list or tuple of tensors and a dim: cat([a, b], dim)")
     if not tensors:
         raise ShapeError("cat: no tensors to join")
-    kept = [x for x in tensors if x.layout.shape != (0,)] or list(tensors[:1])
-    shape, dtype = kept[0].layout.shape, kept[0].dtype
+    filled = [x for x in tensors if x.layout.shape != (0,)] or list(tensors[:1])
+    shape, dtype = filled[0].layout.shape, filled[0].dtype
     d = normalize_dim("cat", dim, shape)
     if not shape:
         raise ShapeError("cat: 0-d tensors cannot be joined; use stack")
     alike = True
-    for x in kept:
+    for x in filled:
         have = x.layout.shape
         if have != shape and (
             len(have) != len(shape) or have[:d] + have[d + 1 :] != shape[:d] + shape[d + 1 :]
         ):
             raise ShapeError(f"cat: shapes {shape} and {have} differ in a dim other than {dim}")
         alike = alike and x.dtype is dtype
-    if len(kept) < len(tensors):
+    if len(filled) < len(tensors):
         alike = alike and all(x.dtype is dtype for x in tensors)
     if alike:
-        return CAT(*kept, dim=d)
+        return CAT(*filled, dim=d)
     dtype = result_type(*((x.dtype, 2) for x in tensors))
-    return CAT(*(x.to(dtype) for x in kept), dim=d)
+    return CAT(*(x.to(dtype) for x in filled), dim=d)

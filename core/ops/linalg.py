@@ -40,10 +40,10 @@ SOLVE = Op(
 def _triangular_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     upper, unit, full = (c.attrs[n] for n in ("upper", "unit", "full"))
     b = SOLVE_TRIANGULAR(a.mH, g, upper=not upper, unit=unit, full=full)
-    found = -(b @ x.mH)
+    grad_a = -(b @ x.mH)
     if full:
-        return found, b
-    return (found.triu(int(unit)) if upper else found.tril(-int(unit))), b
+        return grad_a, b
+    return (grad_a.triu(int(unit)) if upper else grad_a.tril(-int(unit))), b
 
 
 # The same where a is triangular, or is read so; `full`: the gradient has all elements all the same,
@@ -139,14 +139,14 @@ def _svd_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     middle = x / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * (y / gap)
     if g.dtype.is_complex:  # the phases of a pair are one
         gs = gs + _over(x.diagonal(0, -2, -1), s * 2)
-    found = u @ (middle + gs.diag_embed()) @ vh
+    result = u @ (middle + gs.diag_embed()) @ vh
     if m > k:
         rest = _over(gu, s.unsqueeze(-2))
-        found = found + (rest - u @ (u.mH @ rest)) @ vh
+        result = result + (rest - u @ (u.mH @ rest)) @ vh
     if n > k:
         rest = _over(gvh, s.unsqueeze(-1))
-        found = found + u @ (rest - (rest @ vh.mH) @ vh)
-    return found
+        result = result + u @ (rest - (rest @ vh.mH) @ vh)
+    return result
 
 
 def _over(g: Tensor, s: Tensor) -> Tensor:
@@ -170,8 +170,10 @@ def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
 
 def _eigh_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     v, w, gv, gw = out[..., :-1], out[..., -1].real, g[..., :-1], g[..., -1]
-    found = v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
-    return (found + found.mH) * 0.5  # Hermitian also where g is of no such function, as in torch
+    gradient = v @ (gw.diag_embed() + (v.mH @ gv) / _gaps(w)) @ v.mH
+    return (
+        gradient + gradient.mH
+    ) * 0.5  # Hermitian also where g is of no such function, as in torch
 
 
 # The eigenvectors as columns, and the eigenvalues as one more; one triangle is read.
@@ -188,10 +190,10 @@ def _eig_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     # The vectors have length one: what changes it is taken away.
     x = v.mH @ gv
     x = x - (v.mH @ v) * x.diagonal(0, -2, -1).real.unsqueeze(-2)
-    found = SOLVE(v.mH, (gw.diag_embed() + x / _gaps(w.conj())) @ v.mH, check=False)
+    result = SOLVE(v.mH, (gw.diag_embed() + x / _gaps(w.conj())) @ v.mH, check=False)
     meta = c.inputs[0]
     assert meta is not None
-    return found if meta.dtype.is_complex else found.real.to(meta.dtype)
+    return result if meta.dtype.is_complex else result.real.to(meta.dtype)
 
 
 # The same of any square matrix, as parts of complex numbers.
@@ -240,8 +242,8 @@ PINV = Op("pinv", infer=_infer_pinv, grads=(
 def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:
     out = turned(out)
     inner = (g * out).sum((-2, -1), keepdim=True)
-    one = a.new_ones(a.shape[-1]).diag_embed()
-    return SOLVE(a.mH, inner * one - g.mT @ out, check=False)
+    identity = a.new_ones(a.shape[-1]).diag_embed()
+    return SOLVE(a.mH, inner * identity - g.mT @ out, check=False)
 
 
 DET: Op = Op(

@@ -157,6 +157,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     The weight may be of any narrow floating or quantized dtype; it is used as stored. A weight
     (k,) gives (...). float64 and integers go with their own dtype only.
+
+    Raises ShapeError for features that do not fit, TypeError for dtypes that do not.
     """
     x = input
     if not (isinstance(x, Meta) and isinstance(weight, Meta)):

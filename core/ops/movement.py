@@ -94,14 +94,14 @@ def _infer_index(x: Meta, *, key: Key) -> Meta:
 @lru_cache(4096)
 def _indexed(old: Shape, steps: Shape, offset: int, key: Key) -> Layout:
     shape, strides = [], []
-    for size, stride, part in zip(old, steps, key, strict=True):
-        if isinstance(part, int):
-            offset += part * stride
+    for size, stride, item in zip(old, steps, key, strict=True):
+        if isinstance(item, int):
+            offset += item * stride
             continue
-        found = Layout((size,), (stride,), offset).slice(0, *part)
-        offset = found.offset
-        shape.append(found.shape[0])
-        strides.append(found.strides[0])
+        layout = Layout((size,), (stride,), offset).slice(0, *item)
+        offset = layout.offset
+        shape.append(layout.shape[0])
+        strides.append(layout.strides[0])
     return Layout(tuple(shape), tuple(strides), offset)
 
 
@@ -169,16 +169,20 @@ UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
 def permute(x: Tensor, *dims: Any) -> Tensor:
     """A view with the dims in another order; every dim must be named once."""
     order = as_shape("permute", dims)
-    found = tuple(normalize_dim("permute", d, x.shape) for d in order)
-    if sorted(found) != list(range(x.ndim)):
+    dims_in_order = tuple(normalize_dim("permute", d, x.shape) for d in order)
+    if sorted(dims_in_order) != list(range(x.ndim)):
         raise ShapeError(f"permute: {order} does not name each of the {x.ndim} dims once")
-    return PERMUTE(x, dims=found)
+    return PERMUTE(x, dims=dims_in_order)
 
 
 @public
 @method()
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """A view with two dims exchanged."""
+    """A view with two dims exchanged.
+
+    `x` keeps its memory; `dim0` and `dim1` are the two. Raises IndexError for a dim that there is
+    not.
+    """
     if x.ndim == 0:
         return x
     a, b = (normalize_dim("transpose", d, x.shape) for d in (dim0, dim1))
@@ -291,7 +295,10 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 @public
 @method()
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A view of `length` elements of one dim from `start` on."""
+    """A view of `length` elements of one dim from `start` on.
+
+    `x` keeps its memory. Raises IndexError for a dim or elements that there are not.
+    """
     d, start = dim_of("narrow", dim, x), operator.index(start)
     begin = start + x.shape[d] if start < 0 else start
     if begin < 0 or length < 0 or begin + length > x.shape[d]:
@@ -316,6 +323,8 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
     """A view of the windows along `dim`: `dim` counts the windows, a new last dim holds `size`.
 
     Windows start `step` apart and take every `dilation`-th element. ValueError if none fits.
+
+    `x` keeps its memory. IndexError for a dim that there is not.
     """
     if x.ndim == 0 and size == 1 and step > 0:
         return x.reshape(1)
@@ -371,6 +380,8 @@ def pad(
 
     Negative numbers cut elements off. None is 0. ValueError for a mode other than "constant", and
     for a value that the dtype of `x` cannot hold.
+
+    `pad` are the numbers.
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")

@@ -63,7 +63,10 @@ def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None)
 @method()
 @casts(accelerator="float32")
 def log_softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
-    """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
+    """log(softmax(x)) along `dim`, more exact than in two steps; same shape.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     d = normalize_dim("log_softmax", _implicit(dim, x), x.shape)
     x = floating("log_softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
@@ -122,9 +125,9 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
         raise TypeMismatch(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
         raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
-    for part in parts:
-        if part is not None and part.shape != want:
-            raise ShapeError(f"{name}: weight or bias is {part.shape}; it must be {want}")
+    for operand in parts:
+        if operand is not None and operand.shape != want:
+            raise ShapeError(f"{name}: weight or bias is {operand.shape}; it must be {want}")
     count = 1
     for n in want:
         count *= n
@@ -145,6 +148,8 @@ def layer_norm(
 
     normalized_shape: the sizes of those dims; weight and bias have that shape or are None. Same
     shape as x.
+
+    Raises ShapeError for an x that does not end in that shape.
     """
     n = _last("layer_norm", x, normalized_shape, weight, bias)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
@@ -164,15 +169,18 @@ def rms_norm(
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
 
     eps=None is the machine epsilon of the dtype of x, as in torch.
+
+    `normalized_shape` has the sizes of those dims. Raises ShapeError for an x that does not end in
+    them.
     """
     eps = _STEP.get(x.dtype.name, 2.0**-23) if eps is None else eps
     n = _last("rms_norm", x, normalized_shape, weight)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
-    part = None if weight is None else weight.reshape(n).to(x.dtype)
+    scale = None if weight is None else weight.reshape(n).to(x.dtype)
     if x.dtype.kind == "c":  # by the square, not by the absolute value, as in torch
-        found = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
-        return (found if part is None else found * part).reshape(*x.shape)
-    return owned(RMS_NORM(rows, part, eps=eps).reshape(*x.shape))
+        normal = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return (normal if scale is None else normal * scale).reshape(*x.shape)
+    return owned(RMS_NORM(rows, scale, eps=eps).reshape(*x.shape))
 
 
 _STEP = {"float64": 2.0**-52, "complex128": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}

@@ -50,16 +50,16 @@ def _draw(
         return interpreter_stack.draw_per_sample(
             lambda shape: _draw(op, shape, words, dtype, device, generator, **attrs), shape
         )
-    found = _device(device)
+    where = _device(device)
     count = words
     for n in shape:
         count *= n
-    source = generator or drawing.generator or found.generator
+    source = generator or drawing.generator or where.generator
     if capture.active:
         capture.numbers_drawn(source, count)
     seed, offset = source.reserve(count)
     try:
-        return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
+        return op(device=where, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
     except BaseException:  # such as a lack of memory: the next call draws these words
         source.give_back(offset, count)
         raise
@@ -67,15 +67,15 @@ def _draw(
 
 def _pairs(shape: tuple[int, ...], dtype: DType | str | None) -> tuple[tuple[int, ...], Any]:
     """The shape and dtype of the parts, where a complex dtype is asked for."""
-    found = as_dtype(dtype)
-    return ((*shape, 2), PARTS[found]) if found in PARTS else (shape, found)
+    kind = as_dtype(dtype)
+    return ((*shape, 2), PARTS[kind]) if kind in PARTS else (shape, kind)
 
 
 def _float(name: str, dtype: DType | str | None) -> DType:
-    found = as_dtype(dtype)
-    if not found.is_floating_point:
-        raise TypeMismatch(f"{name}: {found.name} is not a floating dtype; use randint")
-    return found
+    result = as_dtype(dtype)
+    if not result.is_floating_point:
+        raise TypeMismatch(f"{name}: {result.name} is not a floating dtype; use randint")
+    return result
 
 
 @public
@@ -89,9 +89,13 @@ def rand(
     """Uniform numbers in [0, 1): the top 24 bits of one Philox word per element.
 
     Complex ones have such parts.
+
+    `size`: ints, or one sequence. `generator` draws the numbers, the device's unless set. `dtype`
+    and `device` are the result's; `requires_grad`: it needs a gradient. Raises TypeError for
+    integers, ValueError for a negative size.
     """
-    shape, part = _pairs(sizes("rand", size), dtype)
-    out = _draw(RAND, shape, 1, _float("rand", part), device, generator)
+    shape, kind = _pairs(sizes("rand", size), dtype)
+    out = _draw(RAND, shape, 1, _float("rand", kind), device, generator)
     out = view_as_complex(out) if as_dtype(dtype) in PARTS else out
     return out.requires_grad_() if requires_grad else out
 
@@ -107,9 +111,13 @@ def randn(
     """Normal numbers of mean 0 and variance 1 (Box and Muller, 1958), two words per element.
 
     The parts of complex ones have variance 1/2.
+
+    `size`: ints, or one sequence. `generator` draws the numbers, the device's unless set. `dtype`
+    and `device` are the result's; `requires_grad`: it needs a gradient. Raises TypeError for
+    integers, ValueError for a negative size.
     """
-    shape, part = _pairs(sizes("randn", size), dtype)
-    out = _draw(RANDN, shape, 2, _float("randn", part), device, generator)
+    shape, kind = _pairs(sizes("randn", size), dtype)
+    out = _draw(RANDN, shape, 2, _float("randn", kind), device, generator)
     out = view_as_complex(out * 0.5**0.5) if as_dtype(dtype) in PARTS else out
     return out.requires_grad_() if requires_grad else out
 
@@ -128,6 +136,9 @@ def randint(
     """Integers low <= n < high, low 0 by default: a word each, scaled by a 32 x 32 bit product.
 
     ValueError if high <= low, the range is over 2**32, or the dtype does not hold it.
+
+    `size` is a sequence of ints. `generator` draws the numbers, the device's unless set. `device`
+    has the result; `requires_grad`: it needs a gradient.
     """
     if size is None:  # randint(high, size)
         high, size, low = (low, high, 0) if low is not None else (None, high, None)
@@ -139,10 +150,10 @@ def randint(
     if not 0 < high - low <= 2**32:
         raise ValueError(f"randint: [{low}, {high}) must hold 1 to 2**32 numbers")
     shape = sizes("randint", (tuple(size),))
-    found = int64 if dtype is None else as_dtype(dtype)
-    if found.kind in "ui":
-        held = np.iinfo(found.numpy)
-        if low < held.min or high - 1 > held.max:
-            raise ValueError(f"randint: [{low}, {high}) does not fit {found.name}")
-    out = _draw(RANDINT, shape, 1, found, device, generator, low=low, high=high)
+    kind = int64 if dtype is None else as_dtype(dtype)
+    if kind.kind in "ui":
+        limits = np.iinfo(kind.numpy)
+        if low < limits.min or high - 1 > limits.max:
+            raise ValueError(f"randint: [{low}, {high}) does not fit {kind.name}")
+    out = _draw(RANDINT, shape, 1, kind, device, generator, low=low, high=high)
     return out.requires_grad_() if requires_grad else out

@@ -103,17 +103,17 @@ def _cell_grads(
     mode, back = c.attrs["mode"], c.attrs["back"]
     first = (h,) if cell is None else (h, cell)
     if autograd.is_grad_enabled():
-        found = _backward_in_ops(g, saved, x, w_ih, w_hh, first, mode, back)
+        gradients = _backward_in_ops(g, saved, x, w_ih, w_hh, first, mode, back)
     else:
         flat = CELL_SCAN_BACKWARD(g, saved, x, w_ih, w_hh, *first, mode=mode, back=back,
                                   wants=c.needs)  # fmt: skip
-        found, start = [], 0
+        gradients, start = [], 0
         for shape in _shapes(x, w_ih, w_hh, mode):
             plain = Layout.contiguous(shape)
-            found.append(flat.alias(Layout(shape, plain.strides, start)))
+            gradients.append(flat.alias(Layout(shape, plain.strides, start)))
             start += plain.numel
-    found += [None] * (7 - len(found))  # type: ignore[list-item]
-    return tuple(grad if need else None for grad, need in zip(found, c.needs, strict=True))
+    gradients += [None] * (7 - len(gradients))  # type: ignore[list-item]
+    return tuple(grad if need else None for grad, need in zip(gradients, c.needs, strict=True))
 
 
 # Cells of a kind (functional/network/recurrent.py) over a sequence. x: (length, n, width), or

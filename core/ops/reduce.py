@@ -87,7 +87,11 @@ def widened(x: Tensor) -> Tensor:
 def sum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
-    """Sum over `dim` (an int, several, or all); integers and booleans give int64."""
+    """Sum over `dim` (an int, several, or all); integers and booleans give int64.
+
+    `x` is converted to `dtype` first; `keepdim` leaves the dims with size 1. Raises IndexError for
+    a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind not in "fc":
@@ -112,37 +116,53 @@ def _extreme(op: Op, name: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
 @public
 @method()
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Largest element over `dim`; nan if any is nan. Equal ones share the gradient."""
+    """Largest element over `dim`; nan if any is nan. Equal ones share the gradient.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _extreme(AMAX, "amax", x, dim, keepdim)
 
 
 @public
 @method()
 def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Smallest element over `dim`; nan if any is nan. Equal ones share the gradient."""
+    """Smallest element over `dim`; nan if any is nan. Equal ones share the gradient.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _extreme(AMIN, "amin", x, dim, keepdim)
 
 
 def _truth(op: Op, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    found = op(
+    result = op(
         x != 0 if x.dtype.kind == "c" else x,
         dim=normalize_dims(op.name, dim, x.shape),
         keepdim=keepdim,
     )
-    return found.to(x.dtype) if x.dtype is uint8 else found
+    return result.to(x.dtype) if x.dtype is uint8 else result
 
 
 @public
 @method()
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether any element over `dim` is non-zero (nan is); bool, of uint8 uint8."""
+    """Whether any element over `dim` is non-zero (nan is); bool, of uint8 uint8.
+
+    `x` may have any dtype; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not.
+    """
     return _truth(ANY, x, dim, keepdim)
 
 
 @public
 @method()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements over `dim` are non-zero (nan is); bool, of uint8 uint8."""
+    """Whether all elements over `dim` are non-zero (nan is); bool, of uint8 uint8.
+
+    `x` may have any dtype; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not.
+    """
     return _truth(ALL, x, dim, keepdim)
 
 
@@ -162,14 +182,22 @@ def _arg(op: Op, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
 @public
 @method()
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index (int64) of the first largest element along `dim`, or in the flattened tensor."""
+    """Index (int64) of the first largest element along `dim`, or in the flattened tensor.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _arg(ARGMAX, x, dim, keepdim)
 
 
 @public
 @method()
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index (int64) of the first smallest element along `dim`, or in the flattened tensor."""
+    """Index (int64) of the first smallest element along `dim`, or in the flattened tensor.
+
+    `x` may not be complex; `keepdim` leaves the dims with size 1. Raises IndexError for a dim that
+    there is not, or one without elements.
+    """
     return _arg(ARGMIN, x, dim, keepdim)
 
 
@@ -189,7 +217,10 @@ CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),), batch="d
 @method()
 @casts(accelerator="float32")
 def cumsum(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
-    """Running sums along `dim`; same shape; integers and booleans give int64."""
+    """Running sums along `dim`; same shape; integers and booleans give int64.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dim that there is not.
+    """
     if dtype is not None:
         x = x.to(as_dtype(dtype))
     elif x.dtype.kind in "bui":

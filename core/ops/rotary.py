@@ -50,6 +50,8 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
     cos and sin are (..., length, r/2) and broadcast over the leading dims of x (..., length, d);
     the first r of the d features are rotated, the rest is unchanged. A pair is (i, i + r/2), or
     (2i, 2i + 1) if `interleaved`. Same shape and dtype as x.
+
+    Raises ShapeError for angles that do not fit.
     """
     r = 2 * cos.shape[-1]
     if cos.shape != sin.shape or r > x.shape[-1]:

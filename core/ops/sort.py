@@ -30,7 +30,11 @@ TOPK = Op("topk", infer=_infer_topk, differentiable=False, batch="dim")
 @public
 @method()
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Tensor:
-    """Indices (int64) that sort `x` along `dim`. Always stable; nan counts as the largest."""
+    """Indices (int64) that sort `x` along `dim`. Always stable; nan counts as the largest.
+
+    `descending`: the largest first; `kw`: stable alone, or TypeError is raised. Raises IndexError
+    for a dim that there is not.
+    """
     stable = kw.pop("stable", True)
     if kw or not isinstance(stable, bool):
         raise TypeError(f"argsort: unknown arguments {sorted(kw)}")
@@ -48,12 +52,14 @@ def topk(
     """The `k` largest (or smallest) along `dim` in order, (values, indices); ties: lowest index.
 
     Raises ValueError if `dim` has fewer than `k` elements.
+
+    `x` may not be complex; `sorted` changes nothing. Raises IndexError for a dim that there is not.
     """
     d = normalize_dim("topk", dim, x.shape)
     if x.ndim == 0:
         x = x.reshape(1)
-        found = topk(x, k, 0, largest)
-        return ValuesIndices(found.values.reshape(()), found.indices.reshape(())) if k else found
+        result = topk(x, k, 0, largest)
+        return ValuesIndices(result.values.reshape(()), result.indices.reshape(())) if k else result
     if not 0 <= k <= x.shape[d]:
         raise ShapeError(f"topk: k is {k}, dim {dim} of shape {x.shape} has {x.shape[d]} elements")
     index = TOPK(x, k=k, dim=d, largest=largest)

@@ -102,8 +102,8 @@ class RowSparse:
 
     def add_(self, other: RowSparse) -> RowSparse:
         """Add another one."""
-        found = self + other
-        self.rows, self._data, self._coalesced = found.rows, found._data, False
+        total = self + other
+        self.rows, self._data, self._coalesced = total.rows, total._data, False
         return self
 
     def __add__(self, other: Any) -> Any:
@@ -140,8 +140,8 @@ def _grad(c: Context, g: Tensor, index: Tensor) -> RowSparse:
     assert weight is not None
     rows, values = index.reshape(-1), g.reshape(index.numel(), weight.shape[1])
     if c.attrs["padding"] is not None:
-        kept = (rows != c.attrs["padding"]).nonzero().reshape(-1)
-        rows, values = rows[kept], values[kept]
+        counted = (rows != c.attrs["padding"]).nonzero().reshape(-1)
+        rows, values = rows[counted], values[counted]
     return RowSparse(rows.to("int64"), values, weight.shape)
 
 

@@ -22,12 +22,14 @@ def _infer(x: Meta, *, shape: Shape, strides: Shape, offset: int) -> Meta:
 
 def places(like: Tensor, layout: Layout) -> Tensor:
     """The position in memory of each element of a layout, int64, flat."""
-    found = full((1,) * max(len(layout.shape), 1), layout.offset, dtype="int64", device=like.device)
+    result = full(
+        (1,) * max(len(layout.shape), 1), layout.offset, dtype="int64", device=like.device
+    )
     for d, (n, step) in enumerate(zip(layout.shape, layout.strides, strict=True)):
         shape = [1] * len(layout.shape)
         shape[d] = n
-        found = found + (arange(n, device=like.device) * step).reshape(*shape)
-    return found.reshape(layout.numel)
+        result = result + (arange(n, device=like.device) * step).reshape(*shape)
+    return result.reshape(layout.numel)
 
 
 def _grad(c: Context, g: Tensor) -> Tensor:
@@ -36,11 +38,11 @@ def _grad(c: Context, g: Tensor) -> Tensor:
     span = max(x.layout.extent[1], c.out.layout.extent[1], 1)
     zeros = full((span,), 0, dtype=g.dtype, device=g.device)
     memory = INDEX_ADD(zeros, places(g, c.out.layout), g.reshape(g.numel()), dim=0)
-    at = places(g, x.layout)
+    positions = places(g, x.layout)
     if x.layout.repeats:  # elements that share memory share its gradient
-        ones = full(at.shape, 1, dtype=g.dtype, device=g.device)
-        memory = memory / INDEX_ADD(zeros, at, ones, dim=0).clamp(min=1)
-    return INDEX_SELECT(memory, at, dim=0).reshape(*x.shape)
+        ones = full(positions.shape, 1, dtype=g.dtype, device=g.device)
+        memory = memory / INDEX_ADD(zeros, positions, ones, dim=0).clamp(min=1)
+    return INDEX_SELECT(memory, positions, dim=0).reshape(*x.shape)
 
 
 AS_STRIDED = Op("as_strided", infer=_infer, grads=(rule(_grad),), view=True, complex=True)
@@ -54,6 +56,8 @@ def as_strided(
     """A view of x's memory: element (i, j) lies at storage_offset + i * stride[0] + j * stride[1].
 
     ValueError for a negative number, and for elements outside the memory.
+
+    `size` and `stride` are of one length.
     """
     offset = x.layout.offset if storage_offset is None else storage_offset
     shape, steps = tuple(size), tuple(stride)
@@ -61,11 +65,11 @@ def as_strided(
         raise ShapeError(f"as_strided: size {shape}, stride {steps}, storage_offset {offset}; "
                          "they must be as many numbers each, none negative")  # fmt: skip
     check_elements(shape)
-    found = Layout(shape, steps, offset)
+    layout = Layout(shape, steps, offset)
     room = x.storage.nbytes // x.dtype.itemsize
-    if found.numel and found.extent[1] > room:
+    if layout.numel and layout.extent[1] > room:
         raise ShapeError(
             f"as_strided: size {shape}, stride {steps} and storage_offset {offset} reach element "
-            f"{found.extent[1] - 1} of memory of {room}"
+            f"{layout.extent[1] - 1} of memory of {room}"
         )
     return AS_STRIDED(x, shape=shape, strides=steps, offset=offset)

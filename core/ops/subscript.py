@@ -38,24 +38,24 @@ class _Lifted:
         self.index = nonzero(mask.reshape(1)).reshape(-1)
 
 
-def _part(x: Tensor, part: Any) -> Any:
+def _part(x: Tensor, item: Any) -> Any:
     """One part of a key as an int, a slice, None, Ellipsis or a tensor; bytes are a mask."""
-    if part is None or part is Ellipsis or isinstance(part, slice):
-        return part
-    if isinstance(part, (bool, np.bool_)):
-        return full((), bool(part), dtype=bool_, device=x.device)
-    if isinstance(part, np.ndarray) and part.dtype == np.uint8:
-        part = part != 0
-    if isinstance(part, (list, tuple, range, np.ndarray)):
-        part = x.from_host(list(part) if isinstance(part, tuple) else part)
-    if is_tensor(part):
-        if part.dtype.kind not in "bui":
-            raise TypeError(f"index: a {part.dtype.name} tensor is not an index; use .long()")
-        return part.to(bool_) if part.dtype is uint8 else part
-    if hasattr(part, "__index__"):
-        return part.__index__()
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, (bool, np.bool_)):
+        return full((), bool(item), dtype=bool_, device=x.device)
+    if isinstance(item, np.ndarray) and item.dtype == np.uint8:
+        item = item != 0
+    if isinstance(item, (list, tuple, range, np.ndarray)):
+        item = x.from_host(list(item) if isinstance(item, tuple) else item)
+    if is_tensor(item):
+        if item.dtype.kind not in "bui":
+            raise TypeError(f"index: a {item.dtype.name} tensor is not an index; use .long()")
+        return item.to(bool_) if item.dtype is uint8 else item
+    if hasattr(item, "__index__"):
+        return item.__index__()
     raise IndexTypeError(
-        f"index: {part!r} is not an index; use ints, slices, None, ..., or tensors of integers or "
+        f"index: {item!r} is not an index; use ints, slices, None, ..., or tensors of integers or "
         "booleans"
     )
 
@@ -83,17 +83,21 @@ def _dims_of(item: Any) -> int:
 
 def _items(x: Tensor, key: Any) -> list[Any]:
     """The parts of a key for every dim of `x`: Ellipsis expanded, masks as integer tensors."""
-    given = [_part(x, p) for p in _parts(key)]
+    parts_of_key = [_part(x, p) for p in _parts(key)]
     # A second Ellipsis stands for no dims.
-    parts = [p for k, p in enumerate(given) if p is not Ellipsis or Ellipsis not in given[:k]]
+    parts = [
+        p
+        for k, p in enumerate(parts_of_key)
+        if p is not Ellipsis or Ellipsis not in parts_of_key[:k]
+    ]
     dots = [k for k, p in enumerate(parts) if p is Ellipsis]
     used = sum(map(_dims_of, parts))
     if used > x.ndim:
         raise IndexError(f"index: {key!r} names more dims than shape {x.shape} has")
-    at = dots[0] if dots else len(parts)
+    place = dots[0] if dots else len(parts)
     items: list[Any] = []
     d = 0
-    for p in parts[:at] + [slice(None)] * (x.ndim - used) + parts[at + len(dots) :]:
+    for p in parts[:place] + [slice(None)] * (x.ndim - used) + parts[place + len(dots) :]:
         n = _dims_of(p)
         if not (is_tensor(p) and p.dtype is bool_):
             items.append(p)
@@ -172,20 +176,20 @@ def _taken(x: Tensor, tensors: Placed) -> Tensor:
 
 def _plain(shape: Shape, key: Any) -> Key | None:
     """A key of ints and slices in bounds, for every dim; None for any other."""
-    given = key if type(key) is tuple else (key,)
-    if len(given) > len(shape):
+    items = key if type(key) is tuple else (key,)
+    if len(items) > len(shape):
         return None
-    found: list[int | tuple[int, int, int]] = []
-    for size, part in zip(shape, given, strict=False):
-        if type(part) is int and -size <= part < size:
-            found.append(part % size)
-        elif type(part) is slice and part.step is None:
-            start, stop, _ = part.indices(size)
-            found.append((start, max(start, stop), 1))
+    plain: list[int | tuple[int, int, int]] = []
+    for size, item in zip(shape, items, strict=False):
+        if type(item) is int and -size <= item < size:
+            plain.append(item % size)
+        elif type(item) is slice and item.step is None:
+            start, stop, _ = item.indices(size)
+            plain.append((start, max(start, stop), 1))
         else:
             return None
-    found += [(0, n, 1) for n in shape[len(found) :]]
-    return tuple(found)
+    plain += [(0, n, 1) for n in shape[len(plain) :]]
+    return tuple(plain)
 
 
 def _masked(x: Tensor, mask: Tensor) -> Tensor:
@@ -206,8 +210,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             if key.dtype is bool_ and 0 < key.ndim <= x.ndim:
                 return _masked(x, key)
         elif (plain := _plain(x.layout.shape, key)) is not None:
-            whole = all(k == (0, n, 1) for k, n in zip(plain, x.layout.shape, strict=True))
-            return x if whole else INDEX(x, key=plain)
+            everything = all(k == (0, n, 1) for k, n in zip(plain, x.layout.shape, strict=True))
+            return x if everything else INDEX(x, key=plain)
     ranges, shape, tensors = _basic(x, _items(x, key))
     out = slices(x, ranges).reshape(*shape)
     return _taken(out, tensors) if tensors else out
@@ -287,8 +291,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if tensors:
         # The positions of the whole tensor are indexed in the same way as x.
         every = arange(x.numel(), device=x.device).reshape(*x.shape)
-        at = _taken(slices(every, ranges).reshape(*shape), tensors)
-        PUT.inplace(x, at.contiguous(), _expanded(source, at.shape))
+        places = _taken(slices(every, ranges).reshape(*shape), tensors)
+        PUT.inplace(x, places.contiguous(), _expanded(source, places.shape))
     else:
         ASSIGN.inplace(x, _expanded(source, tuple(shape)), ranges=ranges, shape=tuple(shape))
 

@@ -217,8 +217,8 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
         return _round(x)
     # Beyond 308 the power is infinite and the result nan, as in torch.
     scale = math.inf if builtins.abs(decimals) > 308 else 10.0 ** builtins.abs(decimals)
-    found: Tensor = _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
-    return found
+    result: Tensor = _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+    return result
 
 
 exp = unary(
@@ -407,8 +407,8 @@ relu = unary(
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
-    found: Tensor = g * _turned(s * (x * (1 - s) + 1))
-    return found
+    result: Tensor = g * _turned(s * (x * (1 - s) + 1))
+    return result
 
 
 def _gelu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:

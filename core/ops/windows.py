@@ -32,21 +32,21 @@ def _infer_largest(
 
 
 def _to_largest(c: Context, g: Tensor, x: Tensor) -> Tensor:
-    at = WINDOW_ARGMAX(x.detach(), **c.attrs).flatten(1)
-    return g.new_zeros(x.flatten(1).shape).scatter_add(1, at, g.flatten(1)).reshape(x.shape)
+    places = WINDOW_ARGMAX(x.detach(), **c.attrs).flatten(1)
+    return g.new_zeros(x.flatten(1).shape).scatter_add(1, places, g.flatten(1)).reshape(x.shape)
 
 
 # The largest element itself, NaN if one is NaN; every window has an element.
 WINDOW_MAX = Op("window_max", infer=_infer_largest, grads=(rule(_to_largest, 0),))
 
 
-def _infer_resample(x: Meta, at: Meta, weight: Meta, *back: Meta | None, dim: int) -> Meta:
-    return x.fresh((*x.shape[:dim], at.shape[0], *x.shape[dim + 1 :]))
+def _infer_resample(x: Meta, places: Meta, weight: Meta, *back: Meta | None, dim: int) -> Meta:
+    return x.fresh((*x.shape[:dim], places.shape[0], *x.shape[dim + 1 :]))
 
 
 def _turned(c: Context, g: Tensor, *tables: Tensor) -> Any:
-    at, weight, back_at, back_weight = tables
-    return RESAMPLE(g.contiguous(), back_at, back_weight, at, weight, **c.attrs)
+    places, weight, back_places, back_weight = tables
+    return RESAMPLE(g.contiguous(), back_places, back_weight, places, weight, **c.attrs)
 
 
 # Element j along a dim is the sum over t of weight[j, t] * x[at[j, t]]; nothing for an `at` of -1.

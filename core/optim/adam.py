@@ -32,7 +32,7 @@ class _Means(Rule):
         raise NotImplementedError
 
     def means(self, grad: Tensor, state: Any, rates: Any) -> tuple[Tensor, Tensor]:
-        """The means after `grad`, kept in `state`; `rates` are those of `move`. Raises nothing."""
+        """The means after `grad`, kept in `state`; `rates` are the step's. Raises nothing."""
         new, kept_sq, new_sq = rates[:3]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.add_((grad - mean) * new)
@@ -68,7 +68,7 @@ class Adam(_Means):
         beta1, beta2 = group["betas"]
         return (1 - beta2**step) ** 0.5, group["eps"], -group["lr"] / (1 - beta1**step)
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -131,7 +131,7 @@ class Adamax(Rule):
         down = -group["lr"] / (1 - beta1 ** state["step"])
         return 1 - beta1, beta2, group["eps"], down
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -173,7 +173,7 @@ class NAdam(_Means):
         return (1 - beta2**step, group["eps"], -lr * (1 - mu) / (1 - product),
                 -lr * ahead / (1 - product * ahead))  # fmt: skip
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -214,7 +214,7 @@ class RAdam(_Means):
         part = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
         return 1.0, group["eps"], down * (part * (1 - beta2**step)) ** 0.5
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -252,7 +252,7 @@ class SparseAdam(_Means):
         beta1, beta2 = group["betas"]
         return group["eps"], -group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step of some rows."""

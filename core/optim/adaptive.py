@@ -38,7 +38,7 @@ class Adagrad(Rule):
         """Minus the rate, eps."""
         return -group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"]), group["eps"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -78,7 +78,7 @@ class Adadelta(Rule):
         """rho, one minus rho, eps, minus lr."""
         return group["rho"], 1 - group["rho"], group["eps"], -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -127,7 +127,7 @@ class RMSprop(Rule):
         alpha = group["alpha"]
         return alpha, 1 - alpha, group["eps"], group["momentum"], -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

@@ -57,7 +57,7 @@ class Muon(Rule):
         """The new part of the momentum, the old one, minus lr."""
         return 1 - group["momentum"], group["momentum"], -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -137,7 +137,7 @@ class Adafactor(Rule):
         keep = 1 - lr * group["weight_decay"]
         return keep, step ** group["beta2_decay"], -rate, group["eps"][1], group["d"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

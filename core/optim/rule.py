@@ -16,21 +16,21 @@ _POSITIVE = ("lr", "eps", "weight_decay", "momentum", "lr_decay", "initial_accum
 
 
 class Rule(Optimizer):
-    """An optimizer whose step is `move`, after maximize and weight decay.
+    """An optimizer whose step is `update_parameter`, after maximize and weight decay.
 
-    A subclass defines `start`, `numbers` and `move`. decoupled: whether weight_decay shrinks the
-    parameter (Loshchilov, 2017), adds to its gradient, or is left to `move` (None); the option
-    decoupled_weight_decay decides where there is one. foreach, fused and capturable choose among
-    torch's implementations and change nothing here. differentiable: gradients go through steps over
-    tensors that are no leaves.
+    A subclass defines `start`, `numbers` and `update_parameter`. decoupled: whether weight_decay
+    shrinks the parameter (Loshchilov, 2017), adds to its gradient, or is left to `update_parameter`
+    (None); the option decoupled_weight_decay decides where there is one. foreach, fused and
+    capturable choose among torch's implementations and change nothing here. differentiable:
+    gradients go through steps over tensors that are no leaves.
     float16 and bfloat16 parameters are moved in float32, complex ones by their parts.
     """
 
     decoupled: bool | None = False
 
     def __init__(self, params: Params, options: Mapping[str, Any]) -> None:
-        mine = ("self", "params", "__class__")
-        super().__init__(params, {k: v for k, v in options.items() if k not in mine})
+        not_options = ("self", "params", "__class__")
+        super().__init__(params, {k: v for k, v in options.items() if k not in not_options})
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Rates must not be negative, betas in [0, 1)."""
@@ -46,10 +46,10 @@ class Rule(Optimizer):
             raise ValueError(f"{name}: betas are {betas}; they must be in [0, 1)")
 
     def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
-        """The numbers of `move`, from the options and the state's own, which it may count."""
+        """The numbers of a step, from the options and the state's own, which it may count."""
         raise NotImplementedError(f"{type(self).__name__} has no method numbers")
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """Write the next value into `param`. rates: `numbers`.
@@ -57,7 +57,7 @@ class Rule(Optimizer):
         `grad` is the gradient, `state` the parameter's, `group` its options. A subclass defines it;
         the base raises NotImplementedError.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no method move")
+        raise NotImplementedError(f"{type(self).__name__} has no method update_parameter")
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """Weight decay, what it leaves of a parameter, and `numbers`; counts the step."""
@@ -72,14 +72,14 @@ class Rule(Optimizer):
             self._rows(param, grad, state, group)
             return
         decay, keep, *rates = group["rates"]
-        kept: dict[str, Any] = state
+        wide_state: dict[str, Any] = state
         out = param
         if param.dtype.kind == "c":
             param, grad = view_as_real(param), view_as_real(grad)
-            kept = {k: view_as_real(v) for k, v in state.items() if _is_tensor(v)}
+            wide_state = {k: view_as_real(v) for k, v in state.items() if _is_tensor(v)}
         elif narrow := param.dtype.itemsize < 4:
             param, grad = param.detach().float(), grad.float()
-            kept = {k: v.float() for k, v in state.items() if _is_tensor(v)}
+            wide_state = {k: v.float() for k, v in state.items() if _is_tensor(v)}
         if group.get("maximize"):
             grad = -grad
         if group.get("weight_decay") and self.decoupled is not None:
@@ -87,10 +87,10 @@ class Rule(Optimizer):
                 param.mul_(keep)
             else:
                 grad = grad + param * decay
-        self.move(param, grad, kept, rates, group)
+        self.update_parameter(param, grad, wide_state, rates, group)
         if out.dtype.kind != "c" and narrow:
             out.copy_(param)
-            for key, value in kept.items():
+            for key, value in wide_state.items():
                 state[key].copy_(value)
 
     def _rows(self, param: Tensor, grad: Any, state: dict[str, Any], group: Any) -> None:
@@ -102,11 +102,11 @@ class Rule(Optimizer):
             self.update(param, grad.to_dense(), state, group)
             return
         grad = grad.coalesce()
-        part = {k: v[grad.rows] if isinstance(v, Tensor) else v for k, v in state.items()}
-        mine = param.detach()[grad.rows]
-        self.update(mine, grad.values(), part, group)
-        param[grad.rows] = mine
-        for key, value in part.items():
+        row_state = {k: v[grad.rows] if isinstance(v, Tensor) else v for k, v in state.items()}
+        rows = param.detach()[grad.rows]
+        self.update(rows, grad.values(), row_state, group)
+        param[grad.rows] = rows
+        for key, value in row_state.items():
             if isinstance(value, Tensor):
                 state[key][grad.rows] = value
 

@@ -47,7 +47,7 @@ class SGD(Rule):
         share = 1 - group["dampening"] if "momentum_buffer" in state else 1.0
         return -group["lr"], group["momentum"], share
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -91,7 +91,7 @@ class ASGD(Rule):
         state["mu"] = rounded(1 / max(1, step - group["t0"]))
         return 1 - group["lambd"] * eta, -eta, 1 - mu, mu
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

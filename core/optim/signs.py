@@ -51,7 +51,7 @@ class Rprop(Rule):
         """The factors of a step size, and its bounds."""
         return (*group["etas"], *group["step_sizes"])
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
@@ -94,7 +94,7 @@ class Lion(Rule):
         beta1, beta2 = group["betas"]
         return beta1, 1 - beta1, beta2, 1 - beta2, -group["lr"]
 
-    def move(
+    def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""

@@ -18,6 +18,9 @@ def refused(name: str, why: str) -> Any:
 
 
 def refuse_all(module: str, names: str, why: str) -> dict[str, Any]:
-    """A refused class for each of the names, to be entered in the module's own names."""
+    """A refused class for each of the names, to be entered in the module's own names.
+
+    `why` is what their error says. It raises nothing itself.
+    """
     start = f"{module}." if module else ""
     return {name: refused(start + name, why) for name in names.split()}

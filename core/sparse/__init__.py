@@ -29,7 +29,11 @@ def spsolve(*args: Any, **options: Any) -> Any:
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> SparseTensor:
-    """A sparse matrix whose diagonals are the rows of `diagonals`, by column as in torch."""
+    """A sparse matrix whose diagonals are the rows of `diagonals`, by column as in torch.
+
+    `offsets` say which diagonal each row is, `shape` the matrix's; `layout` changes nothing. Raises
+    ValueError for other counts of rows and offsets.
+    """
     import rushlight.core.functional.declared as f
 
     rows, cols, values = [], [], []

@@ -30,7 +30,10 @@ def _for(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def call(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What `rl.NAME` gives for sparse operands. SparseError for other functions."""
+    """What `rl.NAME` gives for sparse operands. SparseError for other functions.
+
+    `name` is the function's, `args` and `options` its arguments.
+    """
     if name not in TABLE:
         raise SparseError(f"{name} of a sparse tensor is not supported; {REFUSED}")
     return TABLE[name](*args, **options)
@@ -90,13 +93,19 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 
 @_for("addmv")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """beta * input + alpha * (mat @ vec)."""
+    """beta * input + alpha * (mat @ vec).
+
+    Raises ShapeError for sizes that do not fit.
+    """
     return beta * input + alpha * matmul(mat, vec)
 
 
 @_for("add", "add_", "__add__", "__radd__")
 def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
-    """Sparse with sparse is sparse, sparse with dense is dense."""
+    """Sparse with sparse is sparse, sparse with dense is dense.
+
+    `a` + `alpha` * `b`. Raises ShapeError for different shapes, NotImplementedError for a number.
+    """
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
             raise ShapeError(f"add: sparse tensors of {a.shape} and {b.shape}")
@@ -112,7 +121,10 @@ def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
 
 @_for("sub", "sub_")
 def sub(a: Any, b: Any, *, alpha: float = 1) -> Any:
-    """a - alpha * b."""
+    """a - alpha * b.
+
+    Raises ShapeError for different shapes, NotImplementedError for a number.
+    """
     return add(a, b, alpha=-alpha)
 
 
@@ -135,7 +147,10 @@ def mul(a: Any, b: Any) -> Any:
 
 @_for("div", "div_", "true_divide")
 def div(a: Any, b: Any, *, rounding_mode: Any = None) -> Any:
-    """A sparse tensor by a number, or by a dense tensor at its indices."""
+    """A sparse tensor by a number, or by a dense tensor at its indices.
+
+    `a` by `b`; `rounding_mode` as in `rl.div`. Raises NotImplementedError for a sparse divisor.
+    """
     if not isinstance(a, SparseTensor) or isinstance(b, SparseTensor):
         raise NotImplementedError(f"div by a sparse tensor is not supported; {REFUSED}")
     if not isinstance(b, Tensor) or not b.ndim:
@@ -183,7 +198,10 @@ def t(x: SparseTensor) -> Any:
 
 @_for("transpose", "swapaxes", "swapdims")
 def transpose(x: SparseTensor, dim0: int, dim1: int) -> Any:
-    """Two sparse dims exchanged."""
+    """Two sparse dims exchanged.
+
+    `x` is sparse, `dim0` and `dim1` are the two. Raises IndexError for a dim that there is not.
+    """
     dims = list(range(x.ndim))
     dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
     return permute(x, *dims)
@@ -270,7 +288,11 @@ def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTe
 
 @_for("index_select")
 def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
-    """The slices of these numbers, in their order."""
+    """The slices of these numbers, in their order.
+
+    `x` is sparse, `dim` the dim, `index` (n,) the numbers. An index that there is not gives
+    zeros, and nothing is raised.
+    """
     dim = dim % x.ndim
     if dim >= x.sparse_dim():
         return x.with_values(x._values().index_select(dim - x.sparse_dim() + 1, index))
@@ -284,7 +306,10 @@ def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
 
 @_for("select")
 def select(x: SparseTensor, dim: int, index: int) -> Any:
-    """One slice, without its dim; dense where no sparse dim is left."""
+    """One slice, without its dim; dense where no sparse dim is left.
+
+    `x` is sparse, `index` the number. Raises IndexError for one that there is not.
+    """
     dim = dim % x.ndim
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(f"select: index {index} is out of range for dim {dim} of {x.shape}")
@@ -319,7 +344,10 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
 
 @_for("norm")
 def norm(x: SparseTensor, p: Any = "fro", dim: Any = None, **options: Any) -> Any:
-    """The norm of all elements."""
+    """The norm of all elements.
+
+    `x` is sparse, `p` the order; `options` change nothing. Raises NotImplementedError for a `dim`.
+    """
     if dim is not None:
         raise NotImplementedError(f"norm along a dim of a sparse tensor; {REFUSED}")
     return f.norm(x.coalesce()._values(), p)

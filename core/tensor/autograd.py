@@ -111,14 +111,14 @@ class Node:
                 f"gradient needs was modified in place (version {value.storage.version}, saved "
                 f"at {self.versions[key][1]}); use the out-of-place op, or clone() before writing"
             )
-        found: Tensor = value.rejoin(self) if key == "out" else value
-        return found
+        tensor: Tensor = value.rejoin(self) if key == "out" else value
+        return tensor
 
     def name(self) -> str:
         """The op's name, spelled as torch spells it: "MaskedFillBackward0"."""
         if self.op.name == "output" and isinstance(self.edges[0], Node):  # of a Function
             return self.edges[0].op.name
-        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
+        return "".join(word.capitalize() for word in self.op.name.split("_")) + "Backward0"
 
     @property
     def next_functions(self) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:

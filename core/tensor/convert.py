@@ -42,18 +42,18 @@ def from_dlpack(
     `ext_tensor` is the object or capsule.
     """
     source = Source(ext_tensor)
-    there = HOST if device is None else _device(device)
+    target = HOST if device is None else _device(device)
     if not source.on_host and device is None:
         raise BufferError(
             f"from_dlpack: the memory is on DLPack's device {ext_tensor.__dlpack_device__()}; "
             "device='cpu' takes a copy"
         )
-    if copy is False and not (source.on_host and there is HOST):
-        raise BufferError(f"from_dlpack: the memory cannot be on {there} without a copy")
+    if copy is False and not (source.on_host and target is HOST):
+        raise BufferError(f"from_dlpack: the memory cannot be on {target} without a copy")
     out = from_numpy(source.read())
     if source.dtype is not None:
         out = Tensor(out.storage, source.dtype, out.layout)
-    return out.clone() if copy and there is HOST else out.to(there)
+    return out.clone() if copy and target is HOST else out.to(target)
 
 
 def tensor(
@@ -101,15 +101,15 @@ def _array(data: Any, dtype: Any) -> npt.NDArray[Any]:
     if isinstance(data, (bool, int, float, complex)):
         # Python floats stay float64 until the dtype is known, so no digits are lost.
         if isinstance(data, int) and not isinstance(data, bool):
-            whole = uint64 if _is_wide(dtype) else int64
-            return np.array(fitted("tensor", data, whole), whole.numpy)
+            integers = uint64 if _is_wide(dtype) else int64
+            return np.array(fitted("tensor", data, integers), integers.numpy)
         return np.array(data, _WIDEST.get(type(data)) or of_scalar(data).numpy)
     if _is_wide(dtype):  # NumPy makes floats of integers on both sides of 2**63
         wide = np.array(_plain(data), object)
         flat = wide.reshape(-1).tolist()
         if all(isinstance(n, int) for n in flat):
-            held = [fitted("tensor", n, uint64) for n in flat]
-            return np.array(held, np.uint64).reshape(wide.shape)
+            converted = [fitted("tensor", n, uint64) for n in flat]
+            return np.array(converted, np.uint64).reshape(wide.shape)
     try:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
@@ -175,12 +175,12 @@ def asarray(
 
     `dtype` and `device` are the result's, `requires_grad`: it needs a gradient.
     """
-    given = obj
+    source = obj
     if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
-        given = from_dlpack(obj)
-    out = as_tensor(given, dtype=dtype, device=device)
-    shared = isinstance(given, Tensor | np.ndarray) and (
-        out is given or (out.device is HOST and np.shares_memory(out.detach().numpy(), given))
+        source = from_dlpack(obj)
+    out = as_tensor(source, dtype=dtype, device=device)
+    shared = isinstance(source, Tensor | np.ndarray) and (
+        out is source or (out.device is HOST and np.shares_memory(out.detach().numpy(), source))
     )
     if copy is False and not shared:
         raise ValueError(
@@ -201,18 +201,18 @@ def frombuffer(
 
     `dtype` says how bytes are read; `requires_grad`: the tensor needs a gradient.
     """
-    found, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
+    kind, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
     rest = data.size - offset
     if offset < 0 or rest < 0:
         raise ValueError(f"frombuffer: offset {offset} is outside the buffer of {data.size} bytes")
     if count < 0:
-        if rest % found.itemsize:
-            raise ValueError(f"frombuffer: {rest} bytes are no whole number of {found.name}")
-        count = rest // found.itemsize
-    if count * found.itemsize > rest:
-        need = count * found.itemsize
-        raise ValueError(f"frombuffer: {count} {found.name} take {need} bytes, {rest} are there")
-    out = Tensor.from_buffer(data[offset : offset + count * found.itemsize], found, (count,))
+        if rest % kind.itemsize:
+            raise ValueError(f"frombuffer: {rest} bytes are no whole number of {kind.name}")
+        count = rest // kind.itemsize
+    if count * kind.itemsize > rest:
+        need = count * kind.itemsize
+        raise ValueError(f"frombuffer: {count} {kind.name} take {need} bytes, {rest} are there")
+    out = Tensor.from_buffer(data[offset : offset + count * kind.itemsize], kind, (count,))
     return out.requires_grad_() if requires_grad else out
 
 

@@ -110,21 +110,21 @@ class GradMode(ContextDecorator):
 
         @wraps(function)
         def steps(*args: Any, **options: Any) -> Any:
-            made = function(*args, **options)
-            advance, value = made.send, None
+            generator = function(*args, **options)
+            advance, value = generator.send, None
             while True:  # the mode is that of the function only while its code runs
                 try:
                     with self._recreate_cm():
-                        found = advance(value)
+                        result = advance(value)
                 except StopIteration as end:
                     return end.value
                 try:
-                    value, advance = (yield found), made.send
+                    value, advance = (yield result), generator.send
                 except GeneratorExit:
-                    made.close()
+                    generator.close()
                     raise
                 except BaseException as error:
-                    value, advance = error, made.throw
+                    value, advance = error, generator.throw
 
         return steps
 
@@ -149,9 +149,9 @@ class _Fixed(GradMode):
     on = False
 
     def __new__(cls, function: Any = None) -> Any:
-        made = object.__new__(cls)
-        made.enabled, made._switched, made._before = cls.on, None, []
-        return made if function is None else made(function)
+        mode = object.__new__(cls)
+        mode.enabled, mode._switched, mode._before = cls.on, None, []
+        return mode if function is None else mode(function)
 
     __init__ = object.__init__  # all is done above: it is called often
 

@@ -69,16 +69,16 @@ WRITTEN = Op("written", infer=lambda x, part, **_: _same(x),
 
 def _chain_of(x: History) -> Chain | None:
     """Where a view comes from; None for what is no view, or one that cannot be followed."""
-    found: Chain | None = getattr(x, "chain", None) if x.is_view else None
-    if found is None or found[0].storage is not x.storage:
+    chain: Chain | None = getattr(x, "chain", None) if x.is_view else None
+    if chain is None or chain[0].storage is not x.storage:
         return None
     # One step stands for many, and for those of a root that changed its shape in place.
-    many = len(found[1]) >= _STEPS and x.dtype is found[0].dtype
-    if many or found[0].layout != found[2]:
+    many = len(chain[1]) >= _STEPS and x.dtype is chain[0].dtype
+    if many or chain[0].layout != chain[2]:
         here = x.layout
         attrs = {"shape": here.shape, "strides": here.strides, "offset": here.offset}
-        found = x.chain = found[0], ((AS_STRIDED, attrs),), found[0].layout
-    return found
+        chain = x.chain = chain[0], ((AS_STRIDED, attrs),), chain[0].layout
+    return chain
 
 
 def _follow(view: History, base: Tensor, op: Op, attrs: Mapping[str, Any]) -> None:
@@ -100,10 +100,10 @@ def _refresh(view: History) -> bool:
         op.record(new, (x,), attrs)
         x = new
     if x.needs_grad:
-        part = view.alias(view.layout)
-        steps[-1][0].record(part, (x,), steps[-1][1])
-        assert part.node is not None
-        view.attach(part.node)
+        refreshed = view.alias(view.layout)
+        steps[-1][0].record(refreshed, (x,), steps[-1][1])
+        assert refreshed.node is not None
+        view.attach(refreshed.node)
     return True
 
 

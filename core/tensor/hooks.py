@@ -69,14 +69,17 @@ class Hooks:
 def of(tensor: History) -> Hooks:
     """The hooks of a tensor that needs a gradient: of its node, or its own if it is a leaf."""
     owner: Any = tensor if tensor.node is None else tensor.node
-    found: Hooks | None = getattr(owner, "hooks", None)
-    if found is None:
-        found = owner.hooks = Hooks()
-    return found
+    hooks: Hooks | None = getattr(owner, "hooks", None)
+    if hooks is None:
+        hooks = owner.hooks = Hooks()
+    return hooks
 
 
 def add(tensor: History, kind: str, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Register a hook of one kind, "grad" or "after"."""
+    """Register a hook of one kind, "grad" or "after".
+
+    Raises TypeError for no function, RuntimeError for a `tensor` that needs no gradient.
+    """
     global leaves
     if not callable(hook):
         raise TypeError(f"a hook must be callable, not a {type(hook).__name__}")

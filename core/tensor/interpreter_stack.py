@@ -99,5 +99,8 @@ def draw_per_sample(draw: Callable[[tuple[int, ...]], Tensor], shape: tuple[int,
 def new_like(
     x: Tensor, make: Callable[[tuple[int, ...]], Tensor], shape: tuple[int, ...]
 ) -> Tensor:
-    """A new tensor make(shape), with memory for every sample of x to write to."""
+    """A new tensor make(shape), with memory for every sample of x to write to.
+
+    Raises what make raises.
+    """
     return handlers.new_like(x, make, shape) if x.level else make(shape)

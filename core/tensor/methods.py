@@ -138,8 +138,8 @@ class Methods(Declared):
         """
         from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
 
-        made = of_sizes_or_values(dtype or self.dtype, args)
-        return made.to(device=device or self.device)
+        host = of_sizes_or_values(dtype or self.dtype, args)
+        return host.to(device=device or self.device)
 
     def untyped_storage(self: Any) -> UntypedStorage:
         """What the tensor's memory is: its size in bytes, and whether another's is the same."""

@@ -25,9 +25,9 @@ REGISTRY: dict[str, Op] = {}
 tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
 
 
-def bind_tensor_class(found: type[Tensor]) -> None:
+def bind_tensor_class(cls: type[Tensor]) -> None:
     """Register Tensor; called once, by the module that defines it."""
-    tensor_class[:] = [found]
+    tensor_class[:] = [cls]
 
 
 def _unrecorded(target: Tensor, others: Sequence[Tensor | None]) -> bool:
@@ -214,18 +214,18 @@ class Op:
         """Gradients with respect to the inputs, None where not needed."""
         context = node.context
         if self.joint is not None:
-            told = Context(context.attrs, context.inputs, context.out, needs)
+            joint_context = Context(context.attrs, context.inputs, context.out, needs)
             saved = [
                 node.unpack(u) if isinstance(u, str) or context.inputs[u] is not None else None
                 for u in self.joint.uses
             ]
-            result: tuple[Tensor | None, ...] = tuple(self.joint.fn(told, grad, *saved))
+            result: tuple[Tensor | None, ...] = tuple(self.joint.fn(joint_context, grad, *saved))
             return result
-        found: list[Tensor | None] = []
+        gradients: list[Tensor | None] = []
         for i, needed in enumerate(needs):
             r = self.grads[i] if needed else None
-            found.append(None if r is None else r.fn(context, grad, *map(node.unpack, r.uses)))
-        return tuple(found)
+            gradients.append(None if r is None else r.fn(context, grad, *map(node.unpack, r.uses)))
+        return tuple(gradients)
 
     def _device(self, inputs: Sequence[Tensor | None], device: Device | None) -> Device:
         for i, t in enumerate(inputs):
@@ -359,9 +359,9 @@ class Op:
         chain = getattr(target, "chain", None) if target.is_view else None
         root = target if chain is None else chain[0]
         if any(t.needs_grad and t.node is None for t in (target, root)):
-            part = "a leaf" if root is target else "a view of a leaf"
+            which = "a leaf" if root is target else "a view of a leaf"
             raise RuntimeError(
-                f"{self.name}_: {part} Variable that requires grad is being used in an in-place "
+                f"{self.name}_: {which} Variable that requires grad is being used in an in-place "
                 "operation; do it under rl.no_grad()"
             )
         if target.is_view and chain is None:

@@ -42,9 +42,9 @@ def set_printoptions(
             raise ValueError(f"set_printoptions: profile is {profile!r}; it must be one of "
                              f"{', '.join(_PROFILES)}")  # fmt: skip
         _options.update(_PROFILES[profile])
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
              "linewidth": linewidth}  # fmt: skip
-    _options.update({name: value for name, value in given.items() if value is not None})
+    _options.update({name: value for name, value in options.items() if value is not None})
     _options["sci_mode"] = sci_mode
 
 
@@ -62,8 +62,8 @@ def _formatter(values: Array) -> Callable[[Any], str]:
         real, imag = _formatter(values.real), _formatter(values.imag)
 
         def both(v: complex) -> str:
-            part = f"{imag(v.imag).lstrip()}j"
-            return real(v.real) + part if v.imag < 0 else f"{real(v.real)}+{part}"
+            imaginary = f"{imag(v.imag).lstrip()}j"
+            return real(v.real) + imaginary if v.imag < 0 else f"{real(v.real)}+{imaginary}"
 
         return both
     if values.dtype == np.bool_ or values.dtype.kind in "iu":
@@ -71,7 +71,7 @@ def _formatter(values: Array) -> Callable[[Any], str]:
         return lambda v: str(v).rjust(width)
     signed = values[np.isfinite(values) & (values != 0)].astype(np.float64)
     finite = np.abs(signed)
-    whole = bool(np.all(finite == np.ceil(finite)))
+    integral = bool(np.all(finite == np.ceil(finite)))
     scientific, digits = _options["sci_mode"], _options["precision"]
     if not finite.size:
         scientific = False
@@ -85,7 +85,7 @@ def _formatter(values: Array) -> Callable[[Any], str]:
             return str(v)
         if scientific:
             return f"{v:.{digits}e}"
-        return f"{v:.0f}." if whole else f"{v:.{digits}f}"
+        return f"{v:.0f}." if integral else f"{v:.{digits}f}"
 
     width = max((len(one(v)) for v in signed.tolist()), default=0)
     return lambda v: one(v).rjust(width)
@@ -100,20 +100,20 @@ def _summary(values: Array) -> Array:
     return values
 
 
-def _rows(values: Array, one: Callable[[Any], str], indent: int, short: bool) -> str:
+def _rows(values: Array, formatted: Callable[[Any], str], indent: int, short: bool) -> str:
     if values.ndim == 0:
-        return one(values.item())
+        return formatted(values.item())
     n, edge = values.shape[0], _options["edgeitems"]
     cut = short and n > 2 * edge
     shown = [*range(edge), *range(n - edge, n)] if cut else list(range(n))
     if values.ndim == 1:
-        parts = [one(values[i].item()) for i in shown]
+        parts = [formatted(values[i].item()) for i in shown]
         if cut:
             parts.insert(edge, " ...")
         per_line = max(1, (_options["linewidth"] - indent) // (max(map(len, parts), default=1) + 2))
         lines = [", ".join(parts[i : i + per_line]) for i in range(0, len(parts), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    blocks = [_rows(values[i], one, indent + 1, short) for i in shown]
+    blocks = [_rows(values[i], formatted, indent + 1, short) for i in shown]
     if cut:
         blocks.insert(edge, "...")
     gap = "," + "\n" * (values.ndim - 1) + " " * (indent + 1)
@@ -121,13 +121,16 @@ def _rows(values: Array, one: Callable[[Any], str], indent: int, short: bool) ->
 
 
 def format_tensor(values: Array | None, shape: tuple[int, ...], notes: list[str]) -> str:
-    """The text of a tensor; without `values` only its shape and notes (dtype, device, ...)."""
+    """The text of a tensor; without `values` only its shape and notes (dtype, device, ...).
+
+    It raises nothing.
+    """
     if values is None:
         return f"tensor({', '.join(['...', f'size={shape}', *notes])})"
     if values.size == 0:
         body = "[]" if len(shape) == 1 else f"[], size={shape}"
     else:
         short = values.size > _options["threshold"]
-        one = _formatter(_summary(values) if short else values)
-        body = _rows(values, one, len("tensor("), short)
+        formatted = _formatter(_summary(values) if short else values)
+        body = _rows(values, formatted, len("tensor("), short)
     return f"tensor({', '.join([body, *notes])})"

@@ -22,6 +22,8 @@ def quantized(x: Tensor, dtype: DType, importance: npt.NDArray[Any] | None = Non
 
     importance: as `encode` has it, of the last dim (n,), or for each matrix of a stack (count, n).
     Raises as `encode` does, and TypeError for another device or a dtype that is not floating.
+
+    `x` is the tensor.
     """
     check_encodable(dtype)
     if x.dtype.kind != "f":

@@ -75,8 +75,8 @@ class Reading(Methods):
         self._check_plain()
         if capture.active:
             capture.values_read(self)  # type: ignore[arg-type]
-        found = self.device.backend.begin(self.buffer, *self._span(), self.dtype)
-        return found.then(lambda data: self._decoded(self._shaped(data)))
+        bytes_read = self.device.backend.begin(self.buffer, *self._span(), self.dtype)
+        return bytes_read.then(lambda data: self._decoded(self._shaped(data)))
 
     def _span(self) -> tuple[int, int]:
         """The first byte of the storage that holds elements, and one past the last."""

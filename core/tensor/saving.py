@@ -65,12 +65,12 @@ class Packed:
                 f"saved_tensors_hooks: unpack gave {value.dtype.name} of shape {value.shape}; "
                 f"the saved tensor was {self.dtype.name} of shape {self.shape}"
             )
-        found: Tensor = value
+        saved: Tensor = value
         if is_grad_enabled() and self.node is not None:
-            return found.rejoin(self.node)
+            return saved.rejoin(self.node)
         if is_grad_enabled() and self.leaf is not None:
-            return found.alias_of(self.leaf)
-        return found.detach()
+            return saved.alias_of(self.leaf)
+        return saved.detach()
 
 
 class saved_tensors_hooks:  # noqa: N801  torch's name

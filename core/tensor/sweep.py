@@ -116,8 +116,8 @@ class _Sweep:
                 if todo:
                     stack.extend(todo)
                 else:
-                    found = [self.useful[id(e)] for e in edge.edges if e is not None]
-                    self.useful[key] = any(found) or not edge.edges
+                    useful = [self.useful[id(e)] for e in edge.edges if e is not None]
+                    self.useful[key] = any(useful) or not edge.edges
         return self.useful[id(root)]
 
     def run(self, keep: bool) -> None:
@@ -152,13 +152,13 @@ class _Sweep:
             raise
         if saving.is_anomaly_check_nan_enabled():
             _check_nan(node, parts)
-        for edge, part, meta in zip(node.edges, parts, node.context.inputs, strict=True):
-            if part is not None and meta is not None and part.shape != meta.shape:
+        for edge, gradient, meta in zip(node.edges, parts, node.context.inputs, strict=True):
+            if gradient is not None and meta is not None and gradient.shape != meta.shape:
                 raise RuntimeError(
-                    f"{node.op.name}: its gradient rule gave shape {part.shape} for an "
+                    f"{node.op.name}: its gradient rule gave shape {gradient.shape} for an "
                     f"input of shape {meta.shape}; this is an error in the rule"
                 )
-            self.send(edge, part)
+            self.send(edge, gradient)
 
 
 def _check_loss(root: Node | Tensor | None) -> None:
@@ -178,8 +178,8 @@ def _check_loss(root: Node | Tensor | None) -> None:
 
 
 def _check_nan(node: Node, parts: Sequence[Any]) -> None:
-    for i, part in enumerate(parts):
-        if hasattr(part, "isnan") and bool(part.isnan().any()):
+    for i, gradient in enumerate(parts):
+        if hasattr(gradient, "isnan") and bool(gradient.isnan().any()):
             raise RuntimeError(
                 f"{node.op.name}: its gradient rule gave nan for input {i}; it was recorded here:"
                 f"\n{getattr(node, 'trace', '')}"
@@ -249,12 +249,12 @@ def backward(
     wanted = _needing("backward", inputs)
     if not wanted:
         raise RuntimeError("backward: inputs is empty; leave it out to reach every leaf")
-    found = _sweep(outs, grads, wanted, retain_graph, create_graph)
+    gradients = _sweep(outs, grads, wanted, retain_graph, create_graph)
     with GradMode(create_graph):
         for t in wanted:
-            part = found.get(id(edge_of(t)))
-            if part is not None:
-                accumulate(t, part)
+            gradient = gradients.get(id(edge_of(t)))
+            if gradient is not None:
+                accumulate(t, gradient)
 
 
 def grad(
@@ -266,14 +266,18 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """`autograd.grad` (core/autograd/rows.py) of one vector."""
+    """`autograd.grad` (core/autograd/rows.py) of one vector.
+
+    `outputs`, `inputs`, `grad_outputs`, `retain_graph`, `create_graph`, `allow_unused`,
+    `materialize_grads` and what it raises are as there.
+    """
     outs: list[Tensor] = _listed(outputs)
     wanted = _needing("grad", inputs)
     seeds = None if grad_outputs is None else _listed(grad_outputs)
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True is not compatible with allow_unused=False")
-    found = _sweep(outs, seeds, wanted, retain_graph, create_graph)
-    result = [found.get(id(edge_of(t))) for t in wanted]
+    gradients = _sweep(outs, seeds, wanted, retain_graph, create_graph)
+    result = [gradients.get(id(edge_of(t))) for t in wanted]
     if materialize_grads:
         return tuple(t.detach().zeros_like() if g is None else g
                      for t, g in zip(wanted, result, strict=True))  # fmt: skip
@@ -311,13 +315,13 @@ def _sweep(
     if len(seeds) != len(tensors):
         raise RuntimeError(f"backward: {len(seeds)} gradients for {len(tensors)} tensors")
     with GradMode(create_graph), without_autocast(), _running.going(wanted is not None):
-        given = [_seed(t, seed) for t, seed in zip(tensors, seeds, strict=True)]
+        seed_tensors = [_seed(t, seed) for t, seed in zip(tensors, seeds, strict=True)]
         if saving.is_anomaly_check_nan_enabled():
             for tensor in tensors:
                 _check_loss(edge_of(tensor))
         if hooks.leaves:
             sweep.count(map(edge_of, tensors))
-        for tensor, seed in zip(tensors, given, strict=True):
+        for tensor, seed in zip(tensors, seed_tensors, strict=True):
             sweep.send(edge_of(tensor), seed)
         sweep.run(create_graph if retain_graph is None else retain_graph)
     return sweep.found

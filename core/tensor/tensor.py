@@ -59,8 +59,8 @@ class Tensor(History):
         if layout.__class__ is not Layout:  # torch's constructor: sizes, or values
             from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
 
-            given = tuple(v for v in (storage, dtype, layout, *more) if v is not None)
-            like = of_sizes_or_values(get_default_dtype(), given)
+            sizes_or_values = tuple(v for v in (storage, dtype, layout, *more) if v is not None)
+            like = of_sizes_or_values(get_default_dtype(), sizes_or_values)
             storage, dtype, layout = like.storage, like.dtype, like.layout
         self.dtype, self.layout, self.storage = dtype, layout, storage
         self.needs_grad = False
@@ -78,21 +78,21 @@ class Tensor(History):
 
         `buffer` is read as `dtype` in `shape`.
         """
-        found, layout = as_dtype(dtype), Layout.contiguous(shape)
-        if (layout.shape[-1] if layout.shape else 1) % found.block:
+        kind, layout = as_dtype(dtype), Layout.contiguous(shape)
+        if (layout.shape[-1] if layout.shape else 1) % kind.block:
             raise ShapeError(
                 f"from_buffer: the last dim of {layout.shape} is not a whole number of "
-                f"{found.name} blocks of {found.block}"
+                f"{kind.name} blocks of {kind.block}"
             )
         data = np.frombuffer(buffer, np.uint8)
-        need = found.nbytes(layout.numel)
+        need = kind.nbytes(layout.numel)
         if data.size != need:
             raise ShapeError(
-                f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
+                f"from_buffer: {kind.name} of shape {layout.shape} takes {need} bytes, the "
                 f"buffer has {data.size}"
             )
         cpu = _device("cpu")
-        return Tensor(Storage(cpu, cpu.backend.upload(data, found), need), found, layout)
+        return Tensor(Storage(cpu, cpu.backend.upload(data, kind), need), kind, layout)
 
     # State that autograd and the ops use.
 
@@ -255,10 +255,10 @@ class Tensor(History):
                 return self if args[0] is self.dtype else ops.cast(self, args[0])
         flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
         if copy or any(flags[1:]):
-            found = self.to(
+            moved = self.to(
                 *(a for a in args if not isinstance(a, bool)), dtype=dtype, device=device
             )
-            return found.clone() if found is self else found
+            return moved.clone() if moved is self else moved
         for a in args:
             if isinstance(a, bool) or a is None:
                 continue
@@ -271,13 +271,13 @@ class Tensor(History):
             else:
                 dtype = a
         # Where both change, the host converts: it has every dtype.
-        out, there = self, self.device if device is None else _device(device)
-        if there is HOST and there is not self.device:
-            out = _transfer(out, there)
+        out, target = self, self.device if device is None else _device(device)
+        if target is HOST and target is not self.device:
+            out = _transfer(out, target)
         wanted = out.dtype if dtype is None else as_dtype(dtype)
         if wanted is not out.dtype:
             out = quantized(out, wanted) if wanted.kind == "q" else ops.cast(out, wanted)
-        return out if there is out.device else _transfer(out, there)
+        return out if target is out.device else _transfer(out, target)
 
     async def cpu_async(self) -> Tensor:
         """`detach().cpu()` without blocking: before saving, in every browser."""
@@ -301,10 +301,10 @@ class Tensor(History):
         if dtype is None and array.size and array.dtype.kind not in "bui":
             raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
-        made = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
+        host = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
         if capture.active:
-            capture.made_from_values(made)
-        return made.to(self.device)
+            capture.made_from_values(host)
+        return host.to(self.device)
 
     def _remade(self, storage: Storage) -> Tensor:
         """A leaf of the same class, dtype and layout over this storage."""
@@ -335,16 +335,16 @@ class Tensor(History):
 
 
 def _unpickled(
-    data: bytes | None, dtype: str, shape: Shape, requires_grad: bool, there: Device = HOST
+    data: bytes | None, dtype: str, shape: Shape, requires_grad: bool, target: Device = HOST
 ) -> Tensor:
     """The tensor on its device; on cpu where this machine has no such device."""
     if data is None:
-        found, layout = as_dtype(dtype), Layout.contiguous(shape)
-        out = Tensor(Storage.allocate(there, found.nbytes(layout.numel), found), found, layout)
+        kind, layout = as_dtype(dtype), Layout.contiguous(shape)
+        out = Tensor(Storage.allocate(target, kind.nbytes(layout.numel), kind), kind, layout)
     else:
         out = Tensor.from_buffer(bytearray(data), dtype, shape)
     try:
-        out = out.to(there)
+        out = out.to(target)
     except DeviceError:
         pass
     return out.requires_grad_(requires_grad)

@@ -1,1 +1,1 @@
-"""Profiles, tuning, and comparisons for tests."""
+"""Profiles, autotuning, and comparisons for tests."""

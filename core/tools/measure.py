@@ -12,7 +12,7 @@ import numpy as np
 
 from rushlight.core.backends import Backend, Device, device_async
 from rushlight.core.backends import device as device_of
-from rushlight.core.backends.tuning import Key, Row, Sample, Tuner
+from rushlight.core.backends.autotuning import Key, Row, Sample, Tuner
 from rushlight.core.basis.dtype import DTYPES, DType
 from rushlight.core.basis.errors import DeviceError, DeviceLostError
 from rushlight.core.basis.graph import TensorView
@@ -35,12 +35,15 @@ _GAIN = 0.95  # of the time of the guess: what is not faster than that is not ch
 async def tuned(
     device: str | Device, work: Callable[[], Any] | None, progress: Progress | None
 ) -> list[Row]:
-    """See rl.tune."""
+    """See rl.tune.
+
+    `device`, `work`, `progress` and the ValueError for another device are tune's.
+    """
     chosen = device_of(device)
     backend = (await device_async(chosen)).backend
     tuner = backend.tuner()
     if tuner is None:
-        raise ValueError(f"tune: tuning {chosen} is not supported; supported: webgpu")
+        raise ValueError(f"autotune: tuning {chosen} is not supported; supported: webgpu")
     choices = tuner.choices
     if work is not None:
         if inspect.isawaitable(made := work()):

@@ -111,6 +111,8 @@ def ulp_distance(actual: Any, expected: Any, dtype: DType | str) -> Array:
     Both are converted to float64. Equal infinities and two nan are at distance 0; a nan or an
     infinity and another value are at distance inf. An `expected` beyond the largest finite value is
     first rounded to the dtype: to infinity, or to float8_e4m3fn's largest value.
+
+    Raises KeyError for a dtype that is not floating.
     """
     name = as_dtype(dtype).name
     bits, least, top = _FORMATS[name]
@@ -136,6 +138,9 @@ def assert_close(
     actual: a Tensor (its dtype picks the row) or an array. expected: an array or numbers, computed
     in float64. Shapes must be equal, and nan and infinities must be at the same positions. The
     message names the worst element.
+
+    `family` and the dtype say the row of tolerances, `label` begins the message. It raises
+    AssertionError.
     """
     tensor = actual.detach() if isinstance(actual, Tensor) else from_numpy(np.asarray(actual))
     found = np.asarray(tensor.host_values())
@@ -185,6 +190,8 @@ def joins_products(device: str) -> bool:
 def alike(found: Any, wanted: Any, device: str) -> bool:
     """Whether nested lists and dicts of numbers are the same: exactly, or to about 1e-3 where the
     device joins products and sums.
+
+    `found` and `wanted` are they. It raises nothing.
     """
     if isinstance(wanted, dict):
         return found.keys() == wanted.keys() and all(
@@ -200,14 +207,20 @@ def alike(found: Any, wanted: Any, device: str) -> bool:
 
 
 def draws(seed: int, shape: Sequence[int], low: float = -1, high: float = 1) -> Array:
-    """float64 numbers in [low, high), equal on every machine: test data without numpy.random."""
+    """float64 numbers in [low, high), equal on every machine: test data without numpy.random.
+
+    `seed` says which, `shape` how many. It raises nothing.
+    """
     count = int(np.prod(shape, dtype=np.int64))
     words = philox.words(seed, 0, count).astype(np.float64).reshape(tuple(shape))
     return low + (high - low) * words * 2.0**-32
 
 
 def block_draws(seed: int, dtype: DType, count: int) -> npt.NDArray[np.uint8]:
-    """The bytes of `count` random blocks of a quantized dtype, with values of about 1 at most."""
+    """The bytes of `count` random blocks of a quantized dtype, with values of about 1 at most.
+
+    `seed` says which. Raises nothing for a quantized dtype.
+    """
     floats = [field for field in dtype.fields.values() if field.kind in ("f16", "f32")]
     if not floats:
         return _moderate_blocks(seed, dtype, count)
@@ -251,6 +264,8 @@ def check_gradient(
     fn: takes one Tensor per input and returns one or several Tensors. The floating ones that
     require a gradient are checked together, as a sum with fixed weights. inputs: float64 arrays, at
     points where `fn` is smooth. second: also check the derivatives of the gradient.
+
+    `step` is the differences', `label` begins the message. It raises AssertionError.
     """
     arrays = [np.array(x, np.float64) for x in inputs]
 

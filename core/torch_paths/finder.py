@@ -73,11 +73,11 @@ class Gathered(ModuleType):
             return below(self._path, name)
         if name not in self._places:
             raise absent(self.__name__, name, self._places)
-        value = self._found(name)
+        value = self._lookup(name)
         setattr(self, name, value)
         return value
 
-    def _found(self, name: str) -> Any:
+    def _lookup(self, name: str) -> Any:
         if place := self._places[name]:
             module, _, attribute = place.rpartition(".")
             holder = importlib.import_module((ROOT + module).rstrip("."))
@@ -107,8 +107,8 @@ class _Package(ModuleType):
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kept = self.__dict__.get(name)
-        if kept is None or isinstance(kept, ModuleType) or not isinstance(value, ModuleType):
+        before = self.__dict__.get(name)
+        if before is None or isinstance(before, ModuleType) or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 
@@ -122,10 +122,10 @@ class _Given(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        given = self.make()
-        _open(given, self.path)
+        known = self.make()
+        _open(known, self.path)
         assert module.__spec__ is not None
-        sys.modules[module.__spec__.name] = given
+        sys.modules[module.__spec__.name] = known
 
 
 def _open(module: ModuleType, path: str) -> None:

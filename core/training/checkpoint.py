@@ -124,6 +124,8 @@ def go_on(trainer: Any, state: Mapping[str, Any], own: Any, path: Path) -> None:
 
     Raises LoadError where names or shapes do not fit, FormatError for a state that misses something
     or has something else in its place.
+
+    `trainer` goes on from `state`; `path` is in messages.
     """
     try:
         _check(state)

@@ -129,7 +129,11 @@ def _number(n: int) -> bytes:
 
 
 def record(file: IO[Any], content: bytes, when: float | None = None) -> None:
-    """Write an Event of TensorBoard with these fields, at a time (by default now)."""
+    """Write an Event of TensorBoard with these fields, at a time (by default now).
+
+    `content` has the fields, `when` is in seconds; `file` is open for bytes. Raises what writing
+    raises.
+    """
     event = b"\x09" + struct.pack("<d", time.time() if when is None else when) + content
     length = struct.pack("<Q", len(event))
     file.write(length + _masked(length) + event + _masked(event))

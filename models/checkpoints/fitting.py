@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import HOST
-from rushlight.core.basis.dtype import float64, int64
+from rushlight.core.basis.dtype import float32, float64, int64
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.nn.parameter import at_most
 from rushlight.core.ops.creation import zeros
@@ -202,6 +202,14 @@ def one_width(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     wide = [n for n, t in tensors.items() if t.dtype is float64]
     log.warning("%d tensors in float64 are cast to %s, as %s", len(wide), usual, wide[0])
     return {n: t.to(dtype=usual) if t.dtype is float64 else t for n, t in tensors.items()}
+
+
+def narrow(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, those in float64 in float32, as the samples and pixels are that they meet."""
+    wide = [n for n, t in tensors.items() if t.dtype is float64]
+    if wide:
+        log.warning("%d tensors in float64 are cast to float32, as %s", len(wide), wide[0])
+    return {n: t.to(dtype=float32) if t.dtype is float64 else t for n, t in tensors.items()}
 
 
 def equal(a: Tensor, b: Tensor) -> bool:

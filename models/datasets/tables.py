@@ -57,7 +57,7 @@ class Table(TensorDataset):
 
 def read_jsonl(path: Place) -> Rows:
     """The rows of a file with a JSON object a line. FormatError with a line's number."""
-    from rushlight.models.tuning.examples import read_rows
+    from rushlight.models.finetune.examples import read_rows
 
     return Rows(read_rows(path))
 

@@ -69,7 +69,10 @@ def measured() -> dict[str, dict[str, Any]]:
 
 
 def family_of(value: object, what: str, field: str = "model_types") -> Family:
-    """The family that serves `value`; LoadError that names `what` if none does."""
+    """The family that serves `value`; LoadError that names `what` if none does.
+
+    `field` is the list of the family that value is in.
+    """
     known = families(field)
     module = known.get(value) if isinstance(value, str) else None
     if module is not None:

@@ -108,6 +108,10 @@ class Family:
         ):  # fmt: skip
             if bool(getattr(self, name)) != (getattr(self, needed) is not None):
                 raise TypeError(f"Family: {name} and {needed} need one another")
+        known = {*self.config.__dataclass_fields__, "neutral", "own"}
+        for name, value in vars(self.config).items():
+            if isinstance(value, dict | tuple) and name not in known and not name.startswith("_"):
+                raise TypeError(f"Family: config has {name}, which is no field, neutral or own")
 
     def indexed(self) -> dict[str, list[str]]:
         """The row of families/index.txt: the values that models of the family are found by."""

@@ -255,7 +255,7 @@ class Cache:
         if reason := self.cannot_truncate(length):
             raise ValueError(f"truncate: {reason}; cut back to 0 and read the tokens again")
         cut = self.longest - min(self.longest, length)
-        self.lengths.copy_(ops.minimum(self.lengths, length))
+        self.lengths.copy_(self.lengths.clamp(max=length))
         self.longest -= cut
         if length == 0:
             for window in self.windows.values():

@@ -69,29 +69,29 @@ class DeviceSampler:
         if o.logit_bias:
             bias = np.zeros(vocab, np.float32)
             bias[list(o.logit_bias)] = list(o.logit_bias.values())
-            self._hold("bias", bias.clip(HIDDEN))
+            self.hold("bias", bias.clip(HIDDEN))
         penalized = o.repetition_penalty != 1
         if penalized:
             seen = np.zeros((self.rows, vocab), np.bool_)
             for row, prompt in zip(seen, prompts, strict=True):
                 row[list(prompt)] = True
-            self._hold("seen", seen)
+            self.hold("seen", seen)
         counted = bool(o.frequency_penalty or o.presence_penalty)
         if counted:
-            self._hold("counts", np.zeros((self.rows, vocab), np.float32))
+            self.hold("counts", np.zeros((self.rows, vocab), np.float32))
         numbers = (o.temperature, o.repetition_penalty, o.frequency_penalty, o.presence_penalty,
                    o.top_p, o.min_p)  # fmt: skip
-        self._hold("numbers", np.array(numbers, np.float32))
+        self.hold("numbers", np.array(numbers, np.float32))
         if o.token_mask is None or isinstance(o.token_mask, Tensor):
             self.mask = o.token_mask  # the caller's tensor: writes to it take effect at once
         else:
-            self.mask = self._hold("mask", np.asarray(o.token_mask))
+            self.mask = self.hold("mask", np.asarray(o.token_mask))
         self.rules = Rules(
             o.temperature != 0, bool(o.logit_bias), penalized, counted,
             o.top_k if o.top_k < vocab else 0, o.top_p < 1, o.min_p > 0,
         )  # fmt: skip
 
-    def _hold(self, name: str, values: Array) -> Tensor:
+    def hold(self, name: str, values: Array) -> Tensor:
         """Store values in the memory that the last answer's values had."""
         new = from_numpy(values).to(self.device)
         if name in self._held:

@@ -13,6 +13,7 @@ from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
+from rushlight.models.generation.followed import Followed
 from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.generation.session import ChatSession, shifted
@@ -32,6 +33,7 @@ class CausalLM(Chatting):
     context_length: int
 
     rotary = Rotary(())
+    followed = Followed({}, 0)
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -46,6 +48,7 @@ class CausalLM(Chatting):
             self.tokenizer = find_tokenizer(files)
         self.template = read_template(files)
         self.eos_ids = frozenset(end_tokens(files, self.config, self.vocab_size))
+        self.followed = Followed(files, self.vocab_size, self.eos_ids)
 
     def cache_specs(self) -> Sequence[CacheSpec]:
         """The state that the cache keeps for each layer; families define it."""
@@ -60,9 +63,12 @@ class CausalLM(Chatting):
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:
         """Continue `prompt` (text or token ids) and yield text piece by piece.
 
-        options: see `sampling.Options`; of generation_config.json the end tokens alone are
-        followed. Pieces never split a character. No chat template is used: see `chat`. Raises
-        ValueError for an empty prompt, one longer than the context, and options out of range.
+        options: see `sampling.Options`; where one is not given, or None, that of
+        generation_config.json counts: if its do_sample is true, tokens are drawn with its
+        temperature, top_k and top_p. What it forbids is forbidden (see `followed`); temperature=0
+        picks the likeliest token in any case. Pieces never split a character. No chat template is
+        used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
+        options out of range.
         """
         return texts(self.tokens(prompt, **options))
 
@@ -89,7 +95,7 @@ class CausalLM(Chatting):
 
     def steps(self, prompt: str | Sequence[int], **options: Any) -> GenerationSteps:
         """`tokens`, and between them readbacks: the caller sends the values of each."""
-        chosen = Options(**options)
+        chosen = self.followed.options(options)
         ids = self.prompt_ids(prompt)
         self.check_length(ids, chosen)
         checked(chosen, self.vocab_size, self.device)
@@ -125,7 +131,7 @@ class CausalLM(Chatting):
     def _rows(
         self, prompts: Sequence[str | Sequence[int]], options: Mapping[str, Any]
     ) -> tuple[list[Row], Options]:
-        chosen = Options(**options)
+        chosen = self.followed.options(options)
         if chosen.overflow != "error":
             raise ValueError(
                 'generate_batch: overflow="shift" is not supported; generate the prompts one by one'
@@ -147,11 +153,17 @@ class CausalLM(Chatting):
             batch = Batch(self, len(rows), options.cache_type)
         try:
             batch.start(self, rows, options)
+            made_ids = [list(row.ids) for row in rows]
+            bans = self.followed.begin(batch, options, made_ids)
             picked = batch.feed(self)
             for made in range(1, options.max_new_tokens + 1):
                 last = made == options.max_new_tokens
                 values, after = yield from batch.read_and_advance(self, picked, last)
                 batch.add(values, self.eos_ids, last)
+                if bans is not None:
+                    for ids, value in zip(made_ids, values, strict=True):
+                        ids.append(int(value[0]))
+                    bans.write(made_ids)
                 if batch.done:
                     return
                 picked = batch.step(self) if after is None else after
@@ -201,12 +213,15 @@ class CausalLM(Chatting):
         pieces = Pieces(self.tokenizer, options.stops)
         try:
             session.begin(options, prompt)
+            bans = self.followed.begin(session, options, [ids])
             picked = session.feed(self, ids)
             for made in range(1, options.max_new_tokens + 1):
                 last = made == options.max_new_tokens
                 values, after = yield from session.read_and_advance(self, picked, last)
                 token, logprob = session.sampler.token_of(values[0])
                 ids.append(token)
+                if bans is not None:
+                    bans.write([ids])
                 if after is not None:
                     session.ids.append(token)
                 if token in self.eos_ids:

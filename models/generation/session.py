@@ -18,7 +18,7 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.generation.change_detector import ChangeDetector
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
-from rushlight.models.generation.sampling import Options
+from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.model import runs_in_software
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ class DecodeSession:
         # The caller may change its mask after each token.
         changing = isinstance(options.token_mask, Tensor)
         self._early = self.cache.device.backend.asynchronous and not changing
+
+    def obey(self, allowed: Array) -> None:
+        """Follow a mask (rows, vocab), the sampler's, which is written to between tokens."""
+        self.sampler.mask = self.sampler.hold("allowed", allowed)
+        self._early = False
 
     def can_resume(self, model: CausalLM, linear: str, cache_type: str = "float32") -> bool:
         """Whether the session can be used again.
@@ -209,7 +214,11 @@ def widths_on(cache: Cache) -> tuple[int, ...]:
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
-    """The number of tokens that the next step reads, of `left`, and its padded width."""
+    """The number of tokens that the next step reads, of `left`, and its padded width.
+
+    `cache` says what fits, `software`: the device computes on the host. It raises nothing of its
+    own.
+    """
     if not cache.device.backend.asynchronous:
         return min(left, longest_part(cache)), min(left, longest_part(cache))
     room = cache.limit - cache.longest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -16,6 +17,8 @@ from rushlight.models.prequantized.floats import fp8
 from rushlight.models.prequantized.hqq import hqq
 from rushlight.models.prequantized.packed import awq, gptq, rounded
 from rushlight.models.prequantized.rows import wrong
+
+log = logging.getLogger("rushlight")
 
 Reader = Callable[[Mapping[str, Tensor], Mapping[str, Any], DType], Iterator[tuple[str, Tensor]]]
 # auto-round's: integers as GPTQ, AWQ and itself pack them, and small floats.
@@ -103,4 +106,10 @@ def dequantized(
                 found[name] = whole.t().contiguous()
             elif t.ndim == 2 and tensors[name] is not t:
                 found[name] = t.t().contiguous()
+    wide = [n for n, t in found.items() if n.endswith("weight") and t.ndim > 1
+            and t.dtype.kind != "q" and tensors.get(n) is not t]  # fmt: skip
+    if wide:
+        told = sum(found[n].nbytes for n in wide) / 1e6
+        log.warning("%s: weights are dequantized (%d), as %s, to %.1f MB of %s", method, len(wide),
+                    wide[0], told, found[wide[0]].dtype.name)  # fmt: skip
     return rest, found

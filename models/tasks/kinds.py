@@ -169,7 +169,7 @@ KINDS: dict[str, Kind] = {
     "numbers": Kind("numbers in lists", _are_numbers, {"type": "array"},
                     "(number | number[] | number[][])[]"),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
-    "tools": Kind("a list of functions or their JSON Schemas", _are_tools, _OBJECTS, "Tool[]",
+    "tools": Kind("a list of JSON Schemas of functions, or of functions", _are_tools, _OBJECTS, "Tool[]",
                   str, parsed=_json_of),
     "documents": Kind("a list of objects", _are_messages, _OBJECTS,
                       "Record<string, unknown>[]", str, parsed=_json_of),

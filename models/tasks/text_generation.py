@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.generation.chatting import check_variable, check_variables
+from rushlight.models.generation.followed import NUMBERS
 from rushlight.models.generation.prefill import read_ahead
 from rushlight.models.generation.sampling import CACHE_TYPES, Options
 from rushlight.models.generation.steps import Token
@@ -34,7 +35,10 @@ class Answer:
 
 
 def _option(name: str, kind: str, help: str, choices: tuple[str, ...] = ()) -> Option:
-    return Option(name, kind, getattr(_DEFAULTS, name), help, choices)
+    default = getattr(_DEFAULTS, name)
+    if name in NUMBERS:  # the checkpoint's, if it has one
+        help, default = f"{help} Default: the checkpoint's, or {default}.", None
+    return Option(name, kind, default, help, choices)
 
 
 # The fields of `sampling.Options`, which checks their ranges.
@@ -63,7 +67,11 @@ SAMPLING = (
 def answer(
     model: Any, ids: list[int], options: Mapping[str, Any], watched: bool, began: float
 ) -> Run:
-    """Generate after token ids: yields tokens, returns an Answer. began: time of the call."""
+    """Generate after token ids: yields tokens, returns an Answer. began: time of the call.
+
+    `model` writes, `options` are those of `sampling.Options`; `watched`: tokens are reported.
+    Raises ValueError for options that are not allowed.
+    """
     steps = model.steps(ids, **options)  # raises for invalid options before anything is read
     tokens: list[Token] = []
     first, sent = 0.0, None
@@ -90,7 +98,11 @@ def answer(
 
 
 def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], watched: bool) -> Run:
-    """Continue a text or token ids; with the chat template, answer them."""
+    """Continue a text or token ids; with the chat template, answer them.
+
+    `prompt` is the text or the ids. `model` serves the task, `options` are those of `TASK`;
+    `watched`: tokens are reported, too. Raises ValueError for options that are not allowed.
+    """
     began = time.perf_counter()
     chosen = dict(options)
     variables = chosen.pop("chat_template_kwargs") or {}
@@ -105,7 +117,8 @@ def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], wat
 
 def refuse(options: Mapping[str, Any]) -> None:
     """ValueError or TypeError for options of sampling that are out of range."""
-    Options(**{option.name: options[option.name] for option in SAMPLING})
+    names = [option.name for option in SAMPLING if options[option.name] is not None]
+    Options(**{name: options[name] for name in names})
 
 
 def _refuse(options: Mapping[str, Any]) -> None:

@@ -54,6 +54,16 @@ export function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
+/** Makes a function to call where something begins; what it gives tells whether that is still the
+ *  last that began. A slow file must not replace the one that was opened after it. */
+export function turns() {
+  let count = 0;
+  return () => {
+    const mine = ++count;
+    return () => mine === count;
+  };
+}
+
 let pressed = false;
 for (const kind of ["pointerdown", "pointerup", "pointercancel"]) {
   addEventListener(kind, () => (pressed = kind === "pointerdown"), true);

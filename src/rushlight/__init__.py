@@ -113,20 +113,20 @@ from rushlight.core.tensor.grad_mode import (
 )
 from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.core.tools.autotuning import autotune, autotune_async
 from rushlight.core.tools.profile import profile
-from rushlight.core.tools.tuning import tune, tune_async
 from rushlight.core.torch_paths import finder as _finder
 from rushlight.core.torch_paths.programs import jit as _torch_jit
 from rushlight.core.training import LightningModule, Trainer
 
 if _TYPE_CHECKING:
     from rushlight import models
-    from rushlight.models import adapters, audio, datasets, image, quantize, tuning
+    from rushlight.models import adapters, audio, datasets, finetune, image, quantize
     from rushlight.models.tasks.pipeline import pipeline
 
 # What lies in models/ is imported when it is first asked for.
 _MODELS = {
-    **{name: f"models.{name}" for name in ("adapters", "audio", "datasets", "image", "tuning")},
+    **{name: f"models.{name}" for name in ("adapters", "audio", "datasets", "finetune", "image")},
     **dict.fromkeys(("models", "pipeline", "quantize"), "models"),
 }
 
@@ -149,7 +149,7 @@ _finder.install({
     **{f"backends.{name}": getattr(backends, name)  # noqa: F405
        for name in ("cudnn", "cuda", "mps", "mkl", "mkldnn", "openmp", "opt_einsum", "quantized",
                     "mha", "cpu")},
-}, {name: _MODELS[name] for name in ("adapters", "datasets", "tuning")})  # fmt: skip
+}, {name: _MODELS[name] for name in ("adapters", "datasets", "finetune")})  # fmt: skip
 
 for _name in _torch_jit.NAMES:  # torch.jit is a module, rl.jit is a function too
     setattr(jit, _name, getattr(_torch_jit, _name))
@@ -161,21 +161,21 @@ __version__ = version.__version__
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
     "LightningModule", "LoadError", "Size", "Tensor", "Trainer", "adapters", "array_api",
-    "as_tensor", "asarray", "audio", "autocast", "autograd", "bfloat16", "bool", "can_cast",
-    "cdouble", "cfloat", "clear_autocast_cache", "compile", "complex128", "complex64", "datasets",
-    "debug", "device", "device_async", "devices", "distributions", "double", "dtype", "e",
-    "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
-    "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
-    "get_autocast_dtype", "get_default_device", "get_default_dtype", "get_linear_mode",
-    "get_num_threads", "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int",
-    "int16", "int32", "int64", "int8", "is_autocast_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "jit", "linalg", "linear_mode", "load", "long", "masked", "models",
-    "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
-    "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
-    "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
-    "set_printoptions", "short", "signal", "sparse", "sparse_coo_tensor",
-    "special", "spmm", "tensor", "training", "tune", "tune_async",
-    "tuning", "uint16", "uint32", "uint64", "uint8", "utils", "version", "vmap",
+    "as_tensor", "asarray", "audio", "autocast", "autograd", "autotune", "autotune_async",
+    "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "clear_autocast_cache", "compile",
+    "complex128", "complex64", "datasets", "debug", "device", "device_async", "devices",
+    "distributions", "double", "dtype", "e", "enable_grad", "errors", "fft", "finetune", "finfo",
+    "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack",
+    "from_numpy", "frombuffer", "func", "get_autocast_dtype", "get_default_device",
+    "get_default_dtype", "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo",
+    "image", "inf", "inference_mode", "int", "int16", "int32", "int64", "int8",
+    "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled", "jit", "linalg",
+    "linear_mode", "load", "long", "masked", "models", "nan", "nn", "no_grad", "optim", "pi",
+    "pipeline", "profile", "promote_types", "quantize", "result_type", "save", "save_gguf",
+    "set_default_device", "set_default_dtype", "set_executable_memory", "set_grad_enabled",
+    "set_linear_mode", "set_num_threads", "set_printoptions", "short", "signal", "sparse",
+    "sparse_coo_tensor", "special", "spmm", "tensor", "training", "uint16", "uint32", "uint64",
+    "uint8", "utils", "version", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip

@@ -26,7 +26,7 @@ ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--duration
 # browser has, the side modules under captured functions, a model that embeds, one that writes, and
 # one with each kind of layer.
 # On webgpu: the port and what lies on it, and the same models. tests/browser has more of its own:
-# published templates (test_templates_in_tab.py), tuning (test_tune_in_tab.py), and training
+# published templates (test_templates_in_tab.py), tuning (test_autotune_in_tab.py), and training
 # (without_jspi.py).
 OPS = ["core/ops/test_registry.py", "core/ops/test_vast_shapes.py"]
 FILES = {

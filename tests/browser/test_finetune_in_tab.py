@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.models import tuning
+from rushlight.models import finetune
 
 pytestmark = pytest.mark.warm_start
 
@@ -87,7 +87,7 @@ def test_an_adapter_is_trained_as_in_a_process(lab: Any, tmp_path: Path, place: 
     config = rl.adapters.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear",
                                     task_type="CAUSAL_LM")  # fmt: skip
     rl.adapters.add_adapter(model, config, "mine")
-    losses = tuning.finetune(model, ROWS, steps=20, batch_size=2, lr=0.02, seed=3)
+    losses = finetune.finetune(model, ROWS, steps=20, batch_size=2, lr=0.02, seed=3)
     np.testing.assert_allclose(found["losses"], losses, rtol=close)
     assert losses[-1] < 0.5 * losses[0]
     assert [(s["done"], s["total"]) for s in found["seen"]] == [(i + 1, 20) for i in range(20)]

@@ -146,6 +146,32 @@ def test_pictures(visit: Any, files: Path, name: str) -> None:
         ("wall.png", "20000 × 20000, 400 million pixels; at most 150 million"),
     ):
         refused(page, "#file", files / file, words)
+    # A file that opens slowly does not replace the next one, nor does its error.
+    page.evaluate(
+        """() => {
+          const decode = createImageBitmap;
+          globalThis.createImageBitmap = async (file, ...options) => {
+            if (file.name.startsWith("slow")) await new Promise((go) => (globalThis.go = go));
+            return decode(file, ...options);
+          };
+        }"""
+    )
+    whole = page.evaluate(
+        """async () => {
+          const canvas = new OffscreenCanvas(30, 20);
+          canvas.getContext("2d");
+          return [...new Uint8Array(await (await canvas.convertToBlob()).arrayBuffer())];
+        }"""
+    )
+    for slow in (bytes(whole), png(40, 40)):
+        page.evaluate("globalThis.go = null")
+        page.set_input_files("#file", {"name": "slow.png", "mimeType": "", "buffer": slow})
+        page.wait_for_function("Boolean(globalThis.go)")
+        page.set_input_files("#file", {"name": "quick.png", "mimeType": "", "buffer": bytes(whole)})
+        page.wait_for_function("document.getElementById('tells').innerText.startsWith('30 × 20')")
+        page.evaluate("document.getElementById('tells').innerText = 'the quick one'")
+        page.evaluate("new Promise((done) => { go(); setTimeout(done, 200); })")
+        assert page.inner_text("#tells") == "the quick one" and page.is_hidden("#error")
 
 
 def test_recordings(visit: Any, files: Path) -> None:

@@ -1,7 +1,7 @@
 """Keys of config.json that differ from a row's: the reference's results, or an error by name.
 
-The goldens in data/changed_keys are of flags the other way, null, and absent and optional keys;
-tests/parity/compare_configs.py makes them.
+The goldens in data/changed_keys are of flags the other way, null, and absent and optional keys, one
+by one and all at once; tests/parity/compare_configs.py makes them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.families import measured
 from rushlight.models.reference import reference_keys
 
 HERE = Path(__file__).parent
@@ -117,12 +118,21 @@ def test_changed_keys_give_the_references_results_or_are_named(
     for change in told["refused"]:
         with pytest.raises((rl.FormatError, rl.LoadError), match=change[0].rpartition(".")[2]):
             row.model(changed(row.config, [change]))
-    for change, values, other, gone in told["altered"]:
+    altered = [([change], *rest) for change, *rest in told["altered"]]
+    for changes, values, other, gone in [*altered, *told["at_once"]]:
         names = {n: s for n, s in (row.names | other).items() if n not in gone}
-        found = row.out(row.model(changed(row.config, [change]), names), rows, looks).reshape(-1)
+        found = row.out(row.model(changed(row.config, changes), names), rows, looks).reshape(-1)
         some = found[np.linspace(0, len(found) - 1, len(values)).astype(int)]
         largest = max(1.0, float(np.abs(found).max()))
         np.testing.assert_allclose(some / largest, np.array(values) / largest, **CLOSE)
+
+
+def test_every_family_of_transformers_has_such_goldens(table: ModuleType) -> None:
+    figures = measured()
+    kinds = {config["model_type"] for _, config in table.ROWS.values()}
+    known = {table.ROWS[name][1]["model_type"] for name in goldens() if name in table.ROWS}
+    lacking = {kind for kind in kinds - known if "transformers" in figures[kind]["reference"]}
+    assert lacking == set(), "python tests/parity/compare_configs.py --goldens KIND makes them"
 
 
 def test_keys_of_the_wild_change_nothing(

@@ -359,3 +359,16 @@ def test_checkpoints_of_trainers(key: str, table: ModuleType, tmp_path: Path) ->
                  "hyper_parameters": {"lr": 0.1}}  # fmt: skip
         rl.save(saved, tmp_path / "last.pt")
         assert_same(rl.models.load(tmp_path), plain)
+
+
+@pytest.mark.parametrize("name", ["whisper", "wav2vec2", "vit"])
+def test_float64_of_what_hears_and_sees_is_cast(
+    name: str, table: ModuleType, vision: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Samples and pixels are float32; a dtype that the caller names stays."""
+    config, tensors = image_row(vision, name) if name == "vit" else text_row(table, name)
+    wide = {n: t.to(dtype="float64") if t.dtype.kind == "f" else t for n, t in tensors.items()}
+    assert_same(load(config, wide), load(config, tensors))
+    assert "in float64 are cast to float32" in caplog.text
+    m = rl.models.assemble({"config.json": json.dumps(config).encode()}, wide, dtype="float64")
+    assert {p.dtype.name for p in m.parameters()} == {"float64"}

@@ -141,6 +141,10 @@ def test_a_key_that_a_family_forgets_is_named() -> None:
         ({"tasks": "chat"}, r"tasks is 'chat'; it must be a tuple"),
         ({"timm": ("llama_",)}, "timm and timm_config need one another"),
         ({"gguf": None}, "gguf_types and gguf need one another"),
+        (
+            {"config": type("Misspelt", (Config,), {"neutrla": {}})},
+            "config has neutrla, which is no",
+        ),
     ],
 )
 def test_a_wrong_family_is_a_type_error(wrong: dict[str, Any], message: str) -> None:

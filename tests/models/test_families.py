@@ -77,9 +77,11 @@ def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     modules = {module for kind, module in families().items() if kind in rows}
     # Image families and voice activity have tables of their own.
     elsewhere = ("rushlight.models.families.vision.", ELSEWHERE)
-    assert modules == {m for m in families().values() if not m.startswith(elsewhere)}
+    wanted = {m for m in families().values() if not m.startswith(elsewhere)}
+    assert modules == wanted, "python tools/new_family.py MODEL_TYPE writes a family's row"
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
-    assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10
+    assert set(files) == set(table.ROWS), "tests/parity/make_family_goldens.py ROW makes goldens"
+    assert max(files.values()) <= 50 << 10
 
 
 @pytest.mark.native
@@ -110,13 +112,17 @@ def test_the_page_of_families_is_the_tables() -> None:
     assert spec is not None and spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    assert tool.PAGE.read_text(encoding="utf-8") == tool.page()
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), (
+        "python tools/measure_families.py cpu,webgpu MODEL_TYPE writes docs/models.md"
+    )
 
 
 def test_references_and_errors_are_those_of_all_families() -> None:
     """Within the tolerances; those without figures have tests of their own."""
     figures = measured()
-    assert figures.keys() == families().keys()
+    assert figures.keys() == families().keys(), (
+        "python tools/measure_families.py cpu,webgpu MODEL_TYPE writes measured.toml"
+    )
     assert all(row["reference"] for row in figures.values())
     without = {kind for kind, row in figures.items() if "cpu" not in row or "webgpu" not in row}
     kin = {kind for kind in without if families()[kind] in {

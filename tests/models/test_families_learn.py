@@ -51,6 +51,8 @@ def test_a_loaded_model_is_trained_whole(
     stored = file.read_bytes()
     m = rl.models.load(tmp_path)
     ids = rl.tensor(table.ids_of(64))
-    losses = rl.tuning.train(m, [ids], lambda x: rl.tuning.causal_loss(m(x), x), steps=20, lr=3e-3)
+    losses = rl.finetune.train(
+        m, [ids], lambda x: rl.finetune.causal_loss(m(x), x), steps=20, lr=3e-3
+    )
     assert losses[-1] < 0.7 * losses[0] and m.dtype.name == dtype
     assert file.read_bytes() == stored  # the file is mapped; it is not what is trained

@@ -33,8 +33,8 @@ VOCAB = 280
 Array = npt.NDArray[Any]
 
 
-def tiny(device: str = "cpu", **changes: Any) -> Any:
-    """A random llama over a byte-level tokenizer."""
+def tiny(device: str = "cpu", *, stored: dict[str, Any] | None = None, **changes: Any) -> Any:
+    """A random llama over a byte-level tokenizer; stored: of its generation_config.json."""
     config = {
         "model_type": "llama", "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -67,6 +67,8 @@ def tiny(device: str = "cpu", **changes: Any) -> Any:
         "tokenizer.json": TOKENIZER,
         "tokenizer_config.json": json.dumps(settings).encode(),
     }
+    if stored is not None:
+        files["generation_config.json"] = json.dumps(stored).encode()
     return rl.models.assemble(files, tensors, device=device)
 
 

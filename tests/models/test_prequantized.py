@@ -81,7 +81,9 @@ def config_of(**changes: Any) -> dict[str, Any]:
         ("awq", 4, 16, {}),
     ],
 )
-def test_packed_weights(method: str, bits: int, size: int, rest: dict[str, Any]) -> None:
+def test_packed_weights(
+    method: str, bits: int, size: int, rest: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     inside = rest.pop("inside", 48)
     parts, weight = packed(method, bits, inside, 32, size, **rest)
     given = {"quant_method": method, "bits": bits, "group_size": -1 if size == inside else size}
@@ -91,6 +93,8 @@ def test_packed_weights(method: str, bits: int, size: int, rest: dict[str, Any])
     plain, found = dequantized({"quantization_config": given}, tensors)
     assert plain == {} and set(found) == {"a.weight", "a.bias"}
     values = found["a.weight"]
+    said = f"{method}: weights are dequantized (1), as a.weight, to 0.0 MB of float32"
+    assert (said in caplog.text) is (inside != 96)
     if inside == 96:  # symmetric, in groups of 32: blocks hold it as it is
         assert values.dtype is (rl.q4_0 if bits == 4 else rl.q8_0)
         np.testing.assert_allclose(values.dequantize().numpy(), weight, rtol=1e-6, atol=1e-7)

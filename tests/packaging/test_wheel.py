@@ -80,7 +80,8 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
         name for name in sources
         if name.startswith("rushlight/simd_kernels/") and not name.endswith("/__init__.py")
     }  # fmt: skip
-    readers = {"rushlight/core/jit/README.md"}
+    rooms = ("core/jit", "core/backends/cpu", "core/backends/webgpu", "wgsl_kernels", "web")
+    readers = {f"rushlight/{room}/README.md" for room in rooms}
     assert readers <= sources
     assert sources - members.keys() == types | pages | kernels | readers
     # What runs in a page, the types for its authors, and what builds a site of it.

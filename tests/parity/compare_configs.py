@@ -1,7 +1,7 @@
 """Compare transformers and this package under changed keys of config.json, for every family.
 
     python tests/parity/compare_configs.py [--rows ROW,ROW] [--keys KEY,KEY] [--json FILE]
-        [--goldens] [KIND ...]
+        [--goldens | --at-once] [KIND ...]
 
 Needs torch, transformers, pytest, safetensors and this package. For a row of each model_type of
 tests/models/families.py and vision.py, each key of config.json that the reference knows
@@ -19,7 +19,9 @@ changed file and its checkpoint; ours loads both. The outcomes:
 --goldens compares flags, null, and absent and optional keys only, and writes for
 tests/models/test_changed_keys.py what the reference made of them: tests/models/data/changed_keys/
 ROW.json, with the changes that alter nothing, in groups that the reference takes together, those
-that ours refuses, and those that alter the results, with some of them and the changed tensors.
+that ours refuses, and those that alter the results, with some of them and the changed tensors. The
+row's second and third golden are there too, "at_once": every flag and optional key changed, and
+every key absent that can be, each with some of the results. --at-once makes only these again.
 """
 
 from __future__ import annotations
@@ -418,6 +420,50 @@ def golden(row: str, folder: str, base: dict[str, Any], kind: Any) -> None:
     print(row, place.stat().st_size, "bytes", counts, flush=True)
 
 
+def at_once(row: str, folder: str, base: dict[str, Any], kind: Any) -> None:
+    """Add to a row's goldens those of all changes together that agree one by one."""
+    table, compare = (TEXT, compare_text) if folder == "families" else (SEEN, compare_image)
+    place = MODELS / "data" / "changed_keys" / f"{row}.json"
+    made = json.loads(place.read_text(encoding="utf-8"))
+    known = [told for group in made["same"] for told in group] + [a[0] for a in made["altered"]]
+    flags: dict[str, Change] = {}
+    absent: list[Change] = []
+    for path, *value in known:
+        change = tuple(path.split(".")), value[0] if value else MISSING
+        if not value:
+            absent.append(change)
+        elif path not in flags or isinstance(value[0], bool):
+            flags[path] = change
+    base_of(row, kind, base, table, "sdpa" if base.get("alibi") else "eager")
+
+    def agreeing(chosen: list[Change], more: list[Change]) -> list[Change]:
+        """The chosen changes, and those of the others that agree beside them."""
+        if not more:
+            return chosen
+        if compare(row, more[-1], changed(base, *chosen, *more[:-1]), kind) == "equal":
+            return [*chosen, *more]
+        if len(more) == 1:
+            return chosen
+        half = len(more) // 2
+        return agreeing(agreeing(chosen, more[:half]), more[half:])
+
+    _, names = result_of(row, base, base, kind, table)
+    made["at_once"] = []
+    for several in (list(flags.values()), absent):
+        chosen = agreeing([], several)
+        found = result_of(row, changed(base, *chosen), base, kind, table) if chosen else None
+        if found is None or "out" not in found[0]:
+            continue
+        values = found[0]["out"].reshape(-1)
+        some = values[np.linspace(0, len(values) - 1, 8).astype(int)]
+        other = {n: s for n, s in found[1].items() if names.get(n) != s}
+        gone = [n for n in names if n not in found[1]]
+        told = [told_of(change) for change in chosen]
+        made["at_once"].append([told, [float(f"{v:.6g}") for v in some], other, gone])
+    place.write_text(json.dumps(made, separators=(",", ":")), encoding="utf-8")
+    print(row, "at once:", [len(one[0]) for one in made["at_once"]], flush=True)
+
+
 def rows_of(kinds: list[str], rows: list[str]) -> Iterator[tuple[str, str, Any, Any]]:
     """The chosen rows: their folder, name, config.json and class."""
     done = set()
@@ -451,6 +497,7 @@ def main() -> None:
     parser.add_argument("--keys", default="", help="only these keys, KEY,KEY")
     parser.add_argument("--json", default="")
     parser.add_argument("--goldens", action="store_true")
+    parser.add_argument("--at-once", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
@@ -460,11 +507,14 @@ def main() -> None:
     told: dict[str, dict[str, list[str]]] = {}
     rows, keys = ([r for r in said.split(",") if r] for said in (options.rows, options.keys))
     for folder, row, config, kind in rows_of(options.kinds, rows):
-        if options.goldens:
+        if options.goldens or options.at_once:
             if folder == "heads":
                 continue
             try:
-                golden(row, folder, config, kind)
+                if options.goldens:
+                    golden(row, folder, config, kind)
+                if (MODELS / "data" / "changed_keys" / f"{row}.json").exists():
+                    at_once(row, folder, config, kind)
             except Exception as error:
                 print(row, "has no goldens:", repr(error)[:200], flush=True)
             continue

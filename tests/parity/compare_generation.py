@@ -164,7 +164,9 @@ class Checkpoint:
         try:
             model: Any = rl.models.assemble(raw, dict(self.tensors))
             if not self.encoder:
-                tokens = list(model.tokens(SOURCE, max_new_tokens=TOKENS))
+                told = "max_new_tokens" in model.followed.numbers
+                limit = {} if told else {"max_new_tokens": TOKENS}
+                tokens = list(model.tokens(SOURCE, **limit))
                 return [[t.id for t in tokens]]
             limit = {"max_new_tokens": TOKENS}
             if {"max_length", "max_new_tokens"} & model.stored.keys():

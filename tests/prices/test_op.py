@@ -57,7 +57,7 @@ print(*devices, "C" if taken else "NumPy")
 
 
 def test_an_elementwise_op_is_four_files(tree: Any) -> None:
-    tree.add("core/ops/unary.py", ROW, after="            rule(lambda c, g, x: g * (2 / math.sqrt")
+    tree.add("core/ops/unary.py", ROW, before="sigmoid = unary(")
     tree.add(
         "tests/core/op_samples.py",
         'unary("halfsquare", lambda x: x * x / 2)\n',

@@ -17,7 +17,7 @@ from rushlight.models.tasks.record import Command, Input, Option, Progress, Task
 
 
 def run(model, text, options, watched):
-    """Counts the tokens of a text."""
+    """Count the tokens of `text`; `model`, `options`, `watched` as in any task. Raises none."""
     ids = model.tokenizer.encode(text, add_special_tokens=options["special"]).ids
     yield Progress("count", len(ids), len(ids))
     return len(ids)

@@ -226,7 +226,7 @@ export interface GenerateStats {
 export interface GenerateOptions {
   /** 256 by default. */
   maxNewTokens?: number;
-  /** 0 by default, which always takes the likeliest token. */
+  /** The checkpoint's by default, or 0, which always takes the likeliest token. */
   temperature?: number;
   /** 0: all tokens. */
   topK?: number;
@@ -404,9 +404,9 @@ export interface Description {
   notKept: string;
 }
 
-export interface TuneOptions {
+export interface AutotuneOptions {
   signal?: AbortSignal;
-  onProgress?: (progress: { stage: "tune"; done: number; total: number; what: string }) => void;
+  onProgress?: (progress: { stage: "autotune"; done: number; total: number; what: string }) => void;
 }
 
 /** A class of operands for which one of several kernels was chosen. */
@@ -512,8 +512,8 @@ export interface Model {
   /** The files of an adapter in PEFT's format by name: adapter_config.json and
    *  adapter_model.safetensors, which `addAdapter`, PEFT and `rushlight` read. */
   adapterFiles(name?: string): Promise<Record<string, Uint8Array<ArrayBuffer>>>;
-  /** `Rushlight.tune` for the kernels of this model, which must be on webgpu. */
-  tune(options?: TuneOptions): Promise<Tuned[]>;
+  /** `Rushlight.autotune` for the kernels of this model, which must be on webgpu. */
+  autotune(options?: AutotuneOptions): Promise<Tuned[]>;
   /** Runs `work` and times every kernel of the model's device, which slows the work. */
   profile<T>(work: () => Promise<T>): Promise<{ value: T; timing: Timing }>;
   /** Frees the model's memory. */
@@ -595,11 +595,11 @@ export interface Rushlight {
   /** Measures which kernels are fastest on the WebGPU adapter, and uses them from then on, also in
    *  later starts of this browser. Measures the ops that ran so far; if none ran, those of language
    *  models. Takes a minute or more. */
-  tune(options?: TuneOptions): Promise<Tuned[]>;
+  autotune(options?: AutotuneOptions): Promise<Tuned[]>;
   readonly cache: {
     list(): Promise<CachedFile[]>;
     /** Deletes kept files whose URL starts with `prefix`; resolves to the bytes freed. Without a
-     *  prefix it deletes all files and the measurements of `tune`. */
+     *  prefix it deletes all files and the measurements of `autotune`. */
     clear(prefix?: string): Promise<number>;
   };
   /** False once the worker has ended. Open a new runtime then. */

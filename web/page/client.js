@@ -128,10 +128,10 @@ class Model {
     return this.#link.call("adapterFiles", [this.#id, name]);
   }
 
-  /** @param {import("./client.d.ts").TuneOptions} [options]
+  /** @param {import("./client.d.ts").AutotuneOptions} [options]
    *  @returns {Promise<import("./client.d.ts").Tuned[]>} */
-  tune(options) {
-    return this.#link.call("tune", [this.#id], options);
+  autotune(options) {
+    return this.#link.call("autotune", [this.#id], options);
   }
 
   /** @template T @param {() => Promise<T>} work */
@@ -298,10 +298,10 @@ class Runtime {
     return this.#link.call("measure");
   }
 
-  /** @param {import("./client.d.ts").TuneOptions} [options] */
-  async tune(options) {
+  /** @param {import("./client.d.ts").AutotuneOptions} [options] */
+  async autotune(options) {
     await until(this.ready, options?.signal);
-    return this.#link.call("tune", [0], options);
+    return this.#link.call("autotune", [0], options);
   }
 
   /** Starts Python, if it was not started. @returns {Promise<void>} */

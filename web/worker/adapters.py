@@ -14,7 +14,7 @@ from typing import Any
 import rushlight as rl
 from rushlight.models.adapters import LoraConfig
 from rushlight.models.adapters.config import FILE
-from rushlight.models.tuning import finetuning
+from rushlight.models.finetune import finetuning
 from rushlight.web.loading.download import Builder
 from rushlight.web.worker.session import Breathe, given_of, model_of, prepare
 
@@ -49,7 +49,7 @@ async def finetune(
 ) -> list[float]:
     """Train a new LoRA adapter on rows; it is the active one then. Returns the losses.
 
-    options: "name", fields of LoraConfig, and options of `rl.tuning.finetune`, in JavaScript's
+    options: "name", fields of LoraConfig, and options of `rl.finetune.finetune`, in JavaScript's
     spelling. report(step, steps, loss) after each step; if `breathe` returns True then, the adapter
     stays as it is, and this raises asyncio.CancelledError. After an error there is no adapter.
 

@@ -266,7 +266,7 @@ async def token_count(number: int, prompt: Any, options: Any = None) -> int:
     return len(model.chat_ids(given_of(prompt), **shape))
 
 
-async def tune(
+async def autotune(
     number: int,
     breathe: Callable[[], Awaitable[bool]],
     report: Callable[[int, int, str], None],
@@ -285,15 +285,15 @@ async def tune(
             raise asyncio.CancelledError
 
     async def work() -> None:
-        model = model_of(number, "tune")
+        model = model_of(number, "autotune")
         pipe = _pipeline(number, model.tasks[0])
         for given, options in pipe.task.samples:
             steps = pipe.begin(given, options)
             await _driven(model, steps, breathe, lambda *_: report(0, 0, ""))
 
-    if number and model_of(number, "tune").device.backend.tuner() is None:
-        raise ValueError("tune: the model is on the CPU; load it on webgpu")
-    rows = await rl.tune_async("webgpu", work if number else None, tell)
+    if number and model_of(number, "autotune").device.backend.tuner() is None:
+        raise ValueError("autotune: the model is on the CPU; load it on webgpu")
+    rows = await rl.autotune_async("webgpu", work if number else None, tell)
     return [
         {"what": str(r), "guess": r.guess, "choice": r.choice, "seconds": dict(r.seconds)}
         for r in rows

@@ -309,11 +309,11 @@ const api = {
     perform(port, async () => ({ value: await ready().session.token_count(id, prompt, options) })),
 
   /** @param {MessagePort} port @param {number} id  0 without a model */
-  tune: (port, id) =>
+  autotune: (port, id) =>
     perform(port, async ({ signal, report }) => {
       /** @param {number} done @param {number} total @param {string} what */
-      const tell = (done, total, what) => report({ stage: "tune", done, total, what });
-      return { value: plain(await ready().session.tune(id, pauseFor(signal), tell)) };
+      const tell = (done, total, what) => report({ stage: "autotune", done, total, what });
+      return { value: plain(await ready().session.autotune(id, pauseFor(signal), tell)) };
     }),
 
   /** @param {MessagePort} port @param {number} id @param {"begin" | "end" | "trace"} what */

@@ -57,8 +57,12 @@ class _Fuser:
             step = self.steps[i]
             if i in self.gone:
                 continue
-            mine = any(x is not None and x.storage in values for x in step.inputs)
-            tail = self._as_tail(step, values, operands, first) if mine and self.plain(i) else None
+            continues = any(x is not None and x.storage in values for x in step.inputs)
+            tail = (
+                self._as_tail(step, values, operands, first)
+                if continues and self.plain(i)
+                else None
+            )
             if tail is not None and len(chain) + len(tail) <= _MOST_STEPS:
                 for name, left, right in tail:
                     chain.append((name, ~len(chain) if left is None else left, right))

@@ -26,8 +26,8 @@ _PLACES = 2048  # with more results of a filter, packing again takes no time to 
 def _private(slot: Slot) -> bool:
     """Whether the slot is memory from outside that its owner's ops alone write to."""
     memory = slot.ref()
-    mine = slot.kind == "outer" and not slot.writes
-    return mine and memory is not None and not memory.lent
+    unwritten = slot.kind == "outer" and not slot.writes
+    return unwritten and memory is not None and not memory.lent
 
 
 class Watch:

@@ -75,13 +75,13 @@ class Probe:
 
     def _best(self, name: str, inputs: Sequence[Operand | None], out: Operand) -> float:
         """Seconds of the fastest of at least three runs, within a tenth of a second."""
-        found: list[float] = []
+        times: list[float] = []
         begun = now()
-        while len(found) < 3 or now() - begun < 0.1:
+        while len(times) < 3 or now() - begun < 0.1:
             began = now()
             self.backend.run(name, inputs, out, {})
-            found.append(now() - began)
-        return min(found)
+            times.append(now() - began)
+        return min(times)
 
     def _eager(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
@@ -134,13 +134,13 @@ class Probe:
         assert library is not None
         count = words[2]
         buffers = words[4 : 4 + 2 * count]
-        at = 4 + 2 * count
+        word = 4 + 2 * count
         kernels = list(library.numbers)
         library.observer = None
         try:
             for i, name in enumerate(names):
-                record = words[at : at + words[at + 1]]
-                at += len(record)
+                record = words[word : word + words[word + 1]]
+                word += len(record)
                 single = array("q", [words[0], 4 + len(buffers) + len(record), count, 1])
                 single += buffers + record
                 began = now()

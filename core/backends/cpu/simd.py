@@ -54,8 +54,8 @@ class Record(NamedTuple):
 
 def bits(x: float) -> int:
     """A float as an attribute: the bits of a double."""
-    found: int = struct.unpack("q", struct.pack("d", x))[0]
-    return found
+    pattern: int = struct.unpack("q", struct.pack("d", x))[0]
+    return pattern
 
 
 class _Numbers(dict[str, int]):
@@ -79,9 +79,9 @@ class Library:
         lib.rl_run.argtypes = [ctypes.c_size_t, ctypes.c_int32]
         self.send: Callable[[int, int], int] = lib.rl_run
         lib.rl_kernel_name.restype = lib.rl_variant.restype = ctypes.c_char_p
-        found: int = lib.rl_version()
-        if found != VERSION:
-            raise ImportError(f"{path} is of version {found}, not {VERSION}; rebuild it")
+        version: int = lib.rl_version()
+        if version != VERSION:
+            raise ImportError(f"{path} is of version {version}, not {VERSION}; rebuild it")
         self.encode: Any = getattr(lib, "rl_encode", None)
         if self.encode is not None:
             self.encode.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_int64]
@@ -208,17 +208,17 @@ def _relaxed() -> bool:
 
 def _load() -> Library | None:
     wanted = os.environ.get("RUSHLIGHT_KERNELS", "")
-    own = wanted.endswith((".so", ".dylib", ".dll", ".wasm"))
-    if not own and wanted not in ("", "numpy", "simd"):
+    is_file = wanted.endswith((".so", ".dylib", ".dll", ".wasm"))
+    if not is_file and wanted not in ("", "numpy", "simd"):
         raise ValueError(f"RUSHLIGHT_KERNELS is {wanted!r}; it may be numpy, simd or a library")
-    files = [] if wanted == "numpy" else [_place() / wanted] if own else _files()
+    files = [] if wanted == "numpy" else [_place() / wanted] if is_file else _files()
     for path in files:
         try:
             return Library(path)
         except (OSError, AttributeError) as error:
             global problem
             problem = f"{path.name} does not load: {error}"
-    if own or wanted == "simd":
+    if is_file or wanted == "simd":
         raise ImportError(
             f"RUSHLIGHT_KERNELS={wanted}, but {problem or 'there is no kernel library'}; build it: "
             "python -m rushlight.simd_kernels.build"

@@ -22,8 +22,8 @@ def fold(
     rest = []
     for step in steps:
         out = step.out.storage
-        given = all(x is None or x.storage.fixed for x in step.inputs)
-        if written[out] > 1 or out.nbytes > _MOST or step.draw or out in results or not given:
+        constant = all(x is None or x.storage.fixed for x in step.inputs)
+        if written[out] > 1 or out.nbytes > _MOST or step.draw or out in results or not constant:
             rest.append(step)
         else:
             run(step)

@@ -30,7 +30,7 @@ class SharedBuffers:
 
 
 def reuse(
-    uses: Sequence[Collection[K]], sizes: Mapping[K, int], there: Iterable[Held],
+    uses: Sequence[Collection[K]], sizes: Mapping[K, int], pooled: Iterable[Held],
     make: Callable[[int], Held],
 ) -> dict[K, Any]:  # fmt: skip
     """A buffer for each value of `sizes` (in bytes), from its first to its last use.
@@ -40,18 +40,20 @@ def reuse(
     buffer.
     """
     last = {key: i for i, keys in enumerate(uses) for key in keys if key in sizes}
-    free = sorted(there)
+    free = sorted(pooled)
     old = {number for _, number, _ in free}
-    found: dict[K, Held] = {}
+    assigned: dict[K, Held] = {}
     for i, keys in enumerate(uses):
-        mine = [key for key in dict.fromkeys(keys) if key in last]
-        for key in mine:
-            if key not in found:
+        used = [key for key in dict.fromkeys(keys) if key in last]
+        for key in used:
+            if key not in assigned:
                 size = sizes[key]
-                at = bisect_left(free, (size,))
-                fits = at < len(free) and (free[at][0] <= 2 * size + _SPARE or free[at][1] in old)
-                found[key] = free.pop(at) if fits else make(size)
-        for key in mine:
+                place = bisect_left(free, (size,))
+                fits = place < len(free) and (
+                    free[place][0] <= 2 * size + _SPARE or free[place][1] in old
+                )
+                assigned[key] = free.pop(place) if fits else make(size)
+        for key in used:
             if last[key] == i:
-                insort(free, found[key])
-    return {key: buffer for key, (_, _, buffer) in found.items()}
+                insort(free, assigned[key])
+    return {key: buffer for key, (_, _, buffer) in assigned.items()}

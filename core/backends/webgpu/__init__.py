@@ -3,7 +3,7 @@
 import sys
 
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
-from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.backends.webgpu.compiler import autotune
 from rushlight.core.basis.errors import DeviceError
 
 __all__ = ["WebGpuBackend", "count_adapters", "open_backend", "open_backend_async"]
@@ -15,12 +15,12 @@ def open_backend(index: int) -> WebGpuBackend:
         from rushlight.core.backends.webgpu.runtime import browser
 
         backend = WebGpuBackend(browser.open_port(index))
-        browser._run(tune.recall_in_tab(backend))
+        browser._run(autotune.recall_in_tab(backend))
         return backend
     from rushlight.core.backends.webgpu.runtime import native
 
     backend = WebGpuBackend(native.open_port(index))
-    tune.recall(backend)
+    autotune.recall(backend)
     return backend
 
 
@@ -31,7 +31,7 @@ async def open_backend_async(index: int) -> WebGpuBackend:
     from rushlight.core.backends.webgpu.runtime.browser import open_port_async
 
     backend = WebGpuBackend(await open_port_async(index))
-    await tune.recall_in_tab(backend)
+    await autotune.recall_in_tab(backend)
     return backend
 
 

@@ -25,8 +25,8 @@ from rushlight.core.basis.errors import DeviceError, DeviceLostError
 from rushlight.core.basis.graph import Graph
 
 if TYPE_CHECKING:
+    from rushlight.core.backends.autotuning import Tuner
     from rushlight.core.backends.profiling import Probe
-    from rushlight.core.backends.tuning import Tuner
     from rushlight.core.backends.webgpu.runtime.streaming import WebGpuStream
 
 
@@ -88,13 +88,13 @@ class WebGpuBackend:
         """Write `data` to the start of a buffer; its last word is padded with zeros."""
         with self.lock:
             self.check_alive("write", buffer)
-            whole = data.size // 4 * 4
-            if whole:
-                self.recorder.write(buffer, data[:whole])
-            if whole < data.size:
+            full_words = data.size // 4 * 4
+            if full_words:
+                self.recorder.write(buffer, data[:full_words])
+            if full_words < data.size:
                 tail = np.zeros(4, np.uint8)
-                tail[: data.size - whole] = data[whole:]
-                self.recorder.write(buffer, tail, whole)
+                tail[: data.size - full_words] = data[full_words:]
+                self.recorder.write(buffer, tail, full_words)
 
     def download(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of the elements, after all pending work; blocks."""
@@ -121,22 +121,22 @@ class WebGpuBackend:
     def _blocks(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of quantized blocks, in the file's layout."""
         self.check_alive("read", buffer)
-        found = []
+        chunks = []
         for first, count in blocks.parts(self, start, stop, dtype):
             with self.lock:
-                part = blocks.gather(self, buffer, first, count, dtype)
-                found.append(self.status.read(part)[: count * dtype.itemsize])
-        return blocks.cut(found, start, stop, dtype)
+                gathered = blocks.gather(self, buffer, first, count, dtype)
+                chunks.append(self.status.read(gathered)[: count * dtype.itemsize])
+        return blocks.cut(chunks, start, stop, dtype)
 
     async def _blocks_async(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         self.check_alive("read", buffer)
-        found = []
+        chunks = []
         for first, count in blocks.parts(self, start, stop, dtype):
             with self.lock:
-                part = blocks.gather(self, buffer, first, count, dtype)
-                pending = self.status.read_async(part)
-            found.append((await pending)[: count * dtype.itemsize])
-        return blocks.cut(found, start, stop, dtype)
+                gathered = blocks.gather(self, buffer, first, count, dtype)
+                pending = self.status.read_async(gathered)
+            chunks.append((await pending)[: count * dtype.itemsize])
+        return blocks.cut(chunks, start, stop, dtype)
 
     def block_writer(self, numel: int, dtype: DType) -> blocks.BlockWriter:
         """Fills a new buffer of quantized blocks from successive pieces of a file."""
@@ -195,7 +195,7 @@ class WebGpuBackend:
 
     def tuner(self) -> Tuner:
         """The choices among kernels, and the file or storage in which they are saved."""
-        from rushlight.core.backends.webgpu.compiler.tune import WebGpuTuner
+        from rushlight.core.backends.webgpu.compiler.autotune import WebGpuTuner
 
         return WebGpuTuner(self)
 
@@ -282,9 +282,9 @@ class WebGpuBackend:
         if e.op in IN_PLACE or not _needs_copy(e.op, inputs, out):
             lowering(e, inputs, out, attrs)
         else:
-            made = e.temporary(out.layout.shape, out.dtype)
-            lowering(e, inputs, made, attrs)
-            store(e, made, out)
+            temporary = e.temporary(out.layout.shape, out.dtype)
+            lowering(e, inputs, temporary, attrs)
+            store(e, temporary, out)
         if choices.asked:
             choices.note(e.op, inputs, out, attrs)
 
@@ -323,9 +323,9 @@ def _partial(out: Operand) -> bool:
     return out.layout.numel % per != 0 and out.layout.extent[1] * (4 // per) < out.buffer.nbytes
 
 
-def store(e: Emitter, made: Operand, out: Operand) -> None:
+def store(e: Emitter, source: Operand, out: Operand) -> None:
     """Copy a temporary to `out`, of any layout."""
     if access.per_word(out.dtype) == 1:
-        move(e, made, out)
+        move(e, source, out)
     else:
-        scatter_narrow(e, made, out)
+        scatter_narrow(e, source, out)

@@ -50,7 +50,7 @@ def _seconds(
     bindings: Any = [Slice(buffer, 0, nbytes) for buffer in buffers]  # type: ignore[arg-type]
 
     def best(count: int) -> Steps[float]:
-        found = []
+        times = []
         for _ in range(3):
             with backend.lock:
                 backend.recorder.flush()
@@ -61,16 +61,16 @@ def _seconds(
                     e.dispatch(kernel, bindings, [lanes, rounds], grid(-(-lanes // _LANES)))
                 backend.recorder.flush()
             yield [(buffers[-1].handle, 0, 4)]
-            found.append(now() - began)
-        return min(found)
+            times.append(now() - began)
+        return min(times)
 
     try:
-        one = yield from best(1)
+        once = yield from best(1)
         count = 2
         while True:
             more = yield from best(count)
-            if more - one > _ENOUGH or count >= _MOST:
-                return max(more - one, 1e-9) / (count - 1)
+            if more - once > _ENOUGH or count >= _MOST:
+                return max(more - once, 1e-9) / (count - 1)
             count *= 4
     finally:
         with backend.lock:

@@ -44,11 +44,11 @@ def word(value: int) -> int:
     return value & 0xFFFFFFFF
 
 
-def fill(parameters: list[int], at: int, *values: Sequence[int]) -> None:
+def fill(parameters: list[int], first: int, *values: Sequence[int]) -> None:
     """Put `values` among the parameters: the first from number `at` on, each next 8 further."""
     for row in values:
-        parameters[at : at + len(row)] = map(word, row)
-        at += MOST_DIMS
+        parameters[first : first + len(row)] = map(word, row)
+        first += MOST_DIMS
 
 
 def grid(groups: int) -> tuple[int, int, int]:
@@ -93,7 +93,7 @@ class Emitter:
         return self.limits["maxStorageBufferBindingSize"]
 
     def pick(self, guess: str, *key: str | int) -> str:
-        """The choice among several kernels for a class of operands; see tune.py."""
+        """The choice among several kernels for a class of operands; see autotune.py."""
         return self.recorder.choices.pick(key, guess)
 
     def temporary(self, shape: Sequence[int], dtype: DType) -> TensorView:

@@ -149,10 +149,10 @@ class Probe:
         self.resolution = _resolution(ticks) if period == 1.0 else 0.0
         times = (ticks - ticks[:, 0].min()).astype(np.int64) * (period * 1e-9)
         # The device's clock is set so that no batch begins before it was submitted.
-        at, shift = 0, -np.inf
+        dispatch, shift = 0, -np.inf
         for start, ops in zip(self._starts, self._batches, strict=True):
-            shift = max(shift, start - times[at, 0])
-            at += len(ops)
+            shift = max(shift, start - times[dispatch, 0])
+            dispatch += len(ops)
         self._add(labels, (times + shift).tolist())
 
     def _add(self, labels: Sequence[str], spans: Sequence[tuple[float, float]]) -> None:

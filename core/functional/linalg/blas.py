@@ -104,7 +104,10 @@ def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 @method()
 @casts("low")
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * x + alpha * mat1 @ mat2."""
+    """beta * x + alpha * mat1 @ mat2.
+
+    `mat1` is (n, k), `mat2` (k, m). Raises ShapeError for sizes that do not fit.
+    """
     return _added(x, mm(mat1, mat2), beta, alpha)
 
 
@@ -112,7 +115,10 @@ def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: floa
 @method()
 @casts(accelerator="low")
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * x + alpha * mat @ vec."""
+    """beta * x + alpha * mat @ vec.
+
+    `mat` is (n, k), `vec` (k,). Raises ShapeError for sizes that do not fit.
+    """
     return _added(x, mv(mat, vec), beta, alpha)
 
 
@@ -120,7 +126,10 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float 
 @method()
 @casts(accelerator="low")
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * x + alpha * outer(vec1, vec2)."""
+    """beta * x + alpha * outer(vec1, vec2).
+
+    `vec1` is (n,), `vec2` (m,). Raises ShapeError for sizes that do not fit.
+    """
     return _added(x, outer(vec1, vec2), beta, alpha)
 
 
@@ -130,7 +139,10 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float
 def baddbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * x + alpha * bmm(batch1, batch2)."""
+    """beta * x + alpha * bmm(batch1, batch2).
+
+    `batch1` is (b, n, k), `batch2` (b, k, m). Raises ShapeError for sizes that do not fit.
+    """
     return _added(x, bmm(batch1, batch2), beta, alpha)
 
 
@@ -140,7 +152,10 @@ def baddbmm(
 def addbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * x + alpha * the sum of bmm(batch1, batch2) over the batch."""
+    """beta * x + alpha * the sum of bmm(batch1, batch2) over the batch.
+
+    `batch1` is (b, n, k), `batch2` (b, k, m). Raises ShapeError for sizes that do not fit.
+    """
     return _added(x, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 

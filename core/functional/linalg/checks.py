@@ -59,8 +59,8 @@ def together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 def failed(name: str, info: Tensor, why: str) -> None:
     """Raise LinalgError for the first matrix whose `info` is not zero; reads the values."""
-    at = info.reshape(-1).tolist()
-    for i, n in enumerate(at):
+    codes = info.reshape(-1).tolist()
+    for i, n in enumerate(codes):
         if n:
             which = f" (matrix {i} of the batch)" if info.ndim else ""
             raise LinalgError(f"linalg.{name}: {why}{which}: at {n}")

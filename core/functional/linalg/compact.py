@@ -49,10 +49,13 @@ def ldl_factor_ex(a: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
     By Bunch and Kaufman (1977): D has blocks of one row and of two, whose pivots (int32) are
     negative. Without gradients, as in torch.
+
+    `a` is symmetric. `check_errors`: LinalgError where D has a zero. Only on cpu. Raises ShapeError
+    for shapes that are no such matrices, TypeError for integers.
     """
     square("linalg.ldl_factor_ex", a)
-    found = LDL(a, hermitian=hermitian)
-    both, pivots = found[..., :-1], found[..., -1].real.to(int32)
+    packed = LDL(a, hermitian=hermitian)
+    both, pivots = packed[..., :-1], packed[..., -1].real.to(int32)
     info = first_of((diagonal(both, 0, -2, -1) == 0) & (pivots > 0))
     if check_errors:
         failed("ldl_factor_ex", info, "D has a zero on its diagonal")
@@ -67,7 +70,11 @@ def ldl_factor(a: Tensor, *, hermitian: bool = False) -> LDLFactor:
 
 @linalg()
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:  # noqa: N803
-    """X with a X = B (..., n, k), from what `ldl_factor(a)` gives. Without gradients."""
+    """X with a X = B (..., n, k), from what `ldl_factor(a)` gives. Without gradients.
+
+    `LD` and `pivots` are those, `hermitian` as there. Only on cpu. Raises ShapeError for shapes
+    that are no such matrices, TypeError for integers.
+    """
     square("linalg.ldl_solve", LD)
     matrices("linalg.ldl_solve", LD, B)
     n = LD.shape[-1]
@@ -89,8 +96,8 @@ def geqrf(x: Tensor) -> Reflections:
     tau has min(m, n) elements. Without gradients; `linalg.qr` has them.
     """
     matrices("geqrf", x)
-    found = GEQRF(x)
-    return Reflections(found[..., :-1, :].mT, found[..., -1, : min(x.shape[-2:])])
+    packed = GEQRF(x)
+    return Reflections(packed[..., :-1, :].mT, packed[..., -1, : min(x.shape[-2:])])
 
 
 _MOST_REPETITIONS = 1000
@@ -98,12 +105,12 @@ _MOST_REPETITIONS = 1000
 
 def _basis(a: Tensor, q: int, niter: int) -> Tensor:
     """q orthonormal columns that nearly span those of a (Halko et al., 2009, algorithm 4.4)."""
-    found = qr(a @ randn((*a.shape[:-2], a.shape[-1], q), dtype=a.dtype, device=a.device)).Q
+    result = qr(a @ randn((*a.shape[:-2], a.shape[-1], q), dtype=a.dtype, device=a.device)).Q
     if niter > _MOST_REPETITIONS:
         raise RangeError(f"svd_lowrank: niter is {niter}; at most {_MOST_REPETITIONS}")
     for _ in range(niter):
-        found = qr(a @ qr(a.mH @ found).Q).Q
-    return found
+        result = qr(a @ qr(a.mH @ result).Q).Q
+    return result
 
 
 @public
@@ -113,6 +120,8 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     M is taken from A first.
     By products with random vectors and `niter` repetitions (Halko et al., 2009): right where the
     matrix has about that rank.
+
+    Only on cpu. Raises ShapeError for shapes that are no such matrices, TypeError for integers.
     """
     matrices("svd_lowrank", A)
     a = A if M is None else A - M.expand(*A.shape)
@@ -129,7 +138,12 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2  # noqa: N803
 ) -> Parts:  # fmt: skip
-    """Principal components by `svd_lowrank` of (..., m, n), whose columns are centered first."""
+    """Principal components by `svd_lowrank` of (..., m, n), whose columns are centered first.
+
+    `A` has the points as rows; `q` components, at most 6 unless set; without `center` columns stay;
+    `niter` as there. Only on cpu. Raises ShapeError for shapes that are no such matrices, TypeError
+    for integers. ValueError for another q.
+    """
     matrices("pca_lowrank", A)
     least = min(A.shape[-2:])
     q = min(6, least) if q is None else q

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @public
 @casts(cpu="inside", accelerator="widest")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Sums of products over `dims`: a number of last dims of a and first of b, or two lists."""
+    """Sums of products over `dims`: a number of last dims of a and first of b, or two lists.
+
+    Raises ShapeError for sizes that differ, IndexError for a dim that there is not.
+    """
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot: dims is {dims}; {a.shape} and {b.shape} have fewer")
@@ -64,22 +67,22 @@ def _labels(equation: str, count: int) -> tuple[list[str], str | None]:
     return parts, right if arrow else None
 
 
-def _operand(x: Tensor, part: str, rank: int, order: str) -> tuple[Tensor, str]:
+def _operand(x: Tensor, letters: str, rank: int, order: str) -> tuple[Tensor, str]:
     """Repeated letters as diagonals, and the dims of "..." as letters from `order`."""
     from rushlight.core.functional.diagonals import diagonal
 
-    if "..." in part:
-        own = x.ndim - len(part.replace("...", ""))
-        part = part.replace("...", order[rank - own : rank] if own > 0 else "")
-    if len(part) != x.ndim:
-        raise ShapeError(f"einsum: {part!r} does not fit the shape {x.shape}")
-    for letter in dict.fromkeys(part):
-        while part.count(letter) > 1:
-            i = part.index(letter)
-            j = part.index(letter, i + 1)
+    if "..." in letters:
+        free = x.ndim - len(letters.replace("...", ""))
+        letters = letters.replace("...", order[rank - free : rank] if free > 0 else "")
+    if len(letters) != x.ndim:
+        raise ShapeError(f"einsum: {letters!r} does not fit the shape {x.shape}")
+    for letter in dict.fromkeys(letters):
+        while letters.count(letter) > 1:
+            i = letters.index(letter)
+            j = letters.index(letter, i + 1)
             x = diagonal(x, 0, i, j)
-            part = part[:i] + part[i + 1 : j] + part[j + 1 :] + letter
-    return x, part
+            letters = letters[:i] + letters[i + 1 : j] + letters[j + 1 :] + letter
+    return x, letters
 
 
 def _spelled(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -120,19 +123,19 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         raise TypeError("einsum: give an equation and tensors, or tensors each followed by a list "
                         f"of numbers, not a {type(equation).__name__} and {len(operands)} more"
                         )  # fmt: skip
-    given: Sequence[Tensor] = operands[0] if isinstance(operands[0], list | tuple) else operands
-    parts, wanted = _labels(equation, len(given))
-    ranks = [x.ndim - len(p.replace("...", "")) for x, p in zip(given, parts, strict=True)
+    inputs: Sequence[Tensor] = operands[0] if isinstance(operands[0], list | tuple) else operands
+    parts, wanted = _labels(equation, len(inputs))
+    ranks = [x.ndim - len(p.replace("...", "")) for x, p in zip(inputs, parts, strict=True)
              if "..." in p]  # fmt: skip
     rank = max(ranks, default=0)
     used = set("".join(parts)) | set(wanted or "")
     order = "".join([c for c in string.ascii_letters if c not in used][:rank])
-    every = [_operand(x, p, rank, order) for x, p in zip(given, parts, strict=True)]
+    every = [_operand(x, p, rank, order) for x, p in zip(inputs, parts, strict=True)]
     letters = "".join(p for _, p in every)
     if wanted is None:
         said = "".join(parts)
-        own = sorted(c for c in set(letters) - set(order) if said.count(c) == 1)
-        wanted = order + "".join(own)
+        single = sorted(c for c in set(letters) - set(order) if said.count(c) == 1)
+        wanted = order + "".join(single)
     wanted = wanted.replace("...", order)
     if len(set(wanted)) != len(wanted) or not set(wanted) <= set(letters):
         raise ValueError(f"einsum: {equation!r} names a letter of the result twice or not before")

@@ -95,10 +95,15 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
 @linalg()
 @casts(cpu="float32")
 def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -> Cholesky:
-    """`cholesky` that does not raise but says in `info` where it ended; nan from there on."""
+    """`cholesky` that does not raise but says in `info` where it ended; nan from there on.
+
+    `x` is (..., n, n), of which one triangle is read; `upper`: the factor is its adjoint.
+    `check_errors`: LinalgError where it ended. Only on cpu. Raises ShapeError for shapes that are
+    no such matrices, TypeError for integers.
+    """
     square("linalg.cholesky_ex", x)
-    found = CHOLESKY(x, check=check_errors, upper=upper)
-    return Cholesky(found, first_of(diagonal(found.detach(), 0, -2, -1).isnan()))
+    packed = CHOLESKY(x, check=check_errors, upper=upper)
+    return Cholesky(packed, first_of(diagonal(packed.detach(), 0, -2, -1).isnan()))
 
 
 @linalg()
@@ -113,8 +118,8 @@ def qr(a: Tensor, mode: str = "reduced") -> QRParts:
         raise ValueError(f'linalg.qr: mode is {mode!r}; supported: "reduced", "complete", "r"')
     m, n = a.shape[-2:]
     left = a[..., :m] if n > m else a  # the rest of R is Q^H times the rest of a
-    found = QR(left, complete=mode == "complete")
-    q, r = found[..., :m].mT, found[..., m:]
+    packed = QR(left, complete=mode == "complete")
+    q, r = packed[..., :m].mT, packed[..., m:]
     if n > m:
         r = CAT(r, q.mH @ a[..., m:], dim=a.ndim - 1)
     return QRParts(a.new_empty(0) if mode == "r" else q, r)
@@ -127,13 +132,16 @@ def svd(a: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
     driver: LAPACK's methods are the same here. The gradient is finite where the singular values
     are not zero; it takes part only in what does not depend on the choice of vectors.
+
+    `full_matrices`: U and V are square. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
     """
     matrices("linalg.svd", a)
     m, n = a.shape[-2:]
     k = min(m, n)
-    found = SVD(a, full=full_matrices)
+    packed = SVD(a, full=full_matrices)
     rows, high = (m, n) if full_matrices else (k, k)
-    return SVDParts(found[..., :rows, :m].mT, found[..., :k, m].real, found[..., :high, m + 1 :])
+    return SVDParts(packed[..., :rows, :m].mT, packed[..., :k, m].real, packed[..., :high, m + 1 :])
 
 
 @linalg()
@@ -154,8 +162,8 @@ def _upper(name: str, side: str) -> bool:
 def eigh(a: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803
     """Real eigenvalues and vectors of symmetric or Hermitian matrices; `UPLO` is the part read."""
     square("linalg.eigh", a)
-    found = EIGH(a, upper=_upper("linalg.eigh", UPLO))
-    return Eigen(found[..., -1].real, found[..., :-1])
+    packed = EIGH(a, upper=_upper("linalg.eigh", UPLO))
+    return Eigen(packed[..., -1].real, packed[..., :-1])
 
 
 @linalg()
@@ -166,8 +174,8 @@ def eig(a: Tensor) -> Eigen:
     vector has none that means anything.
     """
     square("linalg.eig", a)
-    found = view_as_complex(EIG(a))
-    return Eigen(found[..., -1], found[..., :-1])
+    packed = view_as_complex(EIG(a))
+    return Eigen(packed[..., -1], packed[..., :-1])
 
 
 @linalg()
@@ -187,10 +195,10 @@ def factored(name: str, a: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, 
     """Both triangles in one matrix, the swaps and the order of the rows, from 0."""
     matrices(name, a)
     m, n = a.shape[-2:]
-    found = LU(a.detach(), pivot=pivot)
-    swaps, order = (found[..., i].to(int64) for i in (n, n + 1))
+    packed = LU(a.detach(), pivot=pivot)
+    swaps, order = (packed[..., i].to(int64) for i in (n, n + 1))
     if not a.requires_grad:
-        return found[..., :n], swaps[..., : min(m, n)], order
+        return packed[..., :n], swaps[..., : min(m, n)], order
     k = min(m, n)
     if pivot:
         a = a.gather(-2, order.unsqueeze(-1).expand(*a.shape))
@@ -208,8 +216,8 @@ def triangles(both: Tensor) -> tuple[Tensor, Tensor]:
     """L (..., m, k) with ones on its diagonal and U (..., k, n)."""
     m, n = both.shape[-2:]
     k = min(m, n)
-    one = eye(m, k, dtype=both.dtype, device=both.device)
-    return tril(both[..., :k], -1) + one, triu(both[..., :k, :])
+    identity = eye(m, k, dtype=both.dtype, device=both.device)
+    return tril(both[..., :k], -1) + identity, triu(both[..., :k, :])
 
 
 def _permutation(like: Tensor, order: Tensor) -> Tensor:
@@ -236,7 +244,11 @@ def lu_factor(a: Tensor, *, pivot: bool = True) -> LUFactor:
 
 @linalg()
 def lu_factor_ex(a: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
-    """`lu_factor` with `info`; it raises for a zero on the diagonal where `check_errors`."""
+    """`lu_factor` with `info`; it raises for a zero on the diagonal where `check_errors`.
+
+    `pivot`: rows are exchanged. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers. LinalgError for such a zero.
+    """
     both, pivots = lu_factor(a, pivot=pivot)
     info = first_of(diagonal(both.detach(), 0, -2, -1) == 0)
     if check_errors:
@@ -248,15 +260,15 @@ def order_of(pivots: Tensor, rows: int) -> Tensor:
     """The order of the rows that swaps by `pivots` (from 1) lead to; reads them."""
     *batch, swapped = pivots.shape
     values = pivots.detach().cpu().numpy().reshape(math.prod(batch), swapped).tolist()
-    found = []
+    orders = []
     for swaps in values:
         order = list(range(rows))
         for i, p in enumerate(swaps):
             if not 1 <= p <= rows:
                 raise ShapeError(f"lu: a pivot is {p}; it must be from 1 to {rows}")
             order[i], order[p - 1] = order[p - 1], order[i]
-        found.append(order)
-    return of_data(np.array(found, np.int64), dtype=int64, device=pivots.device).reshape(
+        orders.append(order)
+    return of_data(np.array(orders, np.int64), dtype=int64, device=pivots.device).reshape(
         *pivots.shape[:-1], rows
     )
 
@@ -265,7 +277,11 @@ def order_of(pivots: Tensor, rows: int) -> Tensor:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True  # noqa: N803
 ) -> LUParts:  # fmt: skip
-    """P, L and U of what `lu_factor` gives; empty where not wanted."""
+    """P, L and U of what `lu_factor` gives; empty where not wanted.
+
+    `LU_data` and `LU_pivots` are those; `unpack_data`: L and U are wanted, `unpack_pivots`: P.
+    Raises IndexError for pivots that do not fit.
+    """
     none = LU_data.new_empty(0)
     order = order_of(LU_pivots, LU_data.shape[-2]) if unpack_pivots else none
     p = _permutation(LU_data, order) if unpack_pivots else none

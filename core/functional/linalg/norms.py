@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 @method()
 @casts(accelerator="float32")
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it."""
+    """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    `p` is the order, `maxnorm` a number. Raises ShapeError for less than 2 dims, IndexError for a
+    dim that there is not.
+    """
     d = normalize_dim("renorm", dim, x.shape)
     if x.ndim < 2:
         raise ShapeError(f"renorm: x is {x.shape}; it must have at least 2 dims")
@@ -47,7 +51,11 @@ def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """(sum |x|^ord)^(1/ord) over `dim`, all elements by default; `ord` may be 0 or infinite."""
+    """(sum |x|^ord)^(1/ord) over `dim`, all elements by default; `ord` may be 0 or infinite.
+
+    `keepdim` leaves the dims with size 1. `dtype`: x is converted to it first. Raises TypeError for
+    integers without one, ShapeError for no elements where ord has no value for them.
+    """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is {ord!r}; it must be a number")
     x = _floating("linalg.vector_norm", x, dtype)
@@ -69,6 +77,9 @@ def matrix_norm(
 
     ord: "fro" (root of the squares' sum), "nuc" (sum of singular values), 2 and -2 (the largest and
     the smallest of them), 1 and -1 (of the columns' sums), inf and -inf (of the rows' sums).
+
+    `a` has them at `dim`; `keepdim` leaves the dims with size 1. `dtype`: a is converted to it
+    first. Raises ValueError for another ord, ShapeError for dims that are not two different ones.
     """
     name = "linalg.matrix_norm"
     a = _floating(name, a, dtype)
@@ -84,16 +95,16 @@ def matrix_norm(
         raise ValueError(f"{name}: ord is {ord!r}; supported: 'fro', {', '.join(map(repr, known))}")
     a = movedim(a, (rows, columns), (-2, -1))
     if ord == "nuc":
-        found = svdvals(a).sum(-1)
+        result = svdvals(a).sum(-1)
     elif ord in (2, -2):
-        found = _extreme(svdvals(a), -1, float(ord))
+        result = _extreme(svdvals(a), -1, float(ord))
     else:
         across = -2 if ord in (1, -1) else -1
-        found = _extreme(a.abs().sum(across), -1, float(ord))
+        result = _extreme(a.abs().sum(across), -1, float(ord))
     if keepdim:
         for d in sorted((rows, columns)):
-            found = found.unsqueeze(d)
-    return found
+            result = result.unsqueeze(d)
+    return result
 
 
 def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
@@ -108,7 +119,11 @@ def norm(
     a: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """`matrix_norm` where `dim` has two dims, or a has and `ord` is given; else `vector_norm`."""
+    """`matrix_norm` where `dim` has two dims, or a has and `ord` is given; else `vector_norm`.
+
+    `keepdim` leaves the dims with size 1. `dtype`: a is converted to it first. Raises ShapeError
+    for dims that ord does not take, ValueError for another ord.
+    """
     if ord is None:
         return vector_norm(a, 2, dim, keepdim, dtype=dtype)
     dims = dim if dim is not None else tuple(range(a.ndim))
@@ -138,5 +153,5 @@ def cond(a: Tensor, p: float | str | None = None) -> Tensor:
     square("linalg.cond", a)
     assert p is not None
     inverse, info = inv_ex(a)
-    found = matrix_norm(a, p) * matrix_norm(inverse, p)
-    return where(info == 0, found, math.inf)
+    ratio = matrix_norm(a, p) * matrix_norm(inverse, p)
+    return where(info == 0, ratio, math.inf)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @public
 @method()
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """Powers of a vector as columns, the highest first unless `increasing`."""
+    """Powers of a vector as columns, the highest first unless `increasing`.
+
+    `x` is (n,), the result (n, `N`), square unless set. Raises ValueError for a negative N.
+    """
     count = x.numel() if N is None else N
     powers = arange(count, device=x.device)
     powers = powers if increasing else powers.flip(0)
@@ -31,7 +34,11 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 @method()
 @casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product of vectors of three elements along `dim`."""
+    """The cross product of vectors of three elements along `dim`.
+
+    `x` and `other` are of one shape; dim: the first of size 3 unless set. Raises ShapeError for
+    other sizes than 3, IndexError for a dim that there is not.
+    """
     if dim is None:
         dim = next((d for d, n in enumerate(x.shape) if n == 3), -1)
     d = normalize_dim("cross", dim, x.shape)
@@ -86,7 +93,11 @@ def qr(x: Tensor, some: bool = True) -> parts.QRParts:
 @method()
 @casts(cpu="float32")
 def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
-    """`linalg.svd` with V in place of Vh; zeros for both without `compute_uv`."""
+    """`linalg.svd` with V in place of Vh; zeros for both without `compute_uv`.
+
+    `x` is (..., m, n); `some`: k = min(m, n) columns. Only on cpu. Raises ShapeError for shapes
+    that are no such matrices, TypeError for integers.
+    """
     u, s, vh = parts.svd(x, not some)
     if compute_uv:
         return OldSVD(u, s, vh.mH)
@@ -100,25 +111,37 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
 def triangular_solve(
     b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Triangular:
-    """X with a X = b, a^T X = b where `transpose`; see `linalg.solve_triangular`."""
+    """X with a X = b, a^T X = b where `transpose`; see `linalg.solve_triangular`.
+
+    `upper`: which triangle a is; `unitriangular`: its diagonal counts as ones. Only on cpu. Raises
+    ShapeError for shapes that are no such matrices, TypeError for integers.
+    """
     way = upper is not transpose
-    found = solving.solve_triangular(
+    solution = solving.solve_triangular(
         a.mT if transpose else a, b, upper=way, unitriangular=unitriangular
     )
-    return Triangular(found, a.clone())
+    return Triangular(solution, a.clone())
 
 
 @public
 @method()
 @casts(cpu="float32")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
-    """`linalg.lu_solve`, the right side first."""
+    """`linalg.lu_solve`, the right side first.
+
+    `b` is that side, `LU_data` and `LU_pivots` what lu_factor gives. Only on cpu. Raises ShapeError
+    for shapes that are no such matrices, TypeError for integers.
+    """
     return solving.lu_solve(LU_data, LU_pivots, b)
 
 
 @public
 @method()
 def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Any, ...]:
-    """`linalg.lu_factor`, or with its info."""
-    found = parts.lu_factor_ex(x, pivot=pivot)
-    return tuple(found) if get_infos else tuple(found[:2])
+    """`linalg.lu_factor`, or with its info.
+
+    `x` is (..., m, n); `pivot`: rows are exchanged; `get_infos`: with info. Only on cpu. Raises
+    ShapeError for shapes that are no such matrices, TypeError for integers.
+    """
+    factors = parts.lu_factor_ex(x, pivot=pivot)
+    return tuple(factors) if get_infos else tuple(factors[:2])

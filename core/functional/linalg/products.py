@@ -83,9 +83,9 @@ def matrix_exp(x: Tensor) -> Tensor:
     # Each matrix is halved as often as it needs: the same result as by itself.
     steps = (size / least).log2().ceil().clamp(0, count).unsqueeze(-1).unsqueeze(-1)
     x = x * (-steps).exp2()
-    out = one = eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
+    out = identity = eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
     for k in range(degree, 0, -1):
-        out = one + (x @ out) * (1 / k)
+        out = identity + (x @ out) * (1 / k)
     for k in range(count):
         out = where(steps > k, out @ out, out)
     return out
@@ -100,21 +100,21 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     if len(tensors) < 2:
         raise ValueError(f"linalg.multi_dot: {len(tensors)} tensors; it takes two or more")
-    given = list(tensors)
-    row, column = given[0].ndim == 1, given[-1].ndim == 1
-    given[0] = given[0].unsqueeze(0) if row else given[0]
-    given[-1] = given[-1].unsqueeze(-1) if column else given[-1]
-    for x in given:
+    factors = list(tensors)
+    row, column = factors[0].ndim == 1, factors[-1].ndim == 1
+    factors[0] = factors[0].unsqueeze(0) if row else factors[0]
+    factors[-1] = factors[-1].unsqueeze(-1) if column else factors[-1]
+    for x in factors:
         if x.ndim != 2:
             raise ShapeError(f"linalg.multi_dot: a tensor of shape {x.shape} must have two dims")
-    found = _ordered(given)
-    found = found.squeeze(0) if row else found
-    return found.squeeze(-1) if column else found
+    result = _ordered(factors)
+    result = result.squeeze(0) if row else result
+    return result.squeeze(-1) if column else result
 
 
-def _ordered(given: list[Tensor]) -> Tensor:
+def _ordered(factors: list[Tensor]) -> Tensor:
     """The product in the best order, found by dynamic programming."""
-    n, sizes = len(given), [given[0].shape[0], *(x.shape[1] for x in given)]
+    n, sizes = len(factors), [factors[0].shape[0], *(x.shape[1] for x in factors)]
     cost = [[0] * n for _ in range(n)]
     cut = [[0] * n for _ in range(n)]
     for width in range(1, n):
@@ -127,7 +127,7 @@ def _ordered(given: list[Tensor]) -> Tensor:
 
     def product(i: int, j: int) -> Tensor:
         if i == j:
-            return given[i]
+            return factors[i]
         return mm(product(i, cut[i][j]), product(cut[i][j] + 1, j))
 
     return product(0, n - 1)
@@ -136,7 +136,11 @@ def _ordered(given: list[Tensor]) -> Tensor:
 @linalg()
 @casts(accelerator="widest")
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product of vectors of three elements along `dim`; other dims broadcast."""
+    """The cross product of vectors of three elements along `dim`; other dims broadcast.
+
+    `x` and `other` have as many dims. Raises ShapeError for other sizes than 3, IndexError for a
+    dim that there is not.
+    """
     a, b = broadcast_tensors(x, other)
     if x.ndim != other.ndim:
         raise ShapeError(f"linalg.cross: {x.shape} and {other.shape} differ in the number of dims")
@@ -156,14 +160,21 @@ def crossed(x: Tensor, other: Tensor, d: int) -> Tensor:
 
 @linalg()
 def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of the diagonals of two dims as the last dim."""
+    """A view of the diagonals of two dims as the last dim.
+
+    `a` keeps its memory; `offset` > 0 is above the main one, `dim1` and `dim2` are the two. Raises
+    IndexError for a dim that there is not, ShapeError for one dim twice.
+    """
     return diagonals.diagonal(a, offset, dim1, dim2)
 
 
 @linalg()
 @casts("low")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of conj(x) * y along `dim`; the others broadcast."""
+    """Sums of conj(x) * y along `dim`; the others broadcast.
+
+    `x` and `y` are vectors. Raises ShapeError for shapes that do not broadcast.
+    """
     return (turned(x) * y).sum(dim)
 
 
@@ -177,8 +188,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
     if x.dtype.name == "bool":
         x = x.long()
     powers = x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)
-    one = x.new_ones((*x.shape, 1), dtype=powers.dtype)
-    return CAT(one, powers, dim=x.ndim)
+    ones = x.new_ones((*x.shape, 1), dtype=powers.dtype)
+    return CAT(ones, powers, dim=x.ndim)
 
 
 @linalg()
@@ -197,7 +208,10 @@ def tensorinv(a: Tensor, ind: int = 2) -> Tensor:
 @linalg()
 @casts(cpu="float32")
 def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first."""
+    """X with tensordot(a, X, X.ndim) = b; `dims` of a are moved to its end first.
+
+    Raises ShapeError for shapes that do not fit, LinalgError for a singular a. Only on cpu.
+    """
     if dims is not None:
         moved = [normalize_dim("linalg.tensorsolve", d, a.shape) for d in dims]
         a = a.permute(*(d for d in range(a.ndim) if d not in moved), *moved)
@@ -211,8 +225,8 @@ def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tens
 def _reflections(a: Tensor, tau: Tensor) -> list[Tensor]:
     """The vectors (..., m, 1) of Householder's reflections, and beside them their factors."""
     m, n = a.shape[-2:]
-    one = eye(m, n, dtype=a.dtype, device=a.device)
-    below = tril(a, -1) + one
+    identity = eye(m, n, dtype=a.dtype, device=a.device)
+    below = tril(a, -1) + identity
     return [below[..., i : i + 1] for i in range(tau.shape[-1])]
 
 
@@ -235,7 +249,11 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
 def ormqr(
     x: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H."""
+    """Q other, or other Q where not `left`, of all m columns of Q; transpose: Q^H.
+
+    `x` and `tau` are what geqrf gives. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
+    """
     matrices("ormqr", x, other)
     if not left:
         return ormqr(x, tau, other.mH, True, not transpose).adjoint()

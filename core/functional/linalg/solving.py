@@ -87,9 +87,14 @@ def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
 @linalg()
 def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Solved:
-    """`solve` that does not raise for singular matrices, whose `info` is not 0 and result nan."""
-    found = _solved("linalg.solve_ex", a, b, left, check_errors)
-    return Solved(found, lu_factor_ex(a.detach()).info)
+    """`solve` that does not raise for singular matrices, whose `info` is not 0 and result nan.
+
+    `a` is (..., n, n), `b` (..., n, k) or (..., n); without `left` X a = b. `check_errors`:
+    LinalgError for singular ones. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
+    """
+    solution = _solved("linalg.solve_ex", a, b, left, check_errors)
+    return Solved(solution, lu_factor_ex(a.detach()).info)
 
 
 def _one(a: Tensor) -> Tensor:
@@ -120,6 +125,9 @@ def solve_triangular(
     """X with a X = b (X a = b where not `left`) for triangular a; the other triangle is not read.
 
     unitriangular: the diagonal is not read either and counts as ones.
+
+    `upper`: which triangle a is. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
     """
     square("linalg.solve_triangular", a)
     matrices("linalg.solve_triangular", a, b)
@@ -140,6 +148,9 @@ def lu_solve(
     """X with a X = B (X a = B where not `left`) from what `lu_factor(a)` gives.
 
     adjoint: with the adjoint of a. The pivots are read on the host.
+
+    `LU` and `pivots` are those. Only on cpu. Raises ShapeError for shapes that are no such
+    matrices, TypeError for integers.
     """
     square("linalg.lu_solve", LU)
     matrices("linalg.lu_solve", LU, B)
@@ -160,7 +171,10 @@ def lu_solve(
 @method()
 @casts(cpu="float32")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """X with a X = B, for the Cholesky factor L of a (its adjoint where `upper`)."""
+    """X with a X = B, for the Cholesky factor L of a (its adjoint where `upper`).
+
+    Only on cpu. Raises ShapeError for shapes that are no such matrices, TypeError for integers.
+    """
     square("cholesky_solve", L)
     matrices("cholesky_solve", L, B)
     if L.shape[-1] != B.shape[-2]:
@@ -219,8 +233,8 @@ def _tolerances(a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
     real = PARTS.get(a.dtype, a.dtype)
 
     def tensor(value: Any) -> Tensor:
-        found = value.to(real) if is_tensor(value) else a.new_full((), float(value), dtype=real)
-        return found.detach().expand(*a.shape[:-2])
+        tolerance = value.to(real) if is_tensor(value) else a.new_full((), float(value), dtype=real)
+        return tolerance.detach().expand(*a.shape[:-2])
 
     least = tensor(0 if atol is None else atol)
     if rtol is None:
@@ -237,6 +251,9 @@ def pinv(
 
     Those up to max(atol, rtol * the largest) count as zero; both may be tensors of the batch's
     shape. hermitian: a is symmetric or Hermitian. The gradient holds while the rank stays.
+
+    `rcond` is torch's older name of rtol. Only on cpu. Raises ShapeError for shapes that are no
+    such matrices, TypeError for integers.
     """
     (square if hermitian else matrices)("linalg.pinv", a)
     rtol = rcond if rtol is None else rtol
@@ -248,7 +265,12 @@ def pinv(
 def matrix_rank(
     a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
 ) -> Tensor:
-    """How many singular values (int64) exceed max(atol, rtol * the largest)."""
+    """How many singular values (int64) exceed max(atol, rtol * the largest).
+
+    `a` is (..., m, n); `hermitian`: symmetric or Hermitian; `tol` is an absolute tolerance, torch's
+    older name. Only on cpu. Raises ShapeError for shapes that are no such matrices, TypeError for
+    integers.
+    """
     (square if hermitian else matrices)("linalg.matrix_rank", a)
     a = a.detach()
     s = eigh(a).eigenvalues.abs() if hermitian else svdvals(a)
@@ -268,6 +290,9 @@ def lstsq(
 
     driver: "gelsy" (default), "gels", "gelsd", "gelss": the solution is the same here, by the
     pseudoinverse. Singular values come with the last two, ranks with all but "gels".
+
+    `rcond`: singular values up to it times the largest count as zero. Only on cpu. Raises
+    ShapeError for shapes that do not fit, ValueError for another driver.
     """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
@@ -282,10 +307,10 @@ def lstsq(
         raise ShapeError(f"linalg.lstsq: {a.shape} and {b.shape} differ in the number of rows")
     a, rhs = together("linalg.lstsq", a, rhs)
     (m, n), none = a.shape[-2:], a.reshape(-1)[:0]
-    found = pinv(a, rtol=rcond) @ rhs
+    solution = pinv(a, rtol=rcond) @ rhs
     rank = matrix_rank(a, rtol=rcond) if driver != "gels" else none.detach().to(int64)
     values = svdvals(a.detach()) if driver in ("gelsd", "gelss") else none.detach().real
     left = none.real
     if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
-        left = (a @ found - rhs).abs().square().sum(-2)
-    return LeastSquares(found.squeeze(-1) if vector else found, left, rank, values)
+        left = (a @ solution - rhs).abs().square().sum(-2)
+    return LeastSquares(solution.squeeze(-1) if vector else solution, left, rank, values)

@@ -54,7 +54,11 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @network
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x, and negative_slope * x below zero."""
+    """x, and negative_slope * x below zero.
+
+    `input` is any floating tensor (Maas et al., 2013). `inplace` writes the result over the input,
+    and raises RuntimeError for a leaf that needs a gradient.
+    """
     return done(input, where(input > 0, input, input * negative_slope), inplace)
 
 
@@ -79,7 +83,11 @@ def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     inplace: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`leaky_relu` with a random slope per element in training, the mean slope otherwise."""
+    """`leaky_relu` with a random slope per element in training, the mean slope otherwise.
+
+    `input` is any floating tensor; slopes are from `lower` to `upper` (Xu et al., 2015). `inplace`
+    writes the result over it. Raises ValueError for bounds in the wrong order.
+    """
     if lower > upper:
         raise ValueError(f"rrelu: lower {lower} is more than upper {upper}")
     if not training:
@@ -90,7 +98,11 @@ def rrelu(
 
 @network
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016)."""
+    """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016).
+
+    `input` is any floating tensor. `inplace` writes the result over the input, and raises
+    RuntimeError for a leaf that needs a gradient.
+    """
     below = alpha * expm1(where(input > 0, 0.0, input))
     return done(input, where(input > 0, input, below), inplace)
 
@@ -105,7 +117,11 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 @public
 @network
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017)."""
+    """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017).
+
+    `input` is any floating tensor. `inplace` writes the result over the input, and raises
+    RuntimeError for a leaf that needs a gradient.
+    """
     below = alpha * expm1(where(input > 0, 0.0, input) / alpha)
     return done(input, where(input > 0, input, below), inplace)
 
@@ -114,7 +130,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """x limited to [min_val, max_val]; at a bound there is no gradient."""
+    """x limited to [min_val, max_val]; at a bound there is no gradient.
+
+    `input` is any tensor; `inplace` writes the result over it. Raises ValueError for bounds in the
+    wrong order.
+    """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
     if needs_gradient(input):
@@ -146,7 +166,10 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 @casts(accelerator="float32")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
+
+    `input` is any floating tensor. It raises nothing of its own.
+    """
     x = input if beta == 1 else input * beta
     # The gradient of maximum is half each at equality, which is right at x = 0.
     smooth = maximum(x, zeros(dtype=x.dtype, device=x.device)) + log1p(exp(-abs(x)))
@@ -200,7 +223,11 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @public
 @network
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where it is above `threshold`, else `value`."""
+    """x where it is above `threshold`, else `value`.
+
+    `input` is any tensor; `inplace` writes the result over it, and raises RuntimeError for a leaf
+    that needs a gradient.
+    """
     return done(input, where(input <= threshold, value, input).to(input.dtype), inplace)
 
 
@@ -209,7 +236,10 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | str | None = None
 ) -> Tensor:
-    """softmax of -x; -x is converted to `dtype` where that is given."""
+    """softmax of -x; -x is converted to `dtype` where that is given.
+
+    `input` is floating; `dim` as in softmax. Raises IndexError for a dim that there is not.
+    """
     return softmax(-input, dim, dtype=dtype)
 
 
@@ -231,6 +261,9 @@ def gumbel_softmax(
     """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot rows with its gradient.
 
     eps is not used, as in torch.
+
+    `dim` has the classes. `generator` draws the numbers, the device's unless set. Raises IndexError
+    for a dim that there is not (Jang et al., 2016).
     """
     logits = floating("gumbel_softmax", logits)
     u = rand(*logits.shape, dtype=logits.dtype, device=logits.device, generator=generator)
@@ -247,7 +280,10 @@ def _in_place(fn: Any) -> Any:
         return copy_(input, fn(input, *args, **kwargs))
 
     call.__name__ = call.__qualname__ = f"{fn.__name__}_"
-    call.__doc__ = f"`{fn.__name__}`, written over the input."
+    call.__doc__ = (
+        f"`{fn.__name__}`, with its `args` and `kwargs`, written over the input. Raises "
+        "RuntimeError for a leaf that needs a gradient."
+    )
     return network(call)
 
 

@@ -40,6 +40,10 @@ def scaled_dot_product_attention(
     attn_mask: bool (True is seen) or added numbers, broadcast to (..., queries, keys). Rows that
     see nothing, all False or all -inf, are zeros and have no gradient. enable_gqa: heads (dim -3)
     of q may be a multiple of those of k and v.
+
+    `query`, `key` and `value` are q, k and v. `dropout_p`: the share of weights that are dropped.
+    `is_causal`: a query sees keys up to its own place. Raises ValueError for both this and a mask,
+    ShapeError for shapes that do not fit (Vaswani et al., 2017).
     """
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
@@ -50,14 +54,16 @@ def scaled_dot_product_attention(
     query, rows, keys = query * factor, query.shape[-2], key.shape[-2]
     each = math.prod(query.shape[:-2]) * keys
     step = max(1, MOST_SCORES // max(each, 1))
-    made = []
-    for at in range(0, max(rows, 1), step):  # many scores are made and used in parts
-        part = query if step >= rows else query[..., at : at + step, :]
+    blocks = []
+    for start in range(0, max(rows, 1), step):  # many scores are made and used in parts
+        rows_of_query = query if step >= rows else query[..., start : start + step, :]
         mask = attn_mask
         if mask is not None and step < rows and mask.ndim > 1 and mask.shape[-2] != 1:
-            mask = mask[..., at : at + step, :]
-        made.append(_attended(part, key, value, mask, dropout_p, at if is_causal else None))
-    return made[0] if len(made) == 1 else cat(made, -2)
+            mask = mask[..., start : start + step, :]
+        blocks.append(
+            _attended(rows_of_query, key, value, mask, dropout_p, start if is_causal else None)
+        )
+    return blocks[0] if len(blocks) == 1 else cat(blocks, -2)
 
 
 def _attended(
@@ -112,6 +118,13 @@ def multi_head_attention_forward(
     keys), key_padding_mask (n, keys). static_k and static_v (n * heads, keys, head) replace the
     projected keys and values. weights: (n, queries, keys), per head unless averaged, or None. A
     query that sees no key, as in a sample of padding, gets zeros before the last projection.
+
+    `value` goes with key; `num_heads` divides `embed_dim_to_check`. `in_proj_weight` (3 e, e) and
+    `in_proj_bias` project all three, or with `use_separate_proj_weight` the three `q_proj_weight`,
+    `k_proj_weight`, `v_proj_weight` do; `out_proj_weight` and `out_proj_bias` the result. `bias_k`,
+    `bias_v` and, with `add_zero_attn`, zeros are appended. `dropout_p` of weights in `training`.
+    `need_weights`, `average_attn_weights`: of the second result; `is_causal` says that attn_mask
+    hides what comes later. Raises ShapeError for shapes that do not fit.
     """
     e, heads = embed_dim_to_check, num_heads
     if query.shape[-1] != e or heads < 1 or e % heads:
@@ -163,26 +176,24 @@ def multi_head_attention_forward(
 
 def _mask(q: Tensor, k: Tensor, attn: Tensor | None, padding: Tensor | None) -> Tensor | None:
     """Both masks as added numbers, (n or 1, heads or 1, queries, keys)."""
-    found = None
+    result = None
     n, heads, queries = q.shape[:3]
-    for name, given in (("attn_mask", attn), ("key_padding_mask", padding)):
-        if given is None:
+    for name, mask in (("attn_mask", attn), ("key_padding_mask", padding)):
+        if mask is None:
             continue
-        if given.dtype.name == "bool":
-            given = zeros(*given.shape, dtype=q.dtype, device=q.device).masked_fill(
-                given, -math.inf
-            )
-        extra = k.shape[2] - given.shape[-1]  # keys that the function added itself are seen
+        if mask.dtype.name == "bool":
+            mask = zeros(*mask.shape, dtype=q.dtype, device=q.device).masked_fill(mask, -math.inf)
+        extra = k.shape[2] - mask.shape[-1]  # keys that the function added itself are seen
         if extra:
-            given = cat([given, given.new_zeros(*given.shape[:-1], extra)], -1)
-        keys = given.shape[-1]
+            mask = cat([mask, mask.new_zeros(*mask.shape[:-1], extra)], -1)
+        keys = mask.shape[-1]
         if name == "attn_mask":
-            shape = (n, heads, queries, keys) if given.ndim == 3 else (1, 1, queries, keys)
+            shape = (n, heads, queries, keys) if mask.ndim == 3 else (1, 1, queries, keys)
         else:
             shape = (n, 1, 1, keys)
-        if math.prod(shape) != given.numel():
-            raise ShapeError(f"multi_head_attention_forward: {name} is {given.shape}; scores are "
+        if math.prod(shape) != mask.numel():
+            raise ShapeError(f"multi_head_attention_forward: {name} is {mask.shape}; scores are "
                              f"{(n, heads, queries, keys)}")  # fmt: skip
-        given = given.reshape(*shape).to(q.dtype)
-        found = given if found is None else found + given
-    return found
+        mask = mask.reshape(*shape).to(q.dtype)
+        result = mask if result is None else result + mask
+    return result

@@ -34,7 +34,11 @@ def _sliding(
 def unfold(
     input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
 ) -> Tensor:
-    """Windows of (n, c, h, w) as columns: (n, c * kh * kw, count)."""
+    """Windows of (n, c, h, w) as columns: (n, c * kh * kw, count).
+
+    `input` may lack n; `kernel_size`, `dilation`, `padding` and `stride` are an int or two. Raises
+    ShapeError where no window fits.
+    """
     x = input if input.ndim == 4 else input.unsqueeze(0)
     windows = _sliding("unfold", x, kernel_size, dilation, padding, stride)
     n, c, oh, ow, kh, kw = windows.shape
@@ -47,7 +51,11 @@ def fold(
     input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
     stride: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """Columns (n, c * kh * kw, count) added up to images (n, c, h, w), where `unfold` took them."""
+    """Columns (n, c * kh * kw, count) added up to images (n, c, h, w), where `unfold` took them.
+
+    `input` may lack n; `output_size`, `kernel_size`, `dilation`, `padding` and `stride` are an int
+    or two. Raises ShapeError for other counts of windows.
+    """
     h, w = each("fold", output_size, 2)
     k = each("fold", kernel_size, 2)
     p = each("fold", padding, 2)
@@ -59,13 +67,13 @@ def fold(
     c = rows // (k[0] * k[1])
     wide, tall = w + 2 * p[1], h + 2 * p[0]
     places = arange(tall * wide, device=x.device).reshape(1, 1, tall, wide)
-    at = unfold(places, kernel_size, dilation, 0, stride)
-    if at.shape[-1] != count or rows % (k[0] * k[1]):
+    positions = unfold(places, kernel_size, dilation, 0, stride)
+    if positions.shape[-1] != count or rows % (k[0] * k[1]):
         raise ShapeError(f"fold: {input.shape} does not fit output_size {(h, w)}, which has "
-                         f"{at.shape[-1]} windows of {k[0] * k[1]}")  # fmt: skip
+                         f"{positions.shape[-1]} windows of {k[0] * k[1]}")  # fmt: skip
     flat = x.reshape(n, c, k[0] * k[1] * count)
     out = zeros(n, c, tall * wide, dtype=x.dtype, device=x.device)
-    out = out.index_add(2, at.reshape(-1), flat).reshape(n, c, tall, wide)
+    out = out.index_add(2, positions.reshape(-1), flat).reshape(n, c, tall, wide)
     out = out[:, :, p[0] : p[0] + h, p[1] : p[1] + w]
     return out if input.ndim == 3 else out.squeeze(0)
 
@@ -80,6 +88,10 @@ def conv1d(
     """Cross-correlation of (n, c, length) or (c, length) with (out, c / groups, k).
 
     padding: zeros on both sides, or "same" or "valid".
+
+    `input`, `weight` and `bias` (out,) are floating. `stride` and `dilation` are an int or one per
+    dim; `groups` parts the channels. Raises ShapeError for sizes that do not fit, or groups that do
+    not divide the channels.
     """
     x = batched("conv1d", input, weight, bias, 1)
     (s,), (d,) = each("conv1d", stride, 1), each("conv1d", dilation, 1)
@@ -98,6 +110,10 @@ def conv3d(
     """Cross-correlation of (n, c, d, h, w) or (c, d, h, w) with (out, c / groups, kd, kh, kw).
 
     The sum over the depth of the window of convolutions over the other two dims.
+
+    `input`, `weight` and `bias` (out,) are floating; `padding`: zeros on both sides, or "same" or
+    "valid". `stride` and `dilation` are an int or one per dim; `groups` parts the channels. Raises
+    ShapeError for sizes that do not fit, or groups that do not divide the channels.
     """
     x = batched("conv3d", input, weight, bias, 3)
     s, d = each("conv3d", stride, 3), each("conv3d", dilation, 3)
@@ -113,16 +129,16 @@ def conv3d(
     total = None
     for i in range(k[0]):
         # Slices of the depth become rows of a batch.
-        part = x[:, :, i * d[0] : i * d[0] + (out - 1) * s[0] + 1 : s[0]]
-        rows = part.transpose(1, 2).reshape(n * out, c, h, w)
-        one = conv2d(rows, weight[:, :, i], None, s[1:], p[1:], d[1:], groups)
-        total = one if total is None else total + one
+        slab = x[:, :, i * d[0] : i * d[0] + (out - 1) * s[0] + 1 : s[0]]
+        rows = slab.transpose(1, 2).reshape(n * out, c, h, w)
+        term = conv2d(rows, weight[:, :, i], None, s[1:], p[1:], d[1:], groups)
+        total = term if total is None else total + term
     if total is None:
         raise ShapeError(f"conv3d: weight {weight.shape} is empty")
-    found = total.reshape(n, out, *total.shape[1:]).transpose(1, 2)
+    result = total.reshape(n, out, *total.shape[1:]).transpose(1, 2)
     if bias is not None:
-        found = found + bias.reshape(-1, 1, 1, 1)
-    return found if input.ndim == 5 else found.squeeze(0)
+        result = result + bias.reshape(-1, 1, 1, 1)
+    return result if input.ndim == 5 else result.squeeze(0)
 
 
 @public
@@ -132,7 +148,13 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of a convolution over one dim: (n, c, length) -> (n, out, length')."""
+    """The gradient of a convolution over one dim: (n, c, length) -> (n, out, length').
+
+    `input` with `weight` (c, out / groups, k) and `bias` (out,); `padding` cuts both ends,
+    `output_padding` makes one longer. `stride` and `dilation` are an int or one per dim; `groups`
+    parts the channels. Raises ShapeError for sizes that do not fit, or groups that do not divide
+    the channels.
+    """
     x = batched("conv_transpose1d", input, weight, bias, 1)
     (s,), (p,), (o,), (d,) = (each("conv_transpose1d", v, 1)
                               for v in (stride, padding, output_padding, dilation))  # fmt: skip
@@ -148,7 +170,13 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
     padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of a convolution over three dims: (n, c, d, h, w) -> (n, out, d', h', w')."""
+    """The gradient of a convolution over three dims: (n, c, d, h, w) -> (n, out, d', h', w').
+
+    `input` with `weight` (c, out / groups, kd, kh, kw) and `bias` (out,); `padding` cuts both ends,
+    `output_padding` makes one longer. `stride` and `dilation` are an int or one per dim; `groups`
+    parts the channels. Raises ShapeError for sizes that do not fit, or groups that do not divide
+    the channels.
+    """
     name = "conv_transpose3d"
     x = batched(name, input, weight, bias, 3)
     s, p, o, d = (each(name, v, 3) for v in (stride, padding, output_padding, dilation))
@@ -163,14 +191,14 @@ def conv_transpose3d(
     total = None
     for i in range(k):
         # Slices of the depth become rows of a batch; each lands `s` after the one before it.
-        one = conv_transpose2d(rows, weight[:, :, i], None, s[1:], p[1:], o[1:], groups, d[1:])
-        one = one.reshape(n, depth, 1, *one.shape[1:])
-        one = pad(one, (0, 0, 0, 0, 0, 0, 0, s[0] - 1)).reshape(n, depth * s[0], *one.shape[3:])
-        one = one[:, : (depth - 1) * s[0] + 1]
-        one = pad(one, (0, 0, 0, 0, 0, 0, i * d[0], long - i * d[0] - one.shape[1]))
-        total = one if total is None else total + one
+        term = conv_transpose2d(rows, weight[:, :, i], None, s[1:], p[1:], o[1:], groups, d[1:])
+        term = term.reshape(n, depth, 1, *term.shape[1:])
+        term = pad(term, (0, 0, 0, 0, 0, 0, 0, s[0] - 1)).reshape(n, depth * s[0], *term.shape[3:])
+        term = term[:, : (depth - 1) * s[0] + 1]
+        term = pad(term, (0, 0, 0, 0, 0, 0, i * d[0], long - i * d[0] - term.shape[1]))
+        total = term if total is None else total + term
     assert total is not None
-    found = total[:, p[0] : long - p[0]].transpose(1, 2)
+    result = total[:, p[0] : long - p[0]].transpose(1, 2)
     if bias is not None:
-        found = found + bias.reshape(-1, 1, 1, 1)
-    return found if input.ndim == 5 else found.squeeze(0)
+        result = result + bias.reshape(-1, 1, 1, 1)
+    return result if input.ndim == 5 else result.squeeze(0)

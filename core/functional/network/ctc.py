@@ -30,19 +30,23 @@ def ctc_loss(
     log_probs: (steps, n, classes) or (steps, classes). targets: (n, length) or all joined. Lengths:
     tensors or lists of integers. "mean" divides by the target's length first. Of a sequence that no
     alignment gives the loss is inf and its gradient nan; zero_infinity makes both zero.
+
+    `input_lengths` and `target_lengths` are these; `blank` is the class that writes nothing;
+    `reduction` is "mean", "sum" or "none". Raises ValueError for another reduction, ShapeError for
+    lengths that do not fit.
     """
     single = log_probs.ndim == 2
     logs = log_probs.unsqueeze(1) if single else log_probs
     steps, n, _ = logs.shape
-    given, wanted = ([int(v) for v in (t.reshape(-1).tolist() if hasattr(t, "tolist") else t)]
+    input_steps, wanted = ([int(v) for v in (t.reshape(-1).tolist() if hasattr(t, "tolist") else t)]
                      for t in (input_lengths, target_lengths))  # fmt: skip
     most = max(wanted, default=0)
-    flat, rows, at = targets.reshape(-1).tolist(), [], 0
+    flat, rows, start = targets.reshape(-1).tolist(), [], 0
     width = targets.shape[-1] if targets.ndim > 1 else 0
     for i, count in enumerate(wanted):
-        at = i * width if targets.ndim > 1 else at
-        row = [int(v) for v in flat[at : at + count]]
-        at += count
+        start = i * width if targets.ndim > 1 else start
+        row = [int(v) for v in flat[start : start + count]]
+        start += count
         rows.append(row + [blank] * (most - count))
     labels = [[blank, *(v for label in row for v in (label, blank))] for row in rows]
     width = 2 * most + 1
@@ -53,18 +57,18 @@ def ctc_loss(
     low = -1e30  # a logarithm of 0 whose gradient is 0 and not nan
     first = of_data([[s < 2 and s < 2 * c + 1 for s in range(width)] for c in wanted],
                    dtype="bool", device=logs.device).reshape(n, width)  # fmt: skip
-    begun = of_data([n > 0 for n in given], dtype="bool", device=logs.device).unsqueeze(1)
+    begun = of_data([n > 0 for n in input_steps], dtype="bool", device=logs.device).unsqueeze(1)
     # Before the first step only the empty sequence has been made.
     empty = of_data([0.0, *[low] * (width - 1)], dtype=logs.dtype, device=logs.device)
     state = where(begun, where(first, logs[0].gather(1, index), low), empty)
     pad = logs.detach()[0, :, :1] * 0 + low
     for t in range(1, steps):
-        one = _shifted(state, pad, 1, width)
+        previous = _shifted(state, pad, 1, width)
         two = where(skip, _shifted(state, pad, 2, width), low)
-        best = maximum(maximum(state, one), two).detach()
-        total = log(exp(state - best) + exp(one - best) + exp(two - best)) + best
+        best = maximum(maximum(state, previous), two).detach()
+        total = log(exp(state - best) + exp(previous - best) + exp(two - best)) + best
         moved = maximum(total, low) + logs[t].gather(1, index)
-        going = of_data([t < length for length in given], dtype="bool", device=logs.device)
+        going = of_data([t < length for length in input_steps], dtype="bool", device=logs.device)
         state = where(going.unsqueeze(1), moved, state)
     ends = of_data([[2 * c, max(2 * c - 1, 0)] for c in wanted], dtype="int64", device=logs.device)
     last = state.gather(1, ends.reshape(n, 2))
@@ -74,7 +78,7 @@ def ctc_loss(
     loss = -(log(exp(last - best).sum(1)) + best.squeeze(1))
     # torch's gradient is that of probabilities which add up to 1: exp(log_probs) has a share. For
     # the result of log_softmax this changes nothing.
-    counted = of_data([[t < length for length in given] for t in range(steps)], dtype="bool",
+    counted = of_data([[t < length for length in input_steps] for t in range(steps)], dtype="bool",
                       device=logs.device).reshape(steps, n)  # fmt: skip
     mass = where(counted, exp(logs).sum(2), 0.0).sum(0)
     loss = loss + (mass - mass.detach())

@@ -29,6 +29,9 @@ def cdist(
 
     compute_mode: whether those of p = 2 are products, which round |x|^2 where rows are near each
     other: "use_mm_for_euclid_dist" (or "donot_..."), or as it is with more than 25 rows.
+
+    `x1` and `x2` are floating. Raises ShapeError for rows of different lengths, ValueError for
+    another mode.
     """
     modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
              "donot_use_mm_for_euclid_dist")  # fmt: skip
@@ -55,7 +58,11 @@ def cdist(
 @network
 @casts(accelerator="float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `dim`; norms are at least eps."""
+    """The cosine of the angle between vectors along `dim`; norms are at least eps.
+
+    `x1` and `x2` are floating. Raises ShapeError for shapes that do not broadcast. IndexError for a
+    dim that there is not.
+    """
     a, b = operands("cosine_similarity", *(floating("cosine_similarity", x) for x in (x1, x2)))
     na, nb = a.norm(2, dim, True), b.norm(2, dim, True)
     return ((a / na.clamp(min=eps)) * (b / nb.clamp(min=eps))).sum(dim)
@@ -66,7 +73,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dim."""
+    """The p-norm of x1 - x2 + eps along the last dim.
+
+    `keepdim` leaves the last dim with size 1. Raises ShapeError for shapes that do not broadcast.
+    """
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
@@ -77,6 +87,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""
     if input.ndim != 2 or p < 0:
         raise ShapeError(f"pdist: input {input.shape} must have 2 dims, p {p} not be negative")
-    first, second = (of_data(at, device=input.device)
-                     for at in np.triu_indices(input.shape[0], 1))  # fmt: skip
+    first, second = (of_data(places, device=input.device)
+                     for places in np.triu_indices(input.shape[0], 1))  # fmt: skip
     return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)

@@ -19,6 +19,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training.
 
     inplace: the result is written over the input.
+
+    Raises ValueError for a p outside 0 to 1 (Srivastava et al., 2014).
     """
     out = _dropped(input, p, training)
     return copy_(input, out) if inplace and out is not input else out
@@ -47,15 +49,19 @@ def _by_channel(name: str, x: Tensor, p: float, training: bool, least: int) -> T
     batched = x.ndim > least
     shape = x.shape[: 2 if batched else 1]
     ones = x.detach().new_ones(*shape)
-    kept: Tensor = dropout(ones, p).reshape(*shape, *[1] * (x.ndim - len(shape)))
-    return x * kept
+    scales: Tensor = dropout(ones, p).reshape(*shape, *[1] * (x.ndim - len(shape)))
+    return x * scales
 
 
 @network
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels of (n, c, length) set to zero, the others divided by 1 - p."""
+    """Whole channels of (n, c, length) set to zero, the others divided by 1 - p.
+
+    `input` may lack n. `training`: only then is anything dropped; `inplace` writes the result over
+    `input`. Raises ValueError for a p outside 0 to 1.
+    """
     out = _by_channel("dropout1d", input, p, training, 2)
     return copy_(input, out) if inplace and out is not input else out
 
@@ -64,7 +70,11 @@ def dropout1d(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels of (n, c, h, w) set to zero, the others divided by 1 - p."""
+    """Whole channels of (n, c, h, w) set to zero, the others divided by 1 - p.
+
+    `input` may lack n. `training`: only then is anything dropped; `inplace` writes the result over
+    `input`. Raises ValueError for a p outside 0 to 1.
+    """
     out = _by_channel("dropout2d", input, p, training, 3)
     return copy_(input, out) if inplace and out is not input else out
 
@@ -73,7 +83,11 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels of (n, c, d, h, w) set to zero, the others divided by 1 - p."""
+    """Whole channels of (n, c, d, h, w) set to zero, the others divided by 1 - p.
+
+    `input` may lack n. `training`: only then is anything dropped; `inplace` writes the result over
+    `input`. Raises ValueError for a p outside 0 to 1.
+    """
     out = _by_channel("dropout3d", input, p, training, 4)
     return copy_(input, out) if inplace and out is not input else out
 
@@ -82,7 +96,12 @@ def dropout3d(
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Elements set to SELU's lower end, scaled so that mean and variance keep."""
+    """Elements set to SELU's lower end, scaled so that mean and variance keep.
+
+    `input` has each element dropped with probability `p` (Klambauer et al., 2017). `training`: only
+    then is anything dropped; `inplace` writes the result over `input`. Raises ValueError for a p
+    outside 0 to 1.
+    """
     return _alpha("alpha_dropout", input, input.shape, p, training, inplace)
 
 
@@ -95,9 +114,9 @@ def _alpha(
         return x
     if p == 1:
         return copy_(x, x * 0) if inplace else x * 0
-    kept = (rand(*shape, dtype=x.dtype, device=x.device) >= p).to(x.dtype)
+    stays = (rand(*shape, dtype=x.dtype, device=x.device) >= p).to(x.dtype)
     a = ((1 - p) * (1 + p * _ALPHA**2)) ** -0.5
-    out: Tensor = (x * kept + _ALPHA * (1 - kept)) * a - a * _ALPHA * p
+    out: Tensor = (x * stays + _ALPHA * (1 - stays)) * a - a * _ALPHA * p
     return copy_(x, out) if inplace else out
 
 
@@ -105,6 +124,10 @@ def _alpha(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """`alpha_dropout` of whole channels: (n, c, ...)."""
+    """`alpha_dropout` of whole channels: (n, c, ...).
+
+    `input` has each channel dropped with probability `p`. `training`: only then is anything
+    dropped; `inplace` writes the result over `input`. Raises ValueError for a p outside 0 to 1.
+    """
     shape = (*input.shape[:2], *[1] * (input.ndim - 2))
     return _alpha("feature_alpha_dropout", input, shape, p, training, inplace)

@@ -43,6 +43,11 @@ def embedding_bag(
 
     per_sample_weights multiply the rows ("sum" only). Rows at padding_idx do not count. The other
     arguments are those of `embedding`.
+
+    `input` are the indices; `mode`: "sum", "mean" or "max"; `include_last_offset`: the last offset
+    ends the last bag. `max_norm`, `norm_type`, `scale_grad_by_freq` and `sparse` are these. Raises
+    ValueError for another mode, ShapeError for shapes that do not fit, IndexError for an index
+    without a row.
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f'embedding_bag: mode is {mode!r}; it must be "sum", "mean" or "max"')
@@ -79,11 +84,11 @@ def embedding_bag(
         rows = scaled_by_use(rows, flat, weight)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
-    kept = flat.ones_like(dtype="bool") if padding is None else flat != padding
-    member = (bag.unsqueeze(0) == arange(count, device=input.device).unsqueeze(1)) & kept
+    counted = flat.ones_like(dtype="bool") if padding is None else flat != padding
+    member = (bag.unsqueeze(0) == arange(count, device=input.device).unsqueeze(1)) & counted
     if mode == "max":
         return _bag_maxima(rows, member)
-    rows = where(kept.unsqueeze(1), rows, 0.0)
+    rows = where(counted.unsqueeze(1), rows, 0.0)
     total: Tensor = weight.new_zeros(count, weight.shape[1]).index_add(0, bag, rows)
     return total if mode == "sum" else total / member.sum(1).clamp(min=1).unsqueeze(1)
 
@@ -93,8 +98,8 @@ def _bag_maxima(rows: Tensor, member: Tensor) -> Tensor:
     if not rows.shape[0]:
         return rows.new_zeros(member.shape[0], rows.shape[1])
     low = where(member.unsqueeze(2), rows.detach().unsqueeze(0), -math.inf)
-    found: Tensor = rows.gather(0, low.argmax(1))
-    return where(member.any(1).unsqueeze(1), found, 0.0)
+    largest: Tensor = rows.gather(0, low.argmax(1))
+    return where(member.any(1).unsqueeze(1), largest, 0.0)
 
 
 @network
@@ -108,6 +113,8 @@ def embedding(
     place. scale_grad_by_freq divides a row's gradient by its number of uses. sparse: the gradient
     of `weight`, a leaf, is a `RowSparse`, which SGD, Adagrad and SparseAdam take. IndexError for an
     index without a row.
+
+    `norm_type` is the order of these norms. `weight` is floating or quantized, `input` integers.
     """
     row = padding_row("embedding", padding_idx, weight)
     if max_norm is not None:

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 @network
 @casts(cpu="inside", accelerator="widest")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k)."""
+    """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k).
+
+    `input1` and `input2` are these, then `weight` and `bias`. Raises ShapeError for sizes that do
+    not fit.
+    """
     left = input1 @ weight.permute(1, 0, 2).reshape(weight.shape[1], -1)
     left = left.reshape(*input1.shape[:-1], weight.shape[0], weight.shape[2])
     out = (left * input2.unsqueeze(-2)).sum(-1, dtype=left.dtype)

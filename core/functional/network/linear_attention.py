@@ -46,9 +46,9 @@ def gated_delta_rule(
         raise ShapeError(f"gated_delta_rule: beta is {beta.shape}; it must be {(*k.shape[:3], 1)}")
     dtype = v.dtype
     q, k, v, decay, beta = (_wide(x) for x in (q, k, v, decay, beta))
-    kept = decay.clamp(min=_LOWEST) if decay.shape[3] > 1 else decay
+    bounded = decay.clamp(min=_LOWEST) if decay.shape[3] > 1 else decay
     write = beta * k
-    out, last = _run(q, kept, write, v, -(kept.exp() * k), write, None, state)
+    out, last = _run(q, bounded, write, v, -(bounded.exp() * k), write, None, state)
     return out.to(dtype), last
 
 
@@ -165,18 +165,18 @@ def _chunked(
     ends, read = upto[:, :, :, -1:], early if before else upto
     mid = upto[:, :, :, (size - 1) // 2 : (size + 1) // 2]
 
-    def scores(x: Tensor, at: Tensor, y: Tensor, diagonal: int) -> Tensor:
+    def scores(x: Tensor, decays: Tensor, y: Tensor, diagonal: int) -> Tensor:
         """x_i . y_j decayed from token j to `at` i, for j <= i + diagonal: (..., size, size)."""
         if not shared:
-            both = (x * (at - mid).exp()) @ (y * (mid - upto).exp()).transpose(3, 4)
+            both = (x * (decays - mid).exp()) @ (y * (mid - upto).exp()).transpose(3, 4)
             return tril(both, diagonal)
         # Above the diagonal the logarithm may be large: it is dropped before the exponential.
-        apart = tril(at - upto.transpose(3, 4), diagonal)
+        apart = tril(decays - upto.transpose(3, 4), diagonal)
         return tril((x @ y.transpose(3, 4)) * apart.exp(), diagonal)
 
     # The output is reads @ S + own, the next state moves @ S + adds, of the state S at a start.
     late = (k * (ends - upto).exp()).transpose(3, 4)
-    reads, own = r * read.exp(), scores(r, read, k, -1 if before else 0) @ v
+    reads, within = r * read.exp(), scores(r, read, k, -1 if before else 0) @ v
     unit = eye(k.shape[4], dtype=k.dtype, device=k.device)
     moves, adds = unit * ends.exp(), late @ v
     if a is not None and b is not None:
@@ -186,7 +186,7 @@ def _chunked(
         w, p = solved @ (a * early.exp()), solved @ (scores(a, early, k, -1) @ v)
         inner = scores(r, read, b, -1 if before else 0)
         late_b = (b * (ends - upto).exp()).transpose(3, 4)
-        reads, own = reads + inner @ w, own + inner @ p
+        reads, within = reads + inner @ w, within + inner @ p
         moves, adds = moves + late_b @ w, adds + late_b @ p
     # Without a and b `moves` is diagonal.
     steps = unbind(moves if a is not None else ends.exp().transpose(3, 4), 2)
@@ -194,7 +194,7 @@ def _chunked(
     for move, add in zip(steps, unbind(adds, 2), strict=True):
         states.append(state)
         state = (move @ state if a is not None else move * state) + add
-    out = reads @ stack(states, 2) + own
+    out = reads @ stack(states, 2) + within
     batch, heads, chunks, _, values = out.shape
     return out.reshape(batch, heads, chunks * size, values)[:, :, :length], state
 
@@ -212,13 +212,13 @@ def _inverse(lower: Tensor) -> Tensor:
     `lower`, which would do with products alone, may grow too large to cancel.
     """
     size = lower.shape[-1]
-    at = arange(size, device=lower.device)
-    found = eye(size, dtype=lower.dtype, device=lower.device)
+    numbers = arange(size, device=lower.device)
+    result = eye(size, dtype=lower.dtype, device=lower.device)
     width = 1
     while width < size:
-        block = at // width
+        block = numbers // width
         row, col = block.unsqueeze(1), block.unsqueeze(0)
         below = ((row - col) == 1) & (row % 2 == 1)
-        found = found + found @ (lower * below.to(lower.dtype)) @ found
+        result = result + result @ (lower * below.to(lower.dtype)) @ result
         width *= 2
-    return found
+    return result

@@ -35,6 +35,10 @@ def binary_cross_entropy(
 
     Logarithms are at least -100, and the gradient (p - y) / (p (1 - p)) has a divisor of at least
     1e-12, as in torch: a saturated sigmoid before it gets zero and not nan. weight broadcasts.
+
+    `input` are p, `target` y. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce`
+    are torch's old spelling of it. Raises ValueError for another reduction, ShapeError for
+    different shapes, RangeError for numbers outside 0 to 1, on cpu at once.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     _check_same("binary_cross_entropy", input, target)
@@ -68,6 +72,10 @@ def smooth_l1_loss(
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
 
     A target of another shape is broadcast, with a warning.
+
+    `input` - `target` is d (Girshick, 2015). `reduction` is "mean", "sum" or "none"; `size_average`
+    and `reduce` are torch's old spelling of it. Raises ValueError for another reduction or a
+    negative beta, ShapeError for shapes that do not broadcast.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     _beside("smooth_l1_loss", input, target)
@@ -92,6 +100,9 @@ def huber_loss(
     """d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2) (Huber, 1964).
 
     A target of another shape is broadcast, with a warning; a weight has the shape of input.
+
+    `reduction` is "mean", "sum" or "none". Raises ValueError for another reduction or a delta that
+    is not positive, ShapeError for shapes that do not broadcast.
     """
     _beside("huber_loss", input, target, weight)
     if delta <= 0:
@@ -110,7 +121,12 @@ def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
-    """target (log target - input) for log-probabilities `input`; "batchmean" divides by dim 0."""
+    """target (log target - input) for log-probabilities `input`; "batchmean" divides by dim 0.
+
+    `log_target`: targets are logarithms too. `reduction` is "mean", "batchmean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. Raises ValueError for another
+    reduction, ShapeError for shapes that do not broadcast.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     if log_target:
         loss = exp(target) * (target - input)
@@ -129,7 +145,12 @@ def poisson_nll_loss(
     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """exp(x) - y x, or x - y log(x + eps); `full` adds Stirling's term for y > 1."""
+    """exp(x) - y x, or x - y log(x + eps); `full` adds Stirling's term for y > 1.
+
+    `input` is x, the logarithm of the rate with `log_input`, `target` y. `reduction` is "mean",
+    "sum" or "none"; `size_average` and `reduce` are torch's old spelling of it. Raises ValueError
+    for another reduction, ShapeError for shapes that do not broadcast.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     loss = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
@@ -149,6 +170,8 @@ def gaussian_nll_loss(
 
     var: a number, or a tensor of the shape of x, or without its last dim, or with one dim of 1.
     ValueError for a negative number, and for other shapes.
+
+    `input` is x, `target` y, `reduction` "mean", "sum" or "none". ValueError for another.
     """
     if isinstance(var, int | float):
         if var < 0:
@@ -184,7 +207,12 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, -y (x1 - x2) + margin) of three tensors with as many dims."""
+    """max(0, -y (x1 - x2) + margin) of three tensors with as many dims.
+
+    `input1` and `input2` are x1 and x2, `target` y (1 or -1). `reduction` is "mean", "sum" or
+    "none"; `size_average` and `reduce` are torch's old spelling of it. Raises ValueError for
+    another reduction, ShapeError for different counts of dims.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(f"margin_ranking_loss: input1 {input1.shape}, input2 {input2.shape} and "
@@ -201,7 +229,12 @@ def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """x where y is 1, max(0, margin - x) where y is -1."""
+    """x where y is 1, max(0, margin - x) where y is -1.
+
+    `input` is x, `target` y. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce`
+    are torch's old spelling of it. Raises ValueError for another reduction, ShapeError for shapes
+    that do not broadcast.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     loss = where(target != 1, (margin - input).clamp(min=0), 0.0)
     return reduced("hinge_embedding_loss", loss + where(target != -1, input, 0.0), reduction)
@@ -217,6 +250,10 @@ def cosine_embedding_loss(
     """1 - cos where y is 1, max(0, cos - margin) where y is -1, and 0 elsewhere.
 
     The inputs are (n, features), the target (n,), or without n. 1e-12 is added to squared lengths.
+
+    cos is that of `input1` and `input2`. `reduction` is "mean", "sum" or "none"; `size_average` and
+    `reduce` are torch's old spelling of it. Raises ValueError for another reduction, ShapeError for
+    other shapes.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if input1.ndim != input2.ndim or input1.ndim != target.ndim + 1 or target.ndim > 1:
@@ -236,7 +273,12 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """log(1 + exp(-y x)), without overflow where -y x is large (torch gives inf there)."""
+    """log(1 + exp(-y x)), without overflow where -y x is large (torch gives inf there).
+
+    `input` is x, `target` y (1 or -1). `reduction` is "mean", "sum" or "none"; `size_average` and
+    `reduce` are torch's old spelling of it. Raises ValueError for another reduction, ShapeError for
+    different shapes.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _check_same("soft_margin_loss", input, target)
     return reduced("soft_margin_loss", -logsigmoid(target * input), reduction)
@@ -248,7 +290,12 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The mean over classes, the last dim of input, of the binary cross entropy of logits."""
+    """The mean over classes, the last dim of input, of the binary cross entropy of logits.
+
+    `target` is 0 or 1 for each class, `weight` (classes,). `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. Raises ValueError for another
+    reduction, ShapeError for shapes that do not broadcast.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
@@ -263,7 +310,13 @@ def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The mean over classes of max(0, margin - x_y + x_i)^p, for i other than the class y."""
+    """The mean over classes of max(0, margin - x_y + x_i)^p, for i other than the class y.
+
+    `input` is (n, classes) or (classes,), `target` (n,) or () the right classes, `weight`
+    (classes,). `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old
+    spelling of it. Raises ValueError for another reduction or another p, IndexError for an index
+    that is no class.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2) or (weight is not None and weight.ndim != 1):
@@ -271,13 +324,13 @@ def multi_margin_loss(
                          "weight one-dimensional")  # fmt: skip
     rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
-    own = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
-    loss = (margin - own + rows).clamp(min=0)
+    correct = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
+    loss = (margin - correct + rows).clamp(min=0)
     loss = loss if p == 1 else loss**p
     if weight is not None:
         loss = loss * weight[index]
-    own = rows.detach().zeros_like(dtype="bool").scatter(1, index, True)
-    loss = loss.masked_fill(own, 0.0).sum(1) / rows.shape[1]
+    correct = rows.detach().zeros_like(dtype="bool").scatter(1, index, True)
+    loss = loss.masked_fill(correct, 0.0).sum(1) / rows.shape[1]
     return reduced("multi_margin_loss", loss if input.ndim > 1 else loss.reshape(), reduction)
 
 
@@ -287,7 +340,12 @@ def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Margins of 1 between the classes named (up to the first -1) and all others."""
+    """Margins of 1 between the classes named (up to the first -1) and all others.
+
+    `input` is (n, classes) or (classes,), `target` of its shape int64. `reduction` is "mean", "sum"
+    or "none"; `size_average` and `reduce` are torch's old spelling of it. Raises ValueError for
+    another reduction, RangeError for no class, on cpu at once.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _check_reduction("multilabel_margin_loss", reduction)
     rows, named = (x if x.ndim > 1 else x.reshape(1, -1) for x in (input, target))
@@ -310,7 +368,13 @@ def triplet_margin_loss(
     eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, d(a, p) - d(a, n) + margin); `swap` takes the nearer of d(a, n) and d(p, n)."""
+    """max(0, d(a, p) - d(a, n) + margin); `swap` takes the nearer of d(a, n) and d(p, n).
+
+    `anchor`, `positive` and `negative` are a, p and n; d is the p-norm of the difference plus
+    `eps`. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old
+    spelling of it. Raises ValueError for another reduction or a margin that is not positive,
+    ShapeError for different counts of dims.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
@@ -329,7 +393,11 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
     swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """`triplet_margin_loss` with a distance of one's own; by default `pairwise_distance`."""
+    """`triplet_margin_loss` with a distance of one's own; by default `pairwise_distance`.
+
+    `anchor`, `positive`, `negative`, `margin`, `swap` and `reduction` are as there, and so is what
+    it raises; `distance_function` takes two tensors.
+    """
     if margin <= 0:
         raise ValueError(f"triplet_margin_loss: margin is {margin}; it must be positive")
     if not anchor.ndim == positive.ndim == negative.ndim:
@@ -352,6 +420,9 @@ def linear_cross_entropy(
     """`cross_entropy` of `linear(input, linear_weight)`; weight (classes, ..., features).
 
     options of chunking change no value and are ignored.
+
+    `linear_bias` is the layer's; `target`, `reduction`, `ignore_index`, `label_smoothing` are
+    cross_entropy's. Raises ValueError for an ignore_index with probabilities, and what that raises.
     """
     *outs, features = linear_weight.shape
     if ignore_index is not None and target.dtype.is_floating_point:
@@ -421,6 +492,9 @@ def mse_loss(
     """(input - target)^2; weight: one for each element of input.
 
     A target of another shape is broadcast, with a warning.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of
+    it. Raises ValueError for another reduction, ShapeError for shapes that do not broadcast.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     _beside("mse_loss", input, target, weight)
@@ -436,6 +510,9 @@ def l1_loss(
     """|input - target|; weight: one for each element of input.
 
     A target of another shape is broadcast, with a warning.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of
+    it. Raises ValueError for another reduction, ShapeError for shapes that do not broadcast.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     _beside("l1_loss", input, target, weight)
@@ -451,6 +528,10 @@ def binary_cross_entropy_with_logits(
     """-y log s(x) - (1 - y) log(1 - s(x)) with s the sigmoid, without overflow; one shape.
 
     weight multiplies each element's loss, pos_weight the first term; both broadcast.
+
+    `input` are the logits, `target` numbers from 0 to 1. `reduction` is "mean", "sum" or "none";
+    `size_average` and `reduce` are torch's old spelling of it. Raises ValueError for another
+    reduction, ShapeError for different shapes.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     name = "binary_cross_entropy_with_logits"
@@ -469,11 +550,11 @@ def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
         raise ShapeError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
     dim = 0 if input.ndim == 1 else 1
     want = input.shape[:dim] + input.shape[dim + 1 :]
-    found = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
+    message = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
     if target.shape != want:
-        raise ShapeError(f"{found}must hold class indices of shape {want}")
+        raise ShapeError(f"{message}must hold class indices of shape {want}")
     if target.dtype.kind not in "ui":
-        raise TypeMismatch(f"{found}must hold class indices, which are integers: target.long()")
+        raise TypeMismatch(f"{message}must hold class indices, which are integers: target.long()")
     return dim
 
 
@@ -493,6 +574,9 @@ def nll_loss(
     target: class indices (n, ...); those equal to ignore_index are ignored. weight: (classes,).
     "mean" divides by the sum of the weights that were used; nan if none was. IndexError for an
     index that is not a class.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of
+    it. Raises ValueError for another reduction, ShapeError for shapes that do not fit.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     return _nll_loss("nll_loss", input, target, weight, ignore_index, reduction)
@@ -505,14 +589,14 @@ def _nll_loss(
     dim = _class_dim(name, input, target)
     _check_weight(name, weight, input.shape[dim])
     _check_reduction(name, reduction)
-    kept = target != ignore_index
-    index = target.where(kept, 0)
-    factor = kept.to(input.dtype)
+    counted = target != ignore_index
+    index = target.where(counted, 0)
+    factor = counted.to(input.dtype)
     picked = -GATHER(input, index.unsqueeze(dim), dim=dim, blamed=f"{name}: target").squeeze(dim)
     if weight is not None:
         factor = factor * _of_class(weight, index).to(input.dtype)
     # With `where` an infinite log-probability at an ignored position adds no nan.
-    loss = (picked * factor).where(kept, 0.0)
+    loss = (picked * factor).where(counted, 0.0)
     if reduction == "mean":
         return loss.sum() / factor.sum()
     return reduced(name, loss, reduction)
@@ -535,6 +619,10 @@ def cross_entropy(
     of the shape of `input`. label_smoothing: the share of the target that is spread over all
     classes (Szegedy et al., 2016). weight: (classes,). "mean" divides by the weights of the targets
     that were used, for probabilities by the number of positions.
+
+    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of
+    it. Raises ValueError for another reduction or smoothing, ShapeError for shapes that do not fit,
+    IndexError for an index that is no class.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
@@ -551,12 +639,12 @@ def cross_entropy(
     if label_smoothing == 0:
         return loss
     spread = -(logp if weight is None else logp * _along(weight, logp, dim)).sum(dim)
-    kept = target != ignore_index
-    spread = spread.where(kept, 0.0)
+    labelled = target != ignore_index
+    spread = spread.where(labelled, 0.0)
     if reduction == "mean":
-        counted = kept.to(logp.dtype)
+        counted = labelled.to(logp.dtype)
         if weight is not None:
-            counted = counted * _of_class(weight, target.where(kept, 0)).to(logp.dtype)
+            counted = counted * _of_class(weight, target.where(labelled, 0)).to(logp.dtype)
         spread = spread.sum() / counted.sum()
     elif reduction == "sum":
         spread = spread.sum()

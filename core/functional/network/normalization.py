@@ -22,7 +22,13 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Each channel of each row normalized over its own elements (Ulyanov et al., 2016)."""
+    """Each channel of each row normalized over its own elements (Ulyanov et al., 2016).
+
+    `input` is (n, channels, ...); `weight` and `bias` (channels,) scale and shift. `running_mean`
+    and `running_var` move by `momentum`, or are used without `use_input_stats`. `eps` keeps the
+    root from zero. Raises ValueError for one value per channel, ShapeError for shapes that do not
+    fit.
+    """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     n, c = input.shape[:2]
@@ -30,9 +36,9 @@ def instance_norm(
     mean = None if running_mean is None else running_mean.repeat(n)
     var = None if running_var is None else running_var.repeat(n)
     out = batch_norm(rows, mean, var, None, None, True, momentum, eps).reshape(*input.shape)
-    for kept, found in ((running_mean, mean), (running_var, var)):
-        if kept is not None and found is not None:
-            kept.copy_(found.reshape(n, c).mean(0))
+    for running, current in ((running_mean, mean), (running_var, var)):
+        if running is not None and current is not None:
+            running.copy_(current.reshape(n, c).mean(0))
     shape = [-1 if d == 1 else 1 for d in range(input.ndim)]
     out = out if weight is None else out * weight.reshape(*shape)
     return out if bias is None else out + bias.reshape(*shape)
@@ -42,7 +48,10 @@ def instance_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """x / (k + alpha * the mean square of `size` neighbouring channels)^beta."""
+    """x / (k + alpha * the mean square of `size` neighbouring channels)^beta.
+
+    `input` is (n, channels, ...) (Krizhevsky et al., 2012). Raises ShapeError for less than 3 dims.
+    """
     if input.ndim < 3:
         raise ShapeError(f"local_response_norm: x is {input.shape}; it must have 3 dims or more")
     if not input.numel():
@@ -68,6 +77,8 @@ def group_norm(
 
     input: (n, channels, ...); weight and bias (channels,) scale and shift. ValueError if the groups
     do not divide the channels.
+
+    `num_groups` divides the channels; `eps` keeps the root from zero.
     """
     if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {num_groups} groups do not divide dim 1 of {input.shape}")
@@ -97,6 +108,9 @@ def batch_norm(
     An empty input, (0,) too, gives an empty result and moves nothing. ValueError for an input
     without channels, for one value per channel in training, or for missing running values
     otherwise.
+
+    `running_mean` and `running_var` are (channels,) or None, `weight` and `bias` (channels,) scale
+    and shift; `eps` keeps the root from zero.
     """
     if not input.numel():
         scale_, shift = (0.0 if p is None else p.sum() for p in (weight, bias))
@@ -129,6 +143,6 @@ def batch_norm(
     return out if bias is None else out + _per_channel(input, bias)
 
 
-def _per_channel(x: Tensor, part: Tensor) -> Tensor:
+def _per_channel(x: Tensor, values: Tensor) -> Tensor:
     """A (channels,) tensor reshaped to broadcast along dim 1 of `x`."""
-    return part.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))
+    return values.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @public
 def constant_pad_nd(x: Tensor, pad_: Sequence[int], value: float = 0) -> Tensor:
-    """`nn.functional.pad` with a constant."""
+    """`nn.functional.pad` with a constant.
+
+    `x` is padded by `pad_` as there with `value`; a copy. Raises ShapeError for pads that do not
+    fit.
+    """
     return _pad(x, pad_, "constant", value).clone()
 
 
@@ -49,6 +53,8 @@ def pad(
 
     mode: "constant" (with `value`, 0 by default), "reflect", "replicate" or "circular". Negative
     numbers cut elements off. ValueError for another mode and for sizes that do not fit.
+
+    `input` is any tensor, `pad` the ints.
     """
     if mode == "constant":
         return _pad(input, pad, value=value)

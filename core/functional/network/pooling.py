@@ -39,29 +39,29 @@ def _largest(x: Tensor, axes: list[Tensor]) -> tuple[Tensor, Tensor]:
         front = axis.shape[:-2]
         ones = [1] * (2 * rank)
         ones[i], ones[rank + i] = axis.shape[-2:]
-        part = axis.reshape(*front, *ones)
-        place = part if place is None else place * sizes[i] + part
+        places = axis.reshape(*front, *ones)
+        place = places if place is None else place * sizes[i] + places
     assert place is not None
     outs, count = place.shape[-2 * rank : -rank], int(np.prod(place.shape[-rank:]))
     index = place.expand(*lead, *place.shape[-2 * rank :]).reshape(*lead, int(np.prod(outs)), count)
     flat = x.reshape(*lead, int(np.prod(sizes)))
     every = index.reshape(*lead, index.shape[-2] * count)
-    found = flat.gather(-1, every).reshape(*index.shape)
+    values = flat.gather(-1, every).reshape(*index.shape)
     with no_grad():
-        best = found.detach().argmax(-1, True)
-        at = index.gather(-1, best).squeeze(-1).reshape(*lead, *outs)
-    return found.gather(-1, best).reshape(*lead, *outs), at
+        best = values.detach().argmax(-1, True)
+        indices = index.gather(-1, best).squeeze(-1).reshape(*lead, *outs)
+    return values.gather(-1, best).reshape(*lead, *outs), indices
 
 
 def _adaptive_max(rank: int, indices: bool) -> Any:
     name = f"adaptive_max_pool{rank}d"
 
     def pooled(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-        given = (output_size,) * rank if isinstance(output_size, int | None) else output_size
-        if input.ndim not in (rank + 1, rank + 2) or len(given) != rank:
+        out_sizes = (output_size,) * rank if isinstance(output_size, int | None) else output_size
+        if input.ndim not in (rank + 1, rank + 2) or len(out_sizes) != rank:
             raise ShapeError(f"{name}: x {input.shape} and output_size {output_size} do not fit")
         sizes = input.shape[-rank:]
-        outs = [n if size is None else size for n, size in zip(sizes, given, strict=True)]
+        outs = [n if size is None else size for n, size in zip(sizes, out_sizes, strict=True)]
         if min(outs) < 0 or min(sizes) < 1:
             raise ShapeError(f"{name}: x {input.shape} has no {output_size} parts")
         if all(out and n % out == 0 for n, out in zip(sizes, outs, strict=True)):
@@ -77,13 +77,14 @@ def _adaptive_max(rank: int, indices: bool) -> Any:
         return _largest(input, axes)
 
     def call(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        values, at = pooled(input, output_size)
-        return (values, at) if return_indices or indices else values
+        values, flat_indices = pooled(input, output_size)
+        return (values, flat_indices) if return_indices or indices else values
 
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of parts of nearly equal size of the last {rank} dims; None keeps a dim. "
-        "With `return_indices` (values, flat indices)."
+        "With `return_indices` (values, flat indices). `input` is floating; `output_size` an int "
+        "or one per dim. Raises ShapeError for other dims or sizes."
     )
     return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
@@ -142,13 +143,15 @@ def _fractional(rank: int, indices: bool) -> Any:
             starts = ((u + steps) * alpha).long() - (u * alpha).long()
             starts = starts.where(steps < out - 1, n - size)
             axes.append(starts.unsqueeze(-1) + arange(size, device=input.device))
-        values, at = _largest(input, axes)
-        return (values, at) if return_indices or indices else values
+        values, flat_indices = _largest(input, axes)
+        return (values, flat_indices) if return_indices or indices else values
 
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of windows at random steps over the last {rank} dims (Graham, 2015); give "
-        "output_size or output_ratio. _random_samples: (n, c, dims) in [0, 1)."
+        "output_size or output_ratio. _random_samples: (n, c, dims) in [0, 1). `input` is "
+        "floating, `kernel_size` an int or one per dim; `return_indices`: (values, flat indices). "
+        "Raises ShapeError for both or none of the two, and for windows that do not fit."
     )
     return network(casts(cpu=None if indices else "float32")(call))
 
@@ -190,7 +193,9 @@ def _unpool(rank: int) -> Any:
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
         f"Values at the flat indices that max_pool{rank}d returned, zeros elsewhere; output_size "
-        "chooses between sizes that were pooled to one."
+        "chooses between sizes that were pooled to one. `input` and `indices` have one shape; "
+        "`kernel_size`, `stride` (the kernel's unless set) and `padding` are the pooling's. Raises "
+        "ShapeError for a size that these do not allow."
     )
     return network(casts(cpu=None if rank == 1 else "float32")(call))
 
@@ -203,13 +208,13 @@ Size = int | Sequence[int]
 
 def each(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """One number per dim; ValueError for another count."""
-    found: tuple[Any, ...] = (
+    result: tuple[Any, ...] = (
         (value,) * rank if isinstance(value, (int, np.integer)) else tuple(value)
     )
-    found = found * rank if len(found) == 1 else found
-    if len(found) != rank:
+    result = result * rank if len(result) == 1 else result
+    if len(result) != rank:
         raise ShapeError(f"{name}: {tuple(value)} must be one number or {rank}")
-    return found
+    return result
 
 
 def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
@@ -226,12 +231,14 @@ def _rows(
     """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
     if stride is None or (isinstance(stride, (tuple, list)) and not stride):
         stride = kernel
-    given = kernel, stride, padding, dilation
+    settings = kernel, stride, padding, dilation
     try:
-        k, s, p, d = [tuple(map(operator.index, each(name, v, rank))) for v in given]
+        k, s, p, d = [tuple(map(operator.index, each(name, v, rank))) for v in settings]
     except TypeError:
-        raise TypeError(f"{name}: kernel, stride, padding and dilation are {given}; they must be "
-                        f"ints, or {rank} ints each") from None  # fmt: skip
+        raise TypeError(
+            f"{name}: kernel, stride, padding and dilation are {settings}; they must be ints, or "
+            f"{rank} ints each"
+        ) from None
     return _rows_of(name, x.layout.shape, k, s, p, d, bool(ceil_mode), rank)
 
 
@@ -262,15 +269,15 @@ def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
     """The largest of each window, and their flat indices; rows: see `_rows`."""
     rank = len(rows)
     x_, windows = _windows(x, rows)
-    at = WINDOW_ARGMAX(x_.detach(), **windows)
+    indices = WINDOW_ARGMAX(x_.detach(), **windows)
     shape = (*x.shape[:-rank], *windows["count"][3 - rank :])
-    flat, places = x_.flatten(1), at.flatten(1)
+    flat, places = x_.flatten(1), indices.flatten(1)
     if _may_be_empty(rows):
         low = float("-inf") if x.dtype.is_floating_point else -(2 ** (8 * x.dtype.itemsize - 1))
         values = where(places >= 0, flat.gather(1, places.clamp(min=0)), low)
     else:
         values = flat.gather(1, places)
-    return values.reshape(*shape), at.reshape(*shape)
+    return values.reshape(*shape), indices.reshape(*shape)
 
 
 def _windows(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, dict[str, Any]]:
@@ -298,13 +305,15 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
             x, windows = _windows(input, rows)
             shape = (*input.layout.shape[:-rank], *windows["count"][3 - rank :])
             return WINDOW_MAX(x, **windows).reshape(shape)
-        values, at = largest(input, rows)
-        return (values, at) if return_indices or indices else values
+        values, flat_indices = largest(input, rows)
+        return (values, flat_indices) if return_indices or indices else values
 
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of each window of the last {rank} dims; with `return_indices` (values, flat "
-        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond."
+        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond. "
+        "`input` is floating; `kernel_size`, `padding` and `dilation` are an int or one per dim. "
+        "Raises ShapeError for a padding of more than half the window, and where no window fits."
     )
     return network(casts(cpu="float32" if rank == 3 and not indices else None)(call))
 
@@ -355,8 +364,10 @@ def _sums(x: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
     if x.dtype.is_floating_point and all(k * out <= MOST_TERMS for k, _, _, _, out, _ in rows):
         tables = []
         for k, s, p, _, out, n in rows:
-            at = np.arange(out)[:, None] * s - p + np.arange(k)
-            tables.append((np.where((at >= 0) & (at < n), at, -1), np.ones(at.shape)))
+            places = np.arange(out)[:, None] * s - p + np.arange(k)
+            tables.append(
+                (np.where((places >= 0) & (places < n), places, -1), np.ones(places.shape))
+            )
         return resample(x, tables)
     pads = [(p, max(0, (out - 1) * s + k - n - p)) for k, s, p, _, out, n in rows]
     x = _pad(x, [n for pair in reversed(pads) for n in pair])
@@ -380,7 +391,13 @@ def avg_pool1d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last dim; padding counts as zeros by default."""
+    """The mean of each window of the last dim; padding counts as zeros by default.
+
+    `input` is (n, c, length) or without n; `count_include_pad`: padding counts. `kernel_size`,
+    `stride` (the kernel's unless set) and `padding` are an int or one per dim. `ceil_mode`: a
+    window may hang over the end. Raises ShapeError for a padding of more than half the window, and
+    where no window fits.
+    """
     return _average("avg_pool1d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, None, 1)  # fmt: skip
 
@@ -391,7 +408,13 @@ def avg_pool2d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last two dims; padding counts as zeros by default."""
+    """The mean of each window of the last two dims; padding counts as zeros by default.
+
+    `input` is (n, c, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
+    divides in place of the count. `kernel_size`, `stride` (the kernel's unless set) and `padding`
+    are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
+    padding of more than half the window, and where no window fits.
+    """
     return _average("avg_pool2d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, divisor_override, 2)  # fmt: skip
 
@@ -402,7 +425,13 @@ def avg_pool3d(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of the last three dims; padding counts as zeros by default."""
+    """The mean of each window of the last three dims; padding counts as zeros by default.
+
+    `input` is (n, c, d, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
+    divides in place of the count. `kernel_size`, `stride` (the kernel's unless set) and `padding`
+    are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
+    padding of more than half the window, and where no window fits.
+    """
     return _average("avg_pool3d", input, kernel_size, stride, padding, ceil_mode,
                     count_include_pad, divisor_override, 3)  # fmt: skip
 
@@ -412,7 +441,11 @@ def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last dim."""
+    """(sum x^p)^(1/p) of each window of the last dim.
+
+    `input` is (n, c, length), `norm_type` p, `kernel_size` and `stride` ints; `ceil_mode`: a window
+    may hang over the end. Raises ShapeError where no window fits.
+    """
     (k,) = each("lp_pool1d", kernel_size, 1)
     mean = avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * k) ** (1.0 / norm_type)
@@ -423,7 +456,11 @@ def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last two dims."""
+    """(sum x^p)^(1/p) of each window of the last two dims.
+
+    `input` is (n, c, h, w), `norm_type` p, `kernel_size` and `stride` an int or two; `ceil_mode`: a
+    window may hang over the end. Raises ShapeError where no window fits.
+    """
     kh, kw = each("lp_pool2d", kernel_size, 2)
     mean = avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * (kh * kw)) ** (1.0 / norm_type)
@@ -434,7 +471,11 @@ def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window of the last three dims."""
+    """(sum x^p)^(1/p) of each window of the last three dims.
+
+    `input` is (n, c, d, h, w), `norm_type` p, `kernel_size` and `stride` an int or three;
+    `ceil_mode`: a window may hang over the end. Raises ShapeError where no window fits.
+    """
     kd, kh, kw = each("lp_pool3d", kernel_size, 3)
     mean = avg_pool3d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * (kd * kh * kw)) ** (1.0 / norm_type)
@@ -452,22 +493,22 @@ def parts(name: str, n: int, out: int) -> list[tuple[int, int]]:
 
 def _adaptive(name: str, x: Tensor, size: Any, rank: int) -> Tensor:
     """Means of parts of nearly equal size, dim by dim."""
-    given = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
-    if x.ndim not in (rank + 1, rank + 2) or len(given) != rank:
+    sizes_wanted = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
+    if x.ndim not in (rank + 1, rank + 2) or len(sizes_wanted) != rank:
         raise ShapeError(f"{name}: x {x.shape} and output_size {size} do not fit")
-    if any(want is not None and want < 0 for want in given):
+    if any(want is not None and want < 0 for want in sizes_wanted):
         raise ShapeError(f"{name}: output_size is {size}; it must not be negative")
-    if all(want == 1 for want in given) or not x.dtype.is_floating_point:
+    if all(want == 1 for want in sizes_wanted) or not x.dtype.is_floating_point:
         return x.mean(list(range(-rank, 0)), True)
     tables: list[Any] = []
-    for n, want in zip(x.shape[-rank:], given, strict=True):
+    for n, want in zip(x.shape[-rank:], sizes_wanted, strict=True):
         if want is None or want == n:
             tables.append(None)
             continue
         ends = np.array(parts(name, n, want), np.int64).reshape(want, 2)
         sizes = ends[:, 1:] - ends[:, :1]
-        at = ends[:, :1] + np.arange(sizes.max(initial=0))
-        tables.append((np.where(at < ends[:, 1:], at, -1), 1 / sizes + 0.0 * at))
+        places = ends[:, :1] + np.arange(sizes.max(initial=0))
+        tables.append((np.where(places < ends[:, 1:], places, -1), 1 / sizes + 0.0 * places))
     return resample(x, tables)
 
 

@@ -103,10 +103,10 @@ def _scan(kind: Kind, x: Tensor, weights: Weights, state: State, back: bool) -> 
 def cell_step(kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
     """The state after one step of a cell: x (n, width), states (n, size), or without n."""
     if x.ndim == 2 and _scans(x, state, weights):
-        found = _scan(kind, x, weights, state, False)
-        if found.shape[0] == 1:
-            return (found.reshape(*found.shape[1:]),)
-        return (found[0], found[1]) if kind.states == 2 else (found[0],)
+        states = _scan(kind, x, weights, state, False)
+        if states.shape[0] == 1:
+            return (states.reshape(*states.shape[1:]),)
+        return (states[0], states[1]) if kind.states == 2 else (states[0],)
     gates = linear(x, weights.input, weights.input_bias)
     return kind.step(gates, linear(state[0], weights.hidden, weights.hidden_bias), state)
 
@@ -121,19 +121,19 @@ def _direction(
         return scanned[0], tuple(scanned[k, last] for k in range(kind.states))
     # One product for the inputs of all steps; only the state's products wait for each other.
     gates = linear(x, weights.input, weights.input_bias).unbind(0)
-    found: list[Tensor | None] = [None] * len(steps)
+    outputs: list[Tensor | None] = [None] * len(steps)
     for t in reversed(steps) if back else steps:
         hidden = linear(state[0], weights.hidden, weights.hidden_bias)
         new = kind.step(gates[t], hidden, state)
         if weights.project is not None:
             new = (linear(new[0], weights.project), *new[1:])
         if seen is not None:
-            kept = seen[t]
-            found[t] = where(kept, new[0], 0.0).to(x.dtype)
-            state = tuple(where(kept, a, b) for a, b in zip(new, state, strict=True))
+            active = seen[t]
+            outputs[t] = where(active, new[0], 0.0).to(x.dtype)
+            state = tuple(where(active, a, b) for a, b in zip(new, state, strict=True))
         else:
-            found[t], state = new[0], new
-    return stack([f for f in found if f is not None]), state
+            outputs[t], state = new[0], new
+    return stack([f for f in outputs if f is not None]), state
 
 
 def run_layers(
@@ -149,8 +149,8 @@ def run_layers(
     while len(last) < len(weights):
         outs = []
         for back in (False, True) if both else (False,):
-            at = len(last)
-            out, state = _direction(kind, x, weights[at], states[at], seen, back)
+            number = len(last)
+            out, state = _direction(kind, x, weights[number], states[number], seen, back)
             outs.append(out)
             last.append(state)
         x = outs[0] if len(outs) == 1 else cat(outs, -1)
@@ -165,12 +165,12 @@ def _grouped(name: str, params: Sequence[Tensor], count: int) -> list[Weights]:
     if rest or each not in (2, 3, 4, 5):
         raise ShapeError(f"{name}: {len(params)} parameters do not fit {count} directions of "
                          "layers")  # fmt: skip
-    found = []
-    for at in range(0, len(params), each):
-        part = list(params[at : at + each])
-        project = part.pop() if each % 2 else None
-        found.append(Weights(*part, *[None] * (4 - len(part)), project))  # type: ignore[call-arg]
-    return found
+    result = []
+    for start in range(0, len(params), each):
+        group = list(params[start : start + each])
+        project = group.pop() if each % 2 else None
+        result.append(Weights(*group, *[None] * (4 - len(group)), project))  # type: ignore[call-arg]
+    return result
 
 
 def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]) -> State:
@@ -178,37 +178,41 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
     names = ["hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional"]
     packed = len(args) > 3 and isinstance(args[3], list | tuple) or "batch_sizes" in options
     names = ["input", "batch_sizes", *names] if packed else ["input", *names, "batch_first"]
-    given = {**dict(zip(names, args, strict=False)), **options}
-    given["input"] = given.pop("data", given.get("input"))
-    lacks = [n for n in names if n not in given]
-    if lacks or len(args) > len(names) or len(given) > len(names):
+    arguments = {**dict(zip(names, args, strict=False)), **options}
+    arguments["input"] = arguments.pop("data", arguments.get("input"))
+    lacks = [n for n in names if n not in arguments]
+    if lacks or len(args) > len(names) or len(arguments) > len(names):
         raise TypeError(f"{name}: takes {', '.join(names)}; {', '.join(lacks) or 'more'} is wrong")
-    kind, both, x = KINDS[mode], given["bidirectional"], given["input"]
-    hx = [given["hx"]] if kind.states == 1 else list(given["hx"])
-    weights = _grouped(name, given["params"], given["num_layers"] * (1 + both))
-    if (weights[0].input_bias is not None) is not bool(given["has_biases"]):
-        raise ShapeError(f"{name}: has_biases is {given['has_biases']}, but {len(given['params'])} "
-                         f"parameters of {len(weights)} directions say otherwise")  # fmt: skip
+    kind, both, x = KINDS[mode], arguments["bidirectional"], arguments["input"]
+    hx = [arguments["hx"]] if kind.states == 1 else list(arguments["hx"])
+    weights = _grouped(name, arguments["params"], arguments["num_layers"] * (1 + both))
+    if (weights[0].input_bias is not None) is not bool(arguments["has_biases"]):
+        raise ShapeError(
+            f"{name}: has_biases is {arguments['has_biases']}, but {len(arguments['params'])} "
+            f"parameters of {len(weights)} directions say otherwise"
+        )
     if len(hx) != kind.states or any(h.shape[0] != len(weights) for h in hx):
         raise ShapeError(f"{name}: states {[tuple(h.shape) for h in hx]} do not fit {len(weights)} "
                          "directions of layers")  # fmt: skip
-    drop = given["dropout"] if given["train"] else 0.0
+    drop = arguments["dropout"] if arguments["train"] else 0.0
     seen, sizes = None, []
     if packed:
-        sizes = given["batch_sizes"].tolist()
-        at = arange(sizes[0], device=x.device).reshape(1, -1, 1)
-        seen = at < given["batch_sizes"].to(x.device).reshape(-1, 1, 1)
-        x = stack([pad(part, (0, 0, 0, sizes[0] - len(part))) for part in x.split(sizes)])
+        sizes = arguments["batch_sizes"].tolist()
+        times = arange(sizes[0], device=x.device).reshape(1, -1, 1)
+        seen = times < arguments["batch_sizes"].to(x.device).reshape(-1, 1, 1)
+        x = stack(
+            [pad(sequence, (0, 0, 0, sizes[0] - len(sequence))) for sequence in x.split(sizes)]
+        )
     else:
         if x.ndim != 3:
             raise ShapeError(f"{name}: input is {x.shape}; it must have 3 dims")
-        x = x.transpose(0, 1) if given["batch_first"] else x
+        x = x.transpose(0, 1) if arguments["batch_first"] else x
     states = list(zip(*(h.unbind(0) for h in hx), strict=True))
     out, last = run_layers(kind, x, weights, states, seen, both, drop)
     ends = [stack(list(parts)) for parts in zip(*last, strict=True)]
     if packed:
         out = cat([out[t, :n] for t, n in enumerate(sizes)])
-    elif given["batch_first"]:
+    elif arguments["batch_first"]:
         out = out.transpose(0, 1)
     return (out, *ends)
 
@@ -260,7 +264,11 @@ def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """One step of an LSTM, gates i, f, g, o: (n, width) and hx (h, c) -> (h, c)."""
+    """One step of an LSTM, gates i, f, g, o: (n, width) and hx (h, c) -> (h, c).
+
+    `input` is x; `w_ih` (4 size, width) and `w_hh` (4 size, size), with `b_ih` and `b_hh`. Raises
+    ValueError for sizes that do not fit.
+    """
     h, c = _cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh))
     return h, c
 
@@ -271,7 +279,11 @@ def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """One step of a gated recurrent unit, gates r, z, n: (n, width), (n, size) -> (n, size)."""
+    """One step of a gated recurrent unit, gates r, z, n: (n, width), (n, size) -> (n, size).
+
+    `input` is x, `hx` h; `w_ih` (3 size, width) and `w_hh` (3 size, size), with `b_ih` and `b_hh`.
+    Raises ValueError for sizes that do not fit.
+    """
     return _cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
 
 
@@ -281,7 +293,11 @@ def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """tanh(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size)."""
+    """tanh(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size).
+
+    `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
+    that do not fit.
+    """
     return _cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
 
 
@@ -291,5 +307,9 @@ def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """relu(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size)."""
+    """relu(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size).
+
+    `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
+    that do not fit.
+    """
     return _cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]

@@ -41,11 +41,11 @@ def linear_recurrence(a: Tensor, b: Tensor, state: Tensor | None = None, chunk: 
         )
     if state is not None and state.shape != wanted:
         raise ShapeError(f"linear_recurrence: state is {state.shape}; it must be {wanted}")
-    found = []
+    outputs = []
     for part_a, part_b in zip(split(a, chunk, 1), split(b, chunk, 1), strict=True):
-        found.append(_doubled(part_a, part_b, state))
-        state = found[-1][:, -1]
-    return cat(found, 1) if len(found) != 1 else found[0]
+        outputs.append(_doubled(part_a, part_b, state))
+        state = outputs[-1][:, -1]
+    return cat(outputs, 1) if len(outputs) != 1 else outputs[0]
 
 
 def _doubled(a: Tensor, b: Tensor, state: Tensor | None) -> Tensor:
@@ -69,8 +69,8 @@ def _in_parts(a: Tensor, b: Tensor, state: Tensor | None) -> Tensor:
     ends = _doubled(products[-1], sums[-1], state)
     first = zeros_like(ends[:, :1]) if state is None else state.unsqueeze(1)
     before = cat([first, ends[:, :-1]], 1)
-    found = stack([s + p * before for s, p in zip(sums, products, strict=True)], 2)
-    return found.reshape(found.shape[0], -1, *found.shape[3:])
+    result = stack([s + p * before for s, p in zip(sums, products, strict=True)], 2)
+    return result.reshape(result.shape[0], -1, *result.shape[3:])
 
 
 @network
@@ -106,22 +106,22 @@ def selective_scan(
              "c": (c, (batch, length, groups, n)), "d": (d, (heads,)),
              "a": (a, (heads, n) if a.ndim == 2 else (heads,)),
              "state": (state, (batch, heads, head, n))}  # fmt: skip
-    for name, (given, shape) in known.items():
-        if given is not None and given.shape != shape:
-            raise ShapeError(f"selective_scan: {name} is {given.shape}; it must be {shape}")
+    for name, (value, shape) in known.items():
+        if value is not None and value.shape != shape:
+            raise ShapeError(f"selective_scan: {name} is {value.shape}; it must be {shape}")
     if length < 1 or groups < 1 or heads % groups:
         raise ShapeError(f"selective_scan: {groups} groups do not divide the heads of {x.shape}")
     wide = x.dtype if x.dtype is float64 else float32
     if state is None:
         state = zeros(batch, heads, head, n, dtype=wide, device=x.device)
     parts = x.to(wide), dt.to(wide), b.to(wide), c.to(wide)
-    a, found = a.to(wide), []
+    a, operands = a.to(wide), []
     if needs_gradient(*parts, a, state):
         scan = _by_heads if a.ndim == 1 and length > 1 else _by_states
         for x_, dt_, b_, c_ in zip(*(split(t, chunk, 1) for t in parts), strict=True):
             y, state = scan(x_, dt_, b_, c_, a, state)
-            found.append(y)
-        y = cat(found, 1) if len(found) != 1 else found[0]
+            operands.append(y)
+        y = cat(operands, 1) if len(operands) != 1 else operands[0]
     else:
         scan = _at_once if a.ndim == 1 else _by_channels
         y, state = scan(*parts, a, state.to(wide))
@@ -186,8 +186,8 @@ def _by_heads(
     groups = b.shape[2]
     # (batch, heads, length): the logarithm of what is left of a state from before the chunk.
     left = (dt * a).cumsum(1).transpose(1, 2)
-    at = arange(length, device=x.device)
-    later = at > at.unsqueeze(1)
+    times = arange(length, device=x.device)
+    later = times > times.unsqueeze(1)
     # exp of no positive number: it cannot overflow.
     between = (left.unsqueeze(3) - left.unsqueeze(2)).masked_fill(later, float("-inf")).exp()
     # (batch, groups, length, n) each; a group's scores serve all its heads.
@@ -198,8 +198,8 @@ def _by_heads(
     each_b, each_c = _each(b, heads).transpose(1, 2), _each(c, heads).transpose(1, 2)
     y = scores @ new + (each_c @ state.transpose(2, 3)) * left.exp().unsqueeze(3)
     rest = (left[:, :, -1:] - left).exp().unsqueeze(3)
-    kept = state * left[:, :, -1].exp()[..., None, None]
-    return y.transpose(1, 2), kept + (new * rest).transpose(2, 3) @ each_b
+    carried = state * left[:, :, -1].exp()[..., None, None]
+    return y.transpose(1, 2), carried + (new * rest).transpose(2, 3) @ each_b
 
 
 @network
@@ -216,6 +216,8 @@ def causal_conv1d(
     inputs before, zeros by default; the returned one holds the last inputs. lengths: (batch,), the
     tokens of each row without padding on the right, which the state ignores. ValueError for other
     shapes.
+
+    `bias` (channels,) is added.
     """
     if x.ndim != 3 or weight.ndim != 3 or weight.shape[:2] != (x.shape[2], 1):
         raise ShapeError(
@@ -241,5 +243,5 @@ def causal_conv1d(
         y = y + bias.to(x.dtype)
     if lengths is None:
         return y, all_[:, length:]
-    at = lengths.unsqueeze(1) + arange(before, device=x.device)
-    return y, all_.gather(1, at.unsqueeze(-1).expand(batch, before, channels))
+    places = lengths.unsqueeze(1) + arange(before, device=x.device)
+    return y, all_.gather(1, places.unsqueeze(-1).expand(batch, before, channels))

@@ -22,9 +22,9 @@ MOST_TERMS = 1 << 24  # of a table
 
 def turned(table: Table, n: int) -> Table:
     """For each of the n old elements the new ones that it is part of, with its weight in them."""
-    at, weight = table
-    new, term = np.nonzero(at >= 0)
-    old = at[new, term]
+    columns, weight = table
+    new, term = np.nonzero(columns >= 0)
+    old = columns[new, term]
     order = np.argsort(old, kind="stable")
     old, new, term = old[order], new[order], term[order]
     counts = np.bincount(old, minlength=n)
@@ -39,8 +39,8 @@ def sparse(weights: npt.NDArray[np.float64]) -> Table:
     """The table of a matrix (out, n), without its zeros."""
     order = np.argsort(weights == 0, axis=1, kind="stable")
     order = order[:, : np.count_nonzero(weights, axis=1).max(initial=0)]
-    found = np.take_along_axis(weights, order, 1)
-    return np.where(found != 0, order, -1), found
+    weights_sorted = np.take_along_axis(weights, order, 1)
+    return np.where(weights_sorted != 0, order, -1), weights_sorted
 
 
 def _constant(values: npt.NDArray[Any], x: Tensor) -> Tensor:
@@ -54,17 +54,19 @@ def _pixels(x: Tensor, todo: Sequence[tuple[int, Table]]) -> Tensor:
     Every dim, the last one first, is rounded to pixels.
     """
     out = x.to(float32)
-    for d, (at, weight) in reversed(todo):
+    for d, (places, weight) in reversed(todo):
         weight = weight.copy()
-        for j, k in itertools.combinations(range(min(at.shape[1], 4)), 2):
-            same = at[:, j] == at[:, k]  # at a border one pixel stands for several
+        for j, k in itertools.combinations(range(min(places.shape[1], 4)), 2):
+            same = places[:, j] == places[:, k]  # at a border one pixel stands for several
             weight[:, j] += weight[:, k] * same
             weight[:, k] *= ~same
         bits, most = 0, float(weight.max(initial=0))
         while bits < 22 and int(0.5 + most * 2 ** (bits + 1)) < 2**15:
             bits += 1
-        whole = np.trunc(weight * 2**bits + np.where(weight < 0, -0.5, 0.5)).astype("f4").view("i4")
-        sums = RESAMPLE(out.contiguous(), _constant(at, x), _constant(whole, x), None, None, dim=d)
+        fixed = np.trunc(weight * 2**bits + np.where(weight < 0, -0.5, 0.5)).astype("f4").view("i4")
+        sums = RESAMPLE(
+            out.contiguous(), _constant(places, x), _constant(fixed, x), None, None, dim=d
+        )
         out = (sums * 0.5**bits + 0.5).floor().clamp(0, 255)
     return out.to(x.dtype)
 
@@ -85,10 +87,10 @@ def resample(x: Tensor, tables: Sequence[Table | None]) -> Tensor:
     grow = [(d, t) for d, t in todo if len(t[0]) > x.shape[d]]
     out = x.to(wide)
     for d, table in [*shrink, *reversed(grow)]:
-        given: list[Tensor | None] = []
-        for at, weight in (table, turned(table, x.shape[d])) if x.requires_grad else (table,):
+        tensors: list[Tensor | None] = []
+        for places, weight in (table, turned(table, x.shape[d])) if x.requires_grad else (table,):
             stored = weight.view("i8") if wide is float64 else weight.astype("f4").view("i4")
-            given += [_constant(at, x), _constant(stored, x)]
-        given += [None] * (4 - len(given))
-        out = RESAMPLE(out.contiguous(), *given, dim=d)
+            tensors += [_constant(places, x), _constant(stored, x)]
+        tensors += [None] * (4 - len(tensors))
+        out = RESAMPLE(out.contiguous(), *tensors, dim=d)
     return out.to(x.dtype)

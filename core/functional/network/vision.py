@@ -34,11 +34,11 @@ _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubi
 
 def _points(n: int, out: int, factor: float | None, corners: bool) -> np.ndarray:
     """Where the centres of `out` elements lie among those of n."""
-    at = np.arange(out, dtype=np.float64)
+    points = np.arange(out, dtype=np.float64)
     if corners:
-        return at * ((n - 1) / (out - 1) if out > 1 else 0.0)
+        return points * ((n - 1) / (out - 1) if out > 1 else 0.0)
     scale = n / out if factor is None else 1 / factor
-    return (at + 0.5) * scale - 0.5
+    return (points + 0.5) * scale - 0.5
 
 
 def _cubic(t: Any, a: float = -0.75) -> list[Any]:
@@ -50,22 +50,22 @@ def _cubic(t: Any, a: float = -0.75) -> list[Any]:
 
 def _taps(n: int, out: int, factor: float | None, corners: bool, mode: str) -> Table:
     """The elements that each new one is made of."""
-    at = _points(n, out, factor, corners)
+    points = _points(n, out, factor, corners)
     if mode == "bicubic":
-        low = np.floor(at)
-        places, weights = [low + i - 1 for i in range(4)], _cubic(at - low)
+        low = np.floor(points)
+        places, weights = [low + i - 1 for i in range(4)], _cubic(points - low)
     else:
-        at = np.maximum(at, 0)
-        low = np.minimum(np.floor(at), n - 1)
-        places, weights = [low, low + 1], [1 - (at - low), at - low]
+        points = np.maximum(points, 0)
+        low = np.minimum(np.floor(points), n - 1)
+        places, weights = [low, low + 1], [1 - (points - low), points - low]
     return np.clip(np.stack(places, 1), 0, n - 1).astype(np.int64), np.stack(weights, 1)
 
 
 def _nearest(n: int, out: int, factor: float | None, half: float) -> np.ndarray:
     scale = np.float32(n / out if factor is None else 1 / factor)
     index = np.floor((np.arange(out, dtype=np.float32) + np.float32(half)) * scale)
-    found: np.ndarray = np.clip(index, 0, n - 1).astype(np.int64)
-    return found
+    result: np.ndarray = np.clip(index, 0, n - 1).astype(np.int64)
+    return result
 
 
 def _smooth(n: int, out: int, factor: float | None, corners: bool, mode: str) -> np.ndarray:
@@ -88,8 +88,8 @@ def _smooth(n: int, out: int, factor: float | None, corners: bool, mode: str) ->
         weights = np.maximum(1 - t, 0.0)
     weights = np.where((j >= low) & (j < high), weights, 0.0)
     total = weights.sum(1, keepdims=True)
-    found: np.ndarray = weights / np.where(total != 0, total, 1.0)
-    return found
+    result: np.ndarray = weights / np.where(total != 0, total, 1.0)
+    return result
 
 
 def resampled(
@@ -111,8 +111,8 @@ def resampled(
     tables: list[Table | None] = []
     for n, out, factor in zip(x.shape[2:], sizes, factors, strict=True):
         if mode.startswith("nearest"):
-            at = _nearest(n, out, factor, 0.5 if mode == "nearest-exact" else 0.0)
-            tables.append((at[:, None], np.ones((out, 1))))
+            places = _nearest(n, out, factor, 0.5 if mode == "nearest-exact" else 0.0)
+            tables.append((places[:, None], np.ones((out, 1))))
         elif out == n and factor in (None, 1):
             tables.append(None)
         elif antialias:
@@ -133,6 +133,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
     (n, c, h, w) with theta (n, 2, 3) gives (n, h, w, 2); (n, c, d, h, w) with (n, 3, 4) gives
     (n, d, h, w, 3).
+
+    `align_corners`: -1 and 1 are the centres of the outermost pixels, else their edges. Raises
+    ShapeError for other shapes (Jaderberg et al., 2015).
     """
     n, _, *sizes = size
     rank = len(sizes)
@@ -156,20 +159,20 @@ def _unnormalized(g: Tensor, n: int, corners: bool) -> Tensor:
     return (g + 1) / 2 * (n - 1) if corners else ((g + 1) * n - 1) / 2
 
 
-def _bounded(at: Tensor, n: int, mode: str, corners: bool) -> Tensor:
+def _bounded(points: Tensor, n: int, mode: str, corners: bool) -> Tensor:
     """Points outside moved inside: to the border, or reflected at it."""
     if mode == "border":
-        return at.clamp(0, n - 1)
+        return points.clamp(0, n - 1)
     if mode == "reflection":
         low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
         if span == 0:
-            return at * 0
-        rest = (at - low).abs()
+            return points * 0
+        rest = (points - low).abs()
         turns = (rest / span).detach().floor()
         within = rest - turns * span
-        at = where(turns % 2 == 0, within + low, span - within + low)
-        return at.clamp(0, n - 1)
-    return at
+        points = where(turns % 2 == 0, within + low, span - within + low)
+        return points.clamp(0, n - 1)
+    return points
 
 
 @network
@@ -182,6 +185,8 @@ def grid_sample(
 
     mode: "bilinear", "nearest", or "bicubic" for 4 dims. padding_mode: "zeros", "border" or
     "reflection". ShapeError for shapes that do not fit.
+
+    `input` and `grid` are these; `align_corners` as in affine_grid. ValueError for another mode.
     """
     rank = input.ndim - 2
     if (
@@ -204,15 +209,15 @@ def grid_sample(
     flat = input.reshape(n, c, -1)
     raw = [_unnormalized(grid[..., rank - 1 - i], size, corners) for i, size in enumerate(sizes)]
 
-    def picked(at: Sequence[Tensor]) -> Tensor:
+    def picked(points: Sequence[Tensor]) -> Tensor:
         inside, place = None, None
-        for p, size in zip(at, sizes, strict=True):
-            within, whole = (p >= 0) & (p <= size - 1), p.clamp(0, size - 1).long()
+        for p, size in zip(points, sizes, strict=True):
+            within, pixel = (p >= 0) & (p <= size - 1), p.clamp(0, size - 1).long()
             inside = within if inside is None else inside & within
-            place = whole if place is None else place * size + whole
+            place = pixel if place is None else place * size + pixel
         assert inside is not None and place is not None
-        found = flat.gather(2, place.reshape(n, 1, count).expand(n, c, count))
-        return where(inside.unsqueeze(1), found.reshape(n, c, *outs), 0.0).to(input.dtype)
+        values = flat.gather(2, place.reshape(n, 1, count).expand(n, c, count))
+        return where(inside.unsqueeze(1), values.reshape(n, c, *outs), 0.0).to(input.dtype)
 
     if mode == "bicubic":
         (y0, ty), (x0, tx) = ((p.detach().floor(), p - p.detach().floor()) for p in raw)
@@ -223,21 +228,21 @@ def grid_sample(
                     _bounded(p + k - 1, size, padding_mode, corners)
                     for p, k, size in ((y0, i, sizes[0]), (x0, j, sizes[1]))
                 ]
-                part = picked(places) * (wy * wx).unsqueeze(1)
-                total = part if total is None else total + part
+                corner_values = picked(places) * (wy * wx).unsqueeze(1)
+                total = corner_values if total is None else total + corner_values
         assert total is not None
         return total
-    at = [_bounded(p, size, padding_mode, corners) for p, size in zip(raw, sizes, strict=True)]
+    points = [_bounded(p, size, padding_mode, corners) for p, size in zip(raw, sizes, strict=True)]
     if mode == "nearest":
-        return picked([p.detach().round() for p in at])
-    low = [p.detach().floor() for p in at]
-    share = [(p - q).unsqueeze(1) for p, q in zip(at, low, strict=True)]
+        return picked([p.detach().round() for p in points])
+    low = [p.detach().floor() for p in points]
+    share = [(p - q).unsqueeze(1) for p, q in zip(points, low, strict=True)]
     blended: Tensor | None = None
     for corner in itertools.product((0, 1), repeat=rank):
-        part = picked([q + k for q, k in zip(low, corner, strict=True)])
+        corner_values = picked([q + k for q, k in zip(low, corner, strict=True)])
         for s, k in zip(share, corner, strict=True):
-            part = part * (s if k else 1 - s)
-        blended = part if blended is None else blended + part
+            corner_values = corner_values * (s if k else 1 - s)
+        blended = corner_values if blended is None else blended + corner_values
     assert blended is not None
     return blended
 
@@ -286,8 +291,8 @@ def _scales(name: str, x: Tensor, size: Any, factor: Any) -> tuple[list[int], li
         raise ValueError(f"{name}: give size or scale_factor")
     if size is not None:
         return list(each(name, size, rank)), [None] * rank
-    given = [factor] * rank if isinstance(factor, int | float) else list(factor)
-    return [int(n * f) for n, f in zip(x.shape[2:], given, strict=True)], list(given)
+    factors = [factor] * rank if isinstance(factor, int | float) else list(factor)
+    return [int(n * f) for n, f in zip(x.shape[2:], factors, strict=True)], list(factors)
 
 
 @network
@@ -306,6 +311,8 @@ def interpolate(
     mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area".
     align_corners: whether the corners' centres keep their places. antialias: "bilinear" and
     "bicubic" average over what a smaller image covers. ValueError for other modes.
+
+    `input` is the images; `recompute_scale_factor`: factors are those of the rounded sizes.
     """
     if antialias and (mode not in ("bilinear", "bicubic") or input.ndim != 4):
         raise ValueError(f"interpolate: antialias=True is not supported for mode {mode!r} of "
@@ -321,17 +328,26 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """`interpolate` under its older name."""
+    """`interpolate` under its older name.
+
+    `input`, `size`, `scale_factor`, `mode`, `align_corners` and what it raises are as there.
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @network
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` to the nearest element."""
+    """`interpolate` to the nearest element.
+
+    `input`, `size`, `scale_factor` and what it raises are as there.
+    """
     return interpolate(input, size, scale_factor)
 
 
 @network
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` between four elements, corners aligned."""
+    """`interpolate` between four elements, corners aligned.
+
+    `input`, `size`, `scale_factor` and what it raises are as there.
+    """
     return interpolate(input, size, scale_factor, "bilinear", True)

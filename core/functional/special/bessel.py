@@ -30,10 +30,10 @@ _NEUMANN = [
 
 def _hankel(order: int, count: int = 22) -> list[float]:
     """The coefficients a_k of Hankel's expansions (DLMF 10.17.1)."""
-    found = [1.0]
+    result = [1.0]
     for k in range(1, count):
-        found.append(found[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
-    return found
+        result.append(result[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+    return result
 
 
 def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -51,17 +51,17 @@ def _waves(x: Tensor, order: int, second: bool) -> Tensor:
     c, s = cos(x), sin(x)
     # cos and sin of x - (2 order + 1) pi / 4, times the root of 2
     near, turned = (c + s, s - c) if order == 0 else (s - c, -(c + s))
-    found = p * turned + q * near if second else p * near - q * turned
-    return where(isinf(x), 0.0, found / sqrt(x * math.pi))
+    wave = p * turned + q * near if second else p * near - q * turned
+    return where(isinf(x), 0.0, wave / sqrt(x * math.pi))
 
 
 def _j(x: Tensor, order: int) -> Tensor:
     far, near, large = _split(x)
     sines = numbers_like(x, [math.sin(t) for t in _ANGLES])
     turn = near.unsqueeze(-1) * sines
-    found = (cos(turn) if order == 0 else sines * sin(turn)).mean(-1)
-    found = where(far, _waves(large, order, False), found)
-    return found * sign(x) if order else found
+    result = (cos(turn) if order == 0 else sines * sin(turn)).mean(-1)
+    result = where(far, _waves(large, order, False), result)
+    return result * sign(x) if order else result
 
 
 def _y(x: Tensor, order: int) -> Tensor:
@@ -70,12 +70,12 @@ def _y(x: Tensor, order: int) -> Tensor:
     turn = near.unsqueeze(-1) * sines
     grown = (log(near / 2) + _GAMMA) * _j(near, order)
     if order == 0:
-        found = (grown - 2 * (weights * cos(turn)).sum(-1)) * (2 / math.pi)
+        value = (grown - 2 * (weights * cos(turn)).sum(-1)) * (2 / math.pi)
     else:
         rest = 2 * (weights * sines * sin(turn)).sum(-1)
-        found = (grown - rest - _j(near, 0) / near) * (2 / math.pi)
-    found = where(far, _waves(large, order, True), found)
-    return where(x == 0, -math.inf, where(x < 0, math.nan, found))
+        value = (grown - rest - _j(near, 0) / near) * (2 / math.pi)
+    value = where(far, _waves(large, order, True), value)
+    return where(x == 0, -math.inf, where(x < 0, math.nan, value))
 
 
 def _i(x: Tensor, order: int) -> Tensor:
@@ -88,9 +88,9 @@ def _i(x: Tensor, order: int) -> Tensor:
         total = total + (up + down if order == 0 else (up - down) * c)
     total = total / (2 * _POINTS)
     series = polynomial(1 / large, [(-1) ** k * c for k, c in enumerate(_hankel(order))])
-    found = where(far, series / sqrt(large * (2 * math.pi)), total)
-    found = where(isinf(x), 0.0, found)
-    return found * sign(x) if order else found
+    result = where(far, series / sqrt(large * (2 * math.pi)), total)
+    result = where(isinf(x), 0.0, result)
+    return result * sign(x) if order else result
 
 
 def _k(x: Tensor, order: int) -> Tensor:
@@ -115,9 +115,9 @@ def _k(x: Tensor, order: int) -> Tensor:
         c = math.cosh(n * step)
         total = total + exp(-z * (c - 1)) * (c if order else 1)
     tail = polynomial(1 / large, _hankel(order)) * sqrt(math.pi / (2 * large))
-    found = where(far, tail, where(small, series, total * step))
-    found = where(isinf(x), 0.0, found)
-    return where(x == 0, math.inf, where(x < 0, math.nan, found))
+    value = where(far, tail, where(small, series, total * step))
+    value = where(isinf(x), 0.0, value)
+    return where(x == 0, math.inf, where(x < 0, math.nan, value))
 
 
 def _airy(x: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def _airy(x: Tensor) -> Tensor:
     for n in range(1, 70):
         u = n * 0.09
         total = total + math.exp(-u * u) * cos(u**3 / 3 * width * width * width)
-    found = total * 0.09 * width * exp(z * root * (-2 / 3)) / math.pi
+    value = total * 0.09 * width * exp(z * root * (-2 / 3)) / math.pi
     # Maclaurin's series, and the expansion of waves on the left (DLMF 9.4.1, 9.7.9).
     m = where(middle, x, 0.0)
     f, g = m.ones_like(), m
@@ -149,8 +149,8 @@ def _airy(x: Tensor) -> Tensor:
     q = polynomial(r, [(-1) ** k * c for k, c in enumerate(terms[1::2])]) / zeta
     turn = zeta - math.pi / 4
     waves = (cos(turn) * p + sin(turn) * q) / (math.sqrt(math.pi) * sqrt(sqrt(y)))
-    found = where(right, found, where(middle, series, waves))
-    return where(isinf(x), where(x > 0, 0.0, math.nan), where(x > 104, 0.0, found))
+    value = where(right, value, where(middle, series, waves))
+    return where(isinf(x), where(x > 0, 0.0, math.nan), where(x > 104, 0.0, value))
 
 
 def _sphere(x: Tensor) -> Tensor:

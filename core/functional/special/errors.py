@@ -27,11 +27,11 @@ def _erfcx(x: Tensor) -> Tensor:
     for n in range(14):
         t = (n + 0.5) * _STEP
         total = total + math.exp(-t * t) / (a * a + t * t)
-    found = where(isinf(a), 0.0, total * a) * (2 * _STEP / math.pi)
+    value = where(isinf(a), 0.0, total * a) * (2 * _STEP / math.pi)
     near = where(far, 0.0, a)
     pole = 2 / (exp(near * (2 * math.pi / _STEP) - near * near) + exp(-near * near))
-    found = found + where(far, 0.0, pole)
-    return where(x < 0, 2 * exp(x * x) - found, found)
+    value = value + where(far, 0.0, pole)
+    return where(x < 0, 2 * exp(x * x) - value, value)
 
 
 def _erfc(x: Tensor) -> Tensor:

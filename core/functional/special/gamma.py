@@ -31,10 +31,10 @@ def _lgamma(x: Tensor) -> Tensor:
     for k in range(1, _SHIFT):
         product = product * (base + k)
     w = where(near, z + _SHIFT, z)
-    found = (w - 0.5) * log(w) - w + 0.5 * math.log(2 * math.pi)
-    found = found + polynomial(1 / (w * w), _STIRLING) / w - where(near, log(product), 0.0)
+    value = (w - 0.5) * log(w) - w + 0.5 * math.log(2 * math.pi)
+    value = value + polynomial(1 / (w * w), _STIRLING) / w - where(near, log(product), 0.0)
     turned = math.log(math.pi) - log(abs(sin((x - round(x)) * math.pi)))
-    return where(isinf(x), math.inf, where(left, turned - found, found))
+    return where(isinf(x), math.inf, where(left, turned - value, value))
 
 
 def _digamma(x: Tensor) -> Tensor:
@@ -46,27 +46,27 @@ def _digamma(x: Tensor) -> Tensor:
         rest = rest + where(near, 1 / (z + k), 0.0)
     w = where(near, z + _SHIFT, z)
     r = 1 / (w * w)
-    found = log(w) - 0.5 / w - r * polynomial(r, _BERNOULLI) - rest
-    part = x - round(x)
-    found = where(left, found - math.pi / tan(part * math.pi), found)
-    return where((part == 0) & (x < 0), math.nan, found)
+    value = log(w) - 0.5 / w - r * polynomial(r, _BERNOULLI) - rest
+    fraction = x - round(x)
+    value = where(left, value - math.pi / tan(fraction * math.pi), value)
+    return where((fraction == 0) & (x < 0), math.nan, value)
 
 
 def _zeta(s: Tensor, q: Tensor) -> Tensor:
-    at = q.unsqueeze(-1) + numbers_like(q, range(_TERMS))
-    found = (at ** -s.unsqueeze(-1)).sum(-1)  # Euler and Maclaurin's sum of the rest follows
+    points = q.unsqueeze(-1) + numbers_like(q, range(_TERMS))
+    value = (points ** -s.unsqueeze(-1)).sum(-1)  # Euler and Maclaurin's sum of the rest follows
     w = q + _TERMS
     end = w**-s
-    found = found + end * (w / (s - 1) + 0.5)
+    value = value + end * (w / (s - 1) + 0.5)
     factor = s / w
     for k, c in enumerate(_MACLAURIN):
-        found = found + factor * end * c
+        value = value + factor * end * c
         factor = factor * (s + (2 * k + 1)) * (s + (2 * k + 2)) / (w * w)
-    found = where(isinf(q) & (q > 0), 0.0, where(isinf(s), where(q == 1, 1.0, 0.0 * q), found))
+    value = where(isinf(q) & (q > 0), 0.0, where(isinf(s), where(q == 1, 1.0, 0.0 * q), value))
     pole = (q <= 0) & (q == floor(q))
     wrong = ((q <= 0) & (s != floor(s))) | isnan(s) | isnan(q) | (w <= 1)
-    found = where(s < 1, math.nan, where(pole, math.inf, where(wrong, math.nan, found)))
-    return where(s == 1, math.inf, found)
+    value = where(s < 1, math.nan, where(pole, math.inf, where(wrong, math.nan, value)))
+    return where(s == 1, math.inf, value)
 
 
 @public
@@ -96,8 +96,8 @@ def zeta(x: TensorLike, other: TensorLike) -> Tensor:
 
 def _trigamma(x: Tensor) -> Tensor:
     left = x < 0.5
-    found = _zeta(x.ones_like() * 2, where(left, 1 - x, x))
-    return where(left, (math.pi / sin((x - round(x)) * math.pi)).square() - found, found)
+    value = _zeta(x.ones_like() * 2, where(left, 1 - x, x))
+    return where(left, (math.pi / sin((x - round(x)) * math.pi)).square() - value, value)
 
 
 @public
@@ -117,8 +117,8 @@ def polygamma(n: Any, x: Any) -> Tensor:
     def value(x: Tensor) -> Tensor:
         if n == 1:
             return _trigamma(x)
-        found: Tensor = _zeta(x.ones_like() * float(n + 1), x)
-        return found * (factor if n % 2 else -factor)
+        derivative: Tensor = _zeta(x.ones_like() * float(n + 1), x)
+        return derivative * (factor if n % 2 else -factor)
 
     return derived("polygamma", value, (lambda x, out: polygamma(n + 1, x),), x)
 
@@ -133,10 +133,10 @@ def mvlgamma(x: Tensor, p: int) -> Tensor:
     """The log of the multivariate gamma function of dimension p >= 1; x > (p - 1) / 2."""
     if not 1 <= p <= _MOST_DIMS:
         raise ValueError(f"mvlgamma: p is {p}; it must be from 1 to {_MOST_DIMS}")
-    found = lgamma(x) + p * (p - 1) / 4 * math.log(math.pi)
+    result = lgamma(x) + p * (p - 1) / 4 * math.log(math.pi)
     for i in range(1, p):
-        found = found + lgamma(x - i / 2)
-    return found
+        result = result + lgamma(x - i / 2)
+    return result
 
 
 def _incomplete(a: Tensor, x: Tensor, upper: bool) -> Tensor:
@@ -150,12 +150,12 @@ def _incomplete(a: Tensor, x: Tensor, upper: bool) -> Tensor:
     b, y = where(low, 1.0, a).unsqueeze(-1), where(low, 1.0, x).unsqueeze(-1)
     rest = (exp((b - 1) * log1p(w / y) - w) * weight).sum(-1) / x
     scale = exp(a * log(x) - x - _lgamma(a))
-    found = where(low == upper, 1 - scale * where(low, lower, rest), scale * where(
+    value = where(low == upper, 1 - scale * where(low, lower, rest), scale * where(
         low, lower, rest))  # fmt: skip
     none, all_ = (1.0, 0.0) if upper else (0.0, 1.0)
-    found = where((x == 0) | isinf(a), none, where((a == 0) | isinf(x), all_, found))
+    value = where((x == 0) | isinf(a), none, where((a == 0) | isinf(x), all_, value))
     wrong = (a < 0) | (x < 0) | ((a == 0) & (x == 0)) | (isinf(a) & isinf(x))
-    return where(wrong | isnan(a) | isnan(x), math.nan, found)
+    return where(wrong | isnan(a) | isnan(x), math.nan, value)
 
 
 def _density(a: Tensor, x: Tensor, out: Tensor) -> Tensor:

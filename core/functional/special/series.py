@@ -28,9 +28,9 @@ def numbers_like(x: Tensor, values: Sequence[float]) -> Tensor:
 def half_line(step: float = 0.1, low: float = -3.5, high: float = 7.0) -> list[tuple[float, float]]:
     """Places and weights of the double exponential rule for integrals from 0 to infinity of
     functions that decay like exp(-w) (Takahasi and Mori, 1974)."""
-    found = []
+    result = []
     for i in range(round((high - low) / step) + 1):
         t = low + i * step
         w = math.exp(t - math.exp(-t))
-        found.append((w, step * w * (1 + math.exp(-t))))
-    return found
+        result.append((w, step * w * (1 + math.exp(-t))))
+    return result

@@ -29,6 +29,8 @@ def fetch_repository(
     Sizes and hashes are checked against those of the revision on the hub. Without a connection a
     snapshot in the cache is used. Raises FetchError, with a hint for a gated or private repository,
     and HashError, which deletes the wrong file.
+
+    `progress(done, total)` counts bytes.
     """
     import huggingface_hub as hub
     from huggingface_hub.errors import LocalEntryNotFoundError

@@ -331,7 +331,10 @@ def _word_piece(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str
 
 
 def added_token(id: int, content: str, *, special: bool = True, **more: bool) -> dict[str, Any]:
-    """A token that tokenizer.json adds; `more`: single_word, lstrip, rstrip, normalized."""
+    """A token that tokenizer.json adds; `more`: single_word, lstrip, rstrip, normalized.
+
+    `id` is the token's, `content` its text, `special`: it is a control token. It raises nothing.
+    """
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": id, "content": content, **flags, "special": special, **more}
 
@@ -344,6 +347,8 @@ def around_texts(
 
     second: the token type of the second text. again: `before` stands before it, too.
     twice: `after` stands twice between them.
+
+    `ids` are the tokens' numbers by their texts. Raises KeyError for a token that there is not.
     """
     if not before and not after:
         return None

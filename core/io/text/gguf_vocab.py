@@ -57,7 +57,10 @@ def _check_text(key: str, text: str) -> None:
 
 
 def flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
-    """A flag; `default` if the file does not have it."""
+    """A flag; `default` if the file does not have it.
+
+    `metadata` is the file's, `key` without the prefix. Raises FormatError for another type.
+    """
     value = metadata.get(PREFIX + key)
     return default if value is None else bool(of_type(PREFIX + key, value, bool))
 
@@ -77,7 +80,11 @@ def _texts(metadata: Mapping[str, Any], key: str) -> list[str]:
 
 
 def numbers(metadata: Mapping[str, Any], key: str, count: int) -> list[Any]:
-    """The numbers of an optional list, one per token."""
+    """The numbers of an optional list, one per token.
+
+    `metadata` is the file's, `key` without the prefix, `count` the number of tokens. Raises
+    FormatError for another value.
+    """
     value = metadata.get(PREFIX + key)
     if value is None:
         return []
@@ -107,7 +114,11 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
 
 
 def special_id(metadata: Mapping[str, Any], vocabulary: Vocabulary, key: str) -> int | None:
-    """A special token's id; None if the file names none, or one out of range as -1 is."""
+    """A special token's id; None if the file names none, or one out of range as -1 is.
+
+    `metadata` is the file's, `key` without the prefix, `vocabulary` what ids are of. Raises
+    FormatError for another type.
+    """
     value = metadata.get(PREFIX + key)
     if value is None or not 0 <= of_type(PREFIX + key, value, int) < len(vocabulary.tokens):
         return None

@@ -105,7 +105,10 @@ def joined(template: Sequence[Piece], rows: Sequence[Encoding]) -> PairEncoding:
 
 
 def sliced(row: Encoding, start: int, stop: int) -> Encoding:
-    """The tokens start to stop."""
+    """The tokens start to stop.
+
+    `row` is cut to these, with places and marks. It raises nothing.
+    """
     return Encoding(
         row.ids[start:stop], row.offsets[start:stop], row.special[start:stop],
         row.words[start:stop],
@@ -113,7 +116,10 @@ def sliced(row: Encoding, start: int, stop: int) -> Encoding:
 
 
 def spans(length: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Windows of at most `room` of `length` tokens, in which neighbours share `stride`."""
+    """Windows of at most `room` of `length` tokens, in which neighbours share `stride`.
+
+    It raises ValueError where room equals stride.
+    """
     for start in range(0, max(length, 1), room - stride):
         yield start, min(start + room, length)
         if start + room >= length:
@@ -124,6 +130,8 @@ def windows(row: Encoding, max_length: int, stride: int) -> Iterator[Encoding]:
     """A text's tokens in windows, each with the special tokens around it; `stride` as in `spans`.
 
     Raises ValueError where a window has no room for more tokens than the stride.
+
+    `row` is the text's; `max_length` counts the special tokens.
     """
     inside = [i for i, special in enumerate(row.special) if not special]
     first, last = (inside[0], inside[-1] + 1) if inside else (len(row), len(row))
@@ -145,6 +153,8 @@ def pair_windows(
 
     Neighbouring windows share `stride` tokens of the second text. Raises ValueError for a lone
     surrogate, and where the first text leaves no room for more than the stride.
+
+    `tokenizer` gives the tokens and the template of pairs.
     """
     template = pair_template(tokenizer.post_processor)
     for text in (first, second):
@@ -178,6 +188,8 @@ def encode_pairs(
     More than `max_length` tokens are cut at the ends of the texts: of the longer one until both
     are of the same length ("longest_first"), or of one alone. Raises ValueError for a lone
     surrogate, and where a cut would leave nothing of a text that is cut alone.
+
+    `tokenizer` gives the tokens; `truncation` may also be "only_first" or "only_second".
     """
     if truncation not in TRUNCATIONS:
         raise ValueError(

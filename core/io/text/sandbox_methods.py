@@ -30,7 +30,10 @@ _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """owner.name(*args, **kwargs), counted."""
+    """owner.name(*args, **kwargs), counted.
+
+    Raises what the method raises, and TemplateRuntimeError past the template's bounds.
+    """
     meter = METER.get()
     if isinstance(owner, dict):
         if name == "copy":
@@ -72,7 +75,10 @@ def plain_key(value: Any) -> Any:
 
 
 def replaced(text: str, old: str, new: str, count: int | None = -1) -> str:
-    """text.replace(old, new, count), counted before it is made."""
+    """text.replace(old, new, count), counted before it is made.
+
+    Raises TemplateRuntimeError past the template's bounds.
+    """
     found = text.count(old)
     if count is not None and count >= 0:
         found = min(found, count)

@@ -181,7 +181,11 @@ def _check_source(source: str, name: str) -> None:
 
 
 def load_template(source: str, *, bos_token: str = "", eos_token: str = "") -> ChatTemplate:
-    """A compiled chat template from its source; see ChatTemplate and its `compile`."""
+    """A compiled chat template from its source; see ChatTemplate and its `compile`.
+
+    `bos_token` and `eos_token` are the texts that the template may use. Raises
+    FormatError for a broken template.
+    """
     template = ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
     template.compile()
     return template
@@ -190,7 +194,10 @@ def load_template(source: str, *, bos_token: str = "", eos_token: str = "") -> C
 async def load_template_async(
     source: str, *, bos_token: str = "", eos_token: str = ""
 ) -> ChatTemplate:
-    """`load_template` for tabs without JSPI; works in a Python process too."""
+    """`load_template` for tabs without JSPI; works in a Python process too.
+
+    `source`, `bos_token`, `eos_token` and what it raises are as there.
+    """
     template = ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
     await template.prepare()
     return template

@@ -254,6 +254,8 @@ def pad_batch(
     """(ids, mask), both (n, length): rows filled with `pad_id` on the right, mask False there.
 
     `length` is that of the longest row unless given. Raises ValueError for a row that is longer.
+
+    `encodings` are the rows.
     """
     longest = max(map(len, encodings), default=0)
     width = longest if length is None else length

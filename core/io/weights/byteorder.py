@@ -38,5 +38,5 @@ def swap_bytes(data: np.ndarray[Any, Any], dtype: DType) -> None:
     for name, field in dtype.fields.items():
         size = _WIDE.get(dtype.name, {}).get(name) or FIELD_BYTES[field.kind]
         nbytes = FIELD_BYTES[field.kind] * (field.count or 1)
-        for at in range(field.offset, field.offset + nbytes, size) if size > 1 else ():
-            blocks[:, at : at + size] = blocks[:, at : at + size][:, ::-1].copy()
+        for first in range(field.offset, field.offset + nbytes, size) if size > 1 else ():
+            blocks[:, first : first + size] = blocks[:, first : first + size][:, ::-1].copy()

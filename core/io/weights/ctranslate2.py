@@ -100,14 +100,14 @@ def load_ctranslate2(source: Source, device: str = "cpu") -> dict[str, Tensor]:
     """The tensors of a file; int8 with scales becomes q8_0 where its rows fit, else float32."""
     steps = load_schedule([read_ctranslate2(source)], [destination_for(source)])
     stored = dict(run_schedule(steps, [source]))
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, t in stored.items():
         scale = stored.get(name + _SCALE)
         if scale is not None and t.dtype in (int8, int16):
             t = _whole(name, t, scale)
         if not name.endswith(_SCALE) or name.removesuffix(_SCALE) not in stored:
-            found[name] = t.to(device)
-    return found
+            tensors[name] = t.to(device)
+    return tensors
 
 
 def _whole(name: str, t: Tensor, scale: Tensor) -> Tensor:
@@ -122,8 +122,8 @@ def _whole(name: str, t: Tensor, scale: Tensor) -> Tensor:
     normal = (np.abs(rows) >= np.finfo(np.float16).tiny) & (np.abs(rows) <= 65504)
     if t.dtype is not int8 or t.ndim != 2 or t.shape[1] % q8_0.block or not normal.all():
         return tensor(values.astype(np.float32) * rows.reshape(-1, *[1] * (t.ndim - 1)))
-    made = np.empty((values.size // q8_0.block, 2 + q8_0.block), np.uint8)
+    blocks = np.empty((values.size // q8_0.block, 2 + q8_0.block), np.uint8)
     scales = np.repeat(rows.astype(np.float16), t.shape[1] // q8_0.block)
-    made[:, :2] = scales.view(np.uint8).reshape(-1, 2)
-    made[:, 2:] = values.reshape(-1, q8_0.block).view(np.uint8)
-    return Tensor.from_buffer(made.reshape(-1), q8_0, t.shape)
+    blocks[:, :2] = scales.view(np.uint8).reshape(-1, 2)
+    blocks[:, 2:] = values.reshape(-1, q8_0.block).view(np.uint8)
+    return Tensor.from_buffer(blocks.reshape(-1), q8_0, t.shape)

@@ -131,8 +131,8 @@ class _Cursor:
         """`count` numbers of a kind of `NUMBERS`."""
         native = np.dtype(NUMBERS[kind])
         form = np.dtype(self.order + NUMBERS[kind])
-        found = np.frombuffer(self.take(count * form.itemsize), form)
-        return found.astype(native, copy=False)
+        numbers = np.frombuffer(self.take(count * form.itemsize), form)
+        return numbers.astype(native, copy=False)
 
     def text(self) -> str:
         """A string: its length in bytes, then UTF-8."""
@@ -150,29 +150,29 @@ class _Cursor:
 
     def texts(self, count: int) -> list[str]:
         """`count` strings, in a tight loop over each window, as there may be a million."""
-        found: list[str] = []
+        texts: list[str] = []
         form = struct.Struct(self.order + self.length)
         length, size, short = form.unpack_from, form.size, self.short
-        while len(found) < count:
+        while len(texts) < count:
             start = self.need(size)
             self.need(size + length(self.window, start)[0])
             start, window = self.at - self.begin, self.window
             last = len(window) - size
-            while start <= last and len(found) < count:
+            while start <= last and len(texts) < count:
                 end = start + size + length(window, start)[0]
                 if end > len(window):
                     break
                 raw = window[start + size : end]
                 start = end
                 if len(raw) > 2:
-                    found.append(_decoded(raw))
+                    texts.append(_decoded(raw))
                     continue
                 # At most 65,793 objects, however often the file has them.
                 if raw not in short:
                     short[raw] = _decoded(raw)
-                found.append(short[raw])
+                texts.append(short[raw])
             self.at = self.begin + start
-        return found
+        return texts
 
 
 def _decoded(raw: bytes) -> str:
@@ -298,14 +298,14 @@ def _table(
         if swapped:
             check_swappable(where, dtype)
         entries[name] = Entry(name, dtype, shape, base + offset, nbytes, swapped)
-    found = sorted(entries.values(), key=lambda entry: (entry.offset, entry.nbytes))
-    for before, after in pairwise(found):
+    ordered = sorted(entries.values(), key=lambda entry: (entry.offset, entry.nbytes))
+    for before, after in pairwise(ordered):
         if before.offset + before.nbytes > after.offset:
             raise FormatError(
                 f"{source.name}: tensor {after.name!r:.100} begins at byte {after.offset}, within "
                 f"the {before.nbytes} bytes of {before.name!r:.100} at {before.offset}"
             )
-    return Table({entry.name: entry for entry in found})
+    return Table({entry.name: entry for entry in ordered})
 
 
 def unknown_type(kind: int) -> str:
@@ -326,13 +326,13 @@ def gguf_in(place: Path) -> Path | None:
     if place.is_file():
         with place.open("rb") as file:
             return place if file.read(4) == MAGIC else None
-    found = sorted({split_parts(path.name)[0] for path in place.glob("*.gguf")})
-    if not found or (place / "config.json").exists():
+    first_parts = sorted({split_parts(path.name)[0] for path in place.glob("*.gguf")})
+    if not first_parts or (place / "config.json").exists():
         return None
-    if len(found) > 1:
-        names = ", ".join(found)
+    if len(first_parts) > 1:
+        names = ", ".join(first_parts)
         raise FormatError(f"{place} holds several GGUF files: {names}", hint="pass one of them")
-    return place / found[0]
+    return place / first_parts[0]
 
 
 def open_gguf(path: str | os.PathLike[str]) -> list[tuple[Source, Gguf]]:
@@ -341,13 +341,13 @@ def open_gguf(path: str | os.PathLike[str]) -> list[tuple[Source, Gguf]]:
     Raises FormatError that names a missing part, and FileNotFoundError for another missing file.
     """
     parts, opened = split_parts(os.fspath(path)), []
-    for part in parts:
+    for place in parts:
         try:
-            source = open_source(part)
+            source = open_source(place)
         except FileNotFoundError:
             if len(parts) == 1:
                 raise
-            raise FormatError(f"{path}: the part {part} is missing", hint="fetch it too") from None
+            raise FormatError(f"{path}: the part {place} is missing", hint="fetch it too") from None
         opened.append((source, read_gguf(source)))
     return opened
 
@@ -357,8 +357,8 @@ def whole_metadata(parts: Sequence[tuple[str, Gguf]]) -> dict[str, Any]:
 
     Raises FormatError if parts are missing or out of order.
     """
-    for number, (name, part) in enumerate(parts):
-        no, count, tensors = (part.metadata.get(key) for key in _SPLIT)
+    for number, (name, file) in enumerate(parts):
+        no, count, tensors = (file.metadata.get(key) for key in _SPLIT)
         no, count = (n if type(n) is int else 0 for n in (no, count))
         if (no, max(count, 1)) != (number, len(parts)):
             raise FormatError(
@@ -366,9 +366,9 @@ def whole_metadata(parts: Sequence[tuple[str, Gguf]]) -> dict[str, Any]:
                 f"{len(parts)}",
                 hint="parts are found by their names, NAME-00001-of-00003.gguf",
             )
-    found = sum(len(part.table.entries) for _, part in parts)
-    if tensors not in (None, found):
-        raise FormatError(f"{name}: the parts have {found} tensors; the file has {tensors}")
+    total = sum(len(file.table.entries) for _, file in parts)
+    if tensors not in (None, total):
+        raise FormatError(f"{name}: the parts have {total} tensors; the file has {tensors}")
     return parts[0][1].metadata
 
 

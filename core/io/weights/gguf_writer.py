@@ -87,22 +87,25 @@ def write_gguf(
     progress(done, total) counts bytes. Raises TypeError for a value without a type in GGUF,
     ValueError for a name, shape or dtype that GGUF does not support, FileExistsError unless
     `overwrite`.
+
+    `path` is the file; `rows` are the tensors; `overwrite` replaces it; `progress(done, total)`
+    counts bytes.
     """
     alignment = _alignment(metadata)
     _check_rows(rows)
     parts = _split(rows, alignment, split_max_size)
     places = _names(Path(path), len(parts))
     headers = [
-        _header(_own_metadata(metadata, number, len(parts), len(rows)), part, alignment)
-        for number, part in enumerate(parts)
+        _header(_own_metadata(metadata, number, len(parts), len(rows)), part_rows, alignment)
+        for number, part_rows in enumerate(parts)
     ]
     _refuse_to_replace(places, overwrite)
     report = _Report(progress, sum(row.nbytes for row in rows))
     with contextlib.ExitStack() as opened:  # all files appear at its end, or none
-        for place, header, part in zip(places, headers, parts, strict=True):
+        for place, header, part_rows in zip(places, headers, parts, strict=True):
             file = opened.enter_context(replacing(place, sync=True))
             file.write(header)
-            for row in part:
+            for row in part_rows:
                 _write_row(file, row, alignment, report)
         _refuse_to_replace(places, overwrite)
     _sync_folder(places[0].parent)
@@ -184,12 +187,12 @@ def _own_metadata(
     metadata: Mapping[str, Any], number: int, parts: int, tensors: int
 ) -> dict[str, Any]:
     """The metadata of one part: the first has all of it."""
-    own = {key: value for key, value in metadata.items() if not key.startswith("split.")}
+    kept_keys = {key: value for key, value in metadata.items() if not key.startswith("split.")}
     if parts == 1:
-        return own
+        return kept_keys
     if number:
-        own = {key: value for key, value in own.items() if key == ALIGNMENT}
-    return own | {
+        kept_keys = {key: value for key, value in kept_keys.items() if key == ALIGNMENT}
+    return kept_keys | {
         "split.no": np.uint16(number),
         "split.count": np.uint16(parts),
         "split.tensors.count": np.int32(tensors),

@@ -41,16 +41,16 @@ def read_imatrix(path: str | os.PathLike[str]) -> dict[str, Array]:
     source = open_source(path)
     try:
         first = bytes(source.read(0, 4))
-        found = _read_gguf(source) if first == MAGIC else _read_legacy(source)
+        importance = _read_gguf(source) if first == MAGIC else _read_legacy(source)
     finally:
         source.close()
-    for name, values in found.items():
+    for name, values in importance.items():
         if not (np.isfinite(values) & (values >= 0)).all():
             raise FormatError(
                 f"{source.name}: the importance of {name!r:.100} has a value that is negative or "
                 "not finite"
             )
-    return found
+    return importance
 
 
 def write_imatrix(
@@ -69,6 +69,8 @@ def write_imatrix(
     counts: the number of tokens in each sum, one or (experts,). chunks: how many texts of
     chunk_size tokens were read. datasets: names of the texts. Raises ValueError where sums and
     counts do not fit each other, FileExistsError unless `overwrite`.
+
+    `path` is the file, which `overwrite` lets be replaced.
     """
     rows = []
     for name in sorted(sums):
@@ -105,6 +107,8 @@ def write_legacy_imatrix(
 
     It has one count for each entry, so each expert's sums are scaled to `chunks`; experts that met
     no token get ones. Source: llama.cpp's IMatrixCollector::save_imatrix_legacy.
+
+    `path`, `counts`, `overwrite` and what it raises are as there; `dataset` is the text's name.
     """
     out = [struct.pack("<i", len(sums))]
     for name in sorted(sums):
@@ -127,7 +131,7 @@ def _row(name: str, values: Array) -> Row:
 
 def _read_gguf(source: Source) -> dict[str, Array]:
     table = read_gguf(source).table.entries
-    found: dict[str, Array] = {}
+    importance: dict[str, Array] = {}
     for name, entry in table.items():
         if not name.endswith(_SUMS):
             continue
@@ -143,12 +147,12 @@ def _read_gguf(source: Source) -> dict[str, Array]:
         each = sums.reshape(counts.size, -1)
         seen = counts.reshape(-1, 1) > 0
         means = np.where(seen, each / np.where(seen, counts.reshape(-1, 1), 1), np.float32(1))
-        found[base] = means[0] if len(means) == 1 else means
-    if not found:
+        importance[base] = means[0] if len(means) == 1 else means
+    if not importance:
         raise FormatError(
             f"{source.name} is a GGUF file without {_SUMS} tensors, so it is no importance matrix"
         )
-    return found
+    return importance
 
 
 def _floats(source: Source, entry: Entry) -> Array:
@@ -159,18 +163,18 @@ def _floats(source: Source, entry: Entry) -> Array:
 
 def _read_legacy(source: Source) -> dict[str, Array]:
     """A count of entries; each: name, number of calls, number of values, sums per call."""
-    at = 0
+    offset = 0
 
     def take(n: int) -> bytes:
-        nonlocal at
-        if n > source.size - at:
+        nonlocal offset
+        if n > source.size - offset:
             raise FormatError(
-                f"{source.name} is no importance matrix: {n} bytes at {at} lie past the end of a "
-                f"file of {source.size}",
+                f"{source.name} is no importance matrix: {n} bytes at {offset} lie past the end of "
+                f"a file of {source.size}",
                 hint="llama-imatrix and `rushlight imatrix` write them",
             )
-        at += n
-        return bytes(source.read(at - n, n))
+        offset += n
+        return bytes(source.read(offset - n, n))
 
     def number(what: str, most: int) -> int:
         value: int = struct.unpack("<i", take(4))[0]
@@ -178,7 +182,7 @@ def _read_legacy(source: Source) -> dict[str, Array]:
             raise FormatError(f"{source.name} is no importance matrix: its {what} is {value}")
         return value
 
-    found: dict[str, Array] = {}
+    importance: dict[str, Array] = {}
     for _ in range(number("number of entries", _MOST_ENTRIES)):
         raw = take(number("length of a name", _LONGEST_NAME))
         try:
@@ -188,5 +192,5 @@ def _read_legacy(source: Source) -> dict[str, Array]:
         calls: int = struct.unpack("<i", take(4))[0]
         count = number("number of values", (1 << 31) - 1)
         sums = np.frombuffer(take(4 * count), "<f4")
-        found[name] = sums / np.float32(calls) if calls > 0 else sums.copy()
-    return found
+        importance[name] = sums / np.float32(calls) if calls > 0 else sums.copy()
+    return importance

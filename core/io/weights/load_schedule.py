@@ -103,9 +103,9 @@ def run_schedule(steps: LoadSchedule, sources: Sequence[Source]) -> Iterator[tup
                 buffer[begin : begin + n] = np.frombuffer(_whole(step, source, piece, n), "u1")
         if step.swapped:
             swap_bytes(buffer, step.dtype)
-        made = tensor_of(buffer, step.dtype, step.shape)
-        made.storage.lent = step.destination == "view" and not isinstance(source, MmapSource)
-        yield step.name, made
+        tensor = tensor_of(buffer, step.dtype, step.shape)
+        tensor.storage.lent = step.destination == "view" and not isinstance(source, MmapSource)
+        yield step.name, tensor
 
 
 async def run_schedule_async(steps: LoadSchedule, sources: Sequence[Source]) -> dict[str, Tensor]:
@@ -123,7 +123,10 @@ async def run_schedule_async(steps: LoadSchedule, sources: Sequence[Source]) -> 
 
 
 def tensor_of(buffer: Any, dtype: DType, shape: Sequence[int]) -> Tensor:
-    """The tensor of a file's bytes; those of a narrow dtype become float32."""
+    """The tensor of a file's bytes; those of a narrow dtype become float32.
+
+    `buffer` has the bytes of `shape`. Raises ShapeError for another count.
+    """
     if is_narrow(dtype):
         return from_numpy(widened(dtype, np.asarray(buffer)).reshape(shape))
     return Tensor.from_buffer(buffer, dtype, shape)

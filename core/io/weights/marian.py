@@ -48,18 +48,20 @@ def read_marian(source: Source) -> Table:
     Raises FormatError for a file that does not follow the format, for another version, and for
     types of one processor.
     """
-    at = 16
-    head = bytes(source.read(0, at))
-    version, count = struct.unpack("<2Q", head.ljust(at, b"\0"))
-    if len(head) < at or version != 1:
+    offset = 16
+    head = bytes(source.read(0, offset))
+    version, count = struct.unpack("<2Q", head.ljust(offset, b"\0"))
+    if len(head) < offset or version != 1:
         raise FormatError(f"{source.name}: version {version} of Marian's files; supported: 1")
 
     def take(n: int, what: str) -> bytes:
-        nonlocal at
-        got = bytes(source.read(at, n)) if n <= source.size - at else b""
+        nonlocal offset
+        got = bytes(source.read(offset, n)) if n <= source.size - offset else b""
         if len(got) != n:
-            raise FormatError(f"{source.name}: {what} take {n} bytes at {at}, past the file's end")
-        at += n
+            raise FormatError(
+                f"{source.name}: {what} take {n} bytes at {offset}, past the file's end"
+            )
+        offset += n
         return got
 
     if count > _MOST_TENSORS:
@@ -70,7 +72,7 @@ def read_marian(source: Source) -> Table:
     names = [take(row[0], "the names")[:-1].decode("utf-8", "backslashreplace") for row in rows]
     shapes = [struct.unpack(f"<{row[2]}i", take(4 * row[2], "the shapes")) for row in rows]
     (gap,) = struct.unpack("<Q", take(8, "the shapes"))
-    at += gap
+    offset += gap
     entries: dict[str, Entry] = {}
     for name, shape, (_, kind, _, nbytes) in zip(names, shapes, rows, strict=True):
         where = f"{source.name}: tensor {name!r:.100}"
@@ -84,13 +86,15 @@ def read_marian(source: Source) -> Table:
             )
         fits = min(shape, default=0) >= 0 and count_elements(shape) <= MOST_ELEMENTS
         need = dtype.nbytes(math.prod(shape)) if fits else 0
-        if not fits or need + 4 * (kind in _INTGEMM) > nbytes or nbytes > source.size - at:
-            raise FormatError(f"{where} {shape}: {nbytes} bytes at {at} do not fit it or the file")
+        if not fits or need + 4 * (kind in _INTGEMM) > nbytes or nbytes > source.size - offset:
+            raise FormatError(
+                f"{where} {shape}: {nbytes} bytes at {offset} do not fit it or the file"
+            )
         if kind in _INTGEMM:
             shape = shape if _TABLE in name else shape[::-1]
-            entries[name + _SCALE] = Entry(name + _SCALE, float32, (), at + need, 4)
-        entries[name] = Entry(name, dtype, shape, at, need)
-        at += nbytes
+            entries[name + _SCALE] = Entry(name + _SCALE, float32, (), offset + need, 4)
+        entries[name] = Entry(name, dtype, shape, offset, need)
+        offset += nbytes
     return Table(entries)
 
 
@@ -101,13 +105,13 @@ def load_marian(source: Source, device: str = "cpu") -> dict[str, Tensor]:
     """
     steps = load_schedule([read_marian(source)], [destination_for(source)])
     stored = dict(run_schedule(steps, [source]))
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, t in stored.items():
         if name + _SCALE in stored:
             t = _whole(name, t, stored[name + _SCALE].item())
         if not name.endswith(_SCALE):
-            found[name] = t.to(device)
-    return found
+            tensors[name] = t.to(device)
+    return tensors
 
 
 def _whole(name: str, t: Tensor, multiplier: float) -> Tensor:
@@ -116,9 +120,9 @@ def _whole(name: str, t: Tensor, multiplier: float) -> Tensor:
         raise FormatError(f"tensor {name!r} has the multiplier {multiplier}")
     normal = np.finfo(np.float16).tiny <= abs(scale) <= np.finfo(np.float16).max
     if t.dtype is not int8 or t.ndim != 2 or t.shape[1] % q8_0.block or not normal:
-        whole = tensor(values.astype(np.float32) * scale)
-        return whole if _TABLE in name or t.ndim != 2 else whole.t()
-    made = np.empty((values.size // q8_0.block, 2 + q8_0.block), np.uint8)
-    made[:, :2] = np.frombuffer(np.float16(scale).tobytes(), np.uint8)
-    made[:, 2:] = values.reshape(-1, q8_0.block).view(np.uint8)
-    return Tensor.from_buffer(made.reshape(-1), q8_0, t.shape)
+        values_there = tensor(values.astype(np.float32) * scale)
+        return values_there if _TABLE in name or t.ndim != 2 else values_there.t()
+    blocks = np.empty((values.size // q8_0.block, 2 + q8_0.block), np.uint8)
+    blocks[:, :2] = np.frombuffer(np.float16(scale).tobytes(), np.uint8)
+    blocks[:, 2:] = values.reshape(-1, q8_0.block).view(np.uint8)
+    return Tensor.from_buffer(blocks.reshape(-1), q8_0, t.shape)

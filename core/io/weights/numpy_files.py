@@ -71,14 +71,14 @@ def _header(name: str, raw: bytes, size: int) -> _Array:
     if len(shape) > MAX_DIMS or count_elements(shape) > MOST_ELEMENTS:
         raise FormatError(f"{name}: an array of shape {str(shape):.200} is too large")
     swapped = order != {"little": "<", "big": ">"}[sys.byteorder] and order in "<>"
-    found = _Array(dtype, shape, swapped, pairs["fortran_order"] == "True", begin)
-    if found.nbytes > size - begin:
+    array = _Array(dtype, shape, swapped, pairs["fortran_order"] == "True", begin)
+    if array.nbytes > size - begin:
         raise FormatError(
-            f"{name}: {dtype.name} of shape {shape} takes {found.nbytes} bytes, the file has "
+            f"{name}: {dtype.name} of shape {shape} takes {array.nbytes} bytes, the file has "
             f"{size - begin}",
             hint="the end of the file is missing; fetch or save it again",
         )
-    return found
+    return array
 
 
 def _dtype(name: str, descr: str) -> tuple[str, DType]:
@@ -98,17 +98,17 @@ def _dtype(name: str, descr: str) -> tuple[str, DType]:
         ) from None
 
 
-def _tensor(name: str, source: Source, at: int, array: _Array) -> Tensor:
+def _tensor(name: str, source: Source, offset: int, array: _Array) -> Tensor:
     """The array whose file begins at `at` of the source."""
     shape = array.shape[::-1] if array.fortran else array.shape
     way = "heap" if array.swapped else destination_for(source)
-    begin = at + array.begin
+    begin = offset + array.begin
     step = LoadStep(0, begin, array.nbytes, name, array.dtype, shape, way, array.swapped)
-    ((_, found),) = run_schedule([step], [source])
+    ((_, stored),) = run_schedule([step], [source])
     if not array.fortran:
-        return found
+        return stored
     turned = Layout.contiguous(shape).permute(range(len(shape))[::-1])
-    return Tensor(found.storage, found.dtype, turned)
+    return Tensor(stored.storage, stored.dtype, turned)
 
 
 def load_npy(source: Source, device: str = "cpu") -> Tensor:
@@ -128,13 +128,13 @@ def arrays(source: Source, lazily: bool = False) -> Iterator[tuple[str, Member, 
         raise FormatError(f"{source.name} is a zip without an .npy array")
     for name, member in members.items():
         where, most = f"{source.name}: {name!r:.100}", 12 + _MAX_HEADER
-        there = located(source, member) if lazily else member
-        if there.deflated:
-            raw = bytes(inflate(source, there, most))
+        placed = located(source, member) if lazily else member
+        if placed.deflated:
+            raw = bytes(inflate(source, placed, most))
         else:
-            raw = bytes(source.read(there.offset, min(_USUAL, there.nbytes)))
+            raw = bytes(source.read(placed.offset, min(_USUAL, placed.nbytes)))
             if (length := 12 + int.from_bytes(raw[8:10], "little")) > len(raw):
-                raw = bytes(source.read(there.offset, min(length, most, there.nbytes)))
+                raw = bytes(source.read(placed.offset, min(length, most, placed.nbytes)))
         yield name.removesuffix(".npy"), member, _header(where, raw, member.nbytes)
 
 
@@ -144,13 +144,13 @@ def load_npz(source: Source, device: str = "cpu") -> dict[str, Tensor]:
     Raises FormatError as `load_npy` does, and for an archive that would unpack to more than 64
     times its bytes (and 64 MB).
     """
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, member, array in arrays(source):
-        inside, at = source, member.offset
+        inside, offset = source, member.offset
         if member.deflated:
-            inside, at = BytesSource(inflate(source, member), f"{source.name}: {name:.100}"), 0
-        found[name] = _tensor(name, inside, at, array).to(device)
-    return found
+            inside, offset = BytesSource(inflate(source, member), f"{source.name}: {name:.100}"), 0
+        tensors[name] = _tensor(name, inside, offset, array).to(device)
+    return tensors
 
 
 def read_npy_table(source: Source) -> Table:
@@ -165,7 +165,7 @@ def table_of(rows: Iterable[tuple[str, int, _Array]]) -> Table:
     """The table of arrays by name, place and header."""
     return Table(
         {
-            name: Entry(name, a.dtype, a.shape, at + a.begin, a.nbytes, a.swapped)
-            for name, at, a in rows
+            name: Entry(name, a.dtype, a.shape, offset + a.begin, a.nbytes, a.swapped)
+            for name, offset, a in rows
         }
     )

@@ -159,20 +159,20 @@ class _Objects:
         self.tensors = self.others = 0
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        fields = dict(pairs)
+        if len(fields) != len(pairs):
             names = sorted(name for name, _ in pairs)
             twice = next(a for a, b in zip(names, names[1:], strict=False) if a == b)
             raise ValueError(f"the key {twice!r:.80} occurs twice")
-        if found.keys() == _KEYS:
+        if fields.keys() == _KEYS:
             self.tensors += 1
             if self.tensors > _MOST_TENSORS:
                 raise ValueError(f"it has more than {_MOST_TENSORS} tensors")
         else:
             self.others += 1
             if self.others > 2:  # the metadata and the header itself
-                raise ValueError(f"an object has the keys {list(islice(found, 4))!r:.80}")
-        return found
+                raise ValueError(f"an object has the keys {list(islice(fields, 4))!r:.80}")
+        return fields
 
 
 def _natural(digits: str) -> int:
@@ -256,6 +256,8 @@ def save_safetensors(
     The file appears once it is complete. An existing file is replaced; tensors that are views of it
     stay valid. Raises TypeError for values that are not tensors or text, ValueError for a name or a
     dtype that the format does not support.
+
+    `path` is the file, `metadata` texts by name.
     """
     rank = {dtype: number for number, dtype in enumerate(_ORDER)}
     rows = []

@@ -34,10 +34,10 @@ def split_parts(name: str) -> list[str]:
 
     llama.cpp calls them NAME-00001-of-00003.gguf and so on. At most 4096 parts are supported.
     """
-    found = _SPLIT.fullmatch(name)
-    if found is None or not 1 <= int(found[2]) <= int(found[3]) <= _MOST_PARTS:
+    match = _SPLIT.fullmatch(name)
+    if match is None or not 1 <= int(match[2]) <= int(match[3]) <= _MOST_PARTS:
         return [name]
-    return [f"{found[1]}-{n:05}-of-{found[3]}{found[4]}" for n in range(1, int(found[3]) + 1)]
+    return [f"{match[1]}-{n:05}-of-{match[3]}{match[4]}" for n in range(1, int(match[3]) + 1)]
 
 
 def weights_in(folder: Path) -> Path:
@@ -48,54 +48,56 @@ def weights_in(folder: Path) -> Path:
     and states of optimizers are none; of X.fp16 and X.fp32 the latter is taken, and X before both.
     Raises FileNotFoundError that lists the folder's files.
     """
-    there = sorted(path.name for path in folder.iterdir())
-    for whole in _WHOLE:
-        ending = Path(whole).suffix
-        chosen = [name for name in (whole, f"{whole}.index.json") if name in there]
-        others = _plainest(n for n in there if n.endswith(ending) and not _OTHERS.fullmatch(n))
+    names = sorted(path.name for path in folder.iterdir())
+    for usual in _WHOLE:
+        ending = Path(usual).suffix
+        chosen = [name for name in (usual, f"{usual}.index.json") if name in names]
+        others = _plainest(n for n in names if n.endswith(ending) and not _OTHERS.fullmatch(n))
         if chosen or len(others) == 1:
             return folder / (chosen or others)[0]
         if others:
             break
     else:
-        others = _plainest(n for n in there if n.endswith(_ENDINGS) and not _OTHERS.fullmatch(n))
+        others = _plainest(n for n in names if n.endswith(_ENDINGS) and not _OTHERS.fullmatch(n))
         if len(others) == 1:
             return folder / others[0]
-    listed = ", ".join(others or there[:12]) or "nothing"
+    listed = ", ".join(others or names[:12]) or "nothing"
     raise FileNotFoundError(f"{folder} has no model.safetensors; it has {listed}")
 
 
 def _plainest(names: Iterable[str]) -> list[str]:
     """The names without variants in other dtypes of a file that is there too."""
-    kept = list(names)
-    for name in list(kept):
-        found = _VARIANT.fullmatch(name)
-        if found is None:
+    plain = list(names)
+    for name in list(plain):
+        variant = _VARIANT.fullmatch(name)
+        if variant is None:
             continue
-        better = [f"{found[1]}{found[3]}"]
-        better += [f"{found[1]}.{d}{found[3]}" for d in _DTYPES[: _DTYPES.index(found[2])]]
-        if any(one in kept for one in better):
-            kept.remove(name)
-    return kept
+        better = [f"{variant[1]}{variant[3]}"]
+        better += [f"{variant[1]}.{d}{variant[3]}" for d in _DTYPES[: _DTYPES.index(variant[2])]]
+        if any(name_there in plain for name_there in better):
+            plain.remove(name)
+    return plain
 
 
 def taken(
-    path: Path, named: Mapping[str, Collection[str]], there: Mapping[str, Collection[str]]
+    path: Path, named: Mapping[str, Collection[str]], shards: Mapping[str, Collection[str]]
 ) -> dict[str, set[str]]:
     """The tensors to take from each shard of an index: all that it has, each once.
 
     named: what the index says of each shard, which wins where two have a tensor; there: what each
     has. FormatError for a tensor that no shard has.
+
+    `path` is the index, for messages.
     """
     owners: dict[str, str] = {}
-    for shard, names in there.items():
+    for shard, names in shards.items():
         owners |= {n: shard for n in names if n in named[shard] or n not in owners}
     for shard, names in named.items():
         if missing := sorted(set(names) - owners.keys()):
             raise FormatError(
                 f'{path}: tensor "{missing[0]}" should be in {shard}, which does not have it'
             )
-    return {shard: {n for n, owner in owners.items() if owner == shard} for shard in there}
+    return {shard: {n for n, owner in owners.items() if owner == shard} for shard in shards}
 
 
 def read_index(path: Path) -> dict[str, set[str]]:

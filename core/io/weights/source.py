@@ -137,9 +137,9 @@ class MmapSource(BytesSource):
     @classmethod
     def of_handle(cls, handle: int, name: str) -> MmapSource:
         """The mapped file that is open under a number; it may be closed afterwards."""
-        made = cls.__new__(cls)
-        made._map(handle, name)
-        return made
+        source = cls.__new__(cls)
+        source._map(handle, name)
+        return source
 
     def close(self) -> None:
         """Release the mapping once no view of it is left."""
@@ -231,13 +231,13 @@ class BlobSource:
         reader = getattr(js, "FileReaderSync", None)
         if reader is None:
             return bytes(_wait(self.read_async(offset, n), self.name))
-        part = self._blob.slice(offset, min(offset + n, self.size))
-        return bytes(reader.new().readAsArrayBuffer(part).to_bytes())
+        slice_ = self._blob.slice(offset, min(offset + n, self.size))
+        return bytes(reader.new().readAsArrayBuffer(slice_).to_bytes())
 
     async def read_async(self, offset: int, n: int) -> bytes:
         """The bytes [offset, offset + n)."""
-        part = self._blob.slice(offset, min(offset + n, self.size))
-        return bytes((await part.arrayBuffer()).to_bytes())
+        slice_ = self._blob.slice(offset, min(offset + n, self.size))
+        return bytes((await slice_.arrayBuffer()).to_bytes())
 
     def close(self) -> None:
         """Release the Blob."""

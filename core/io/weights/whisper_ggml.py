@@ -76,13 +76,13 @@ def load_whisper_ggml(source: Source, device: str = "cpu") -> dict[str, Tensor]:
 def tokens_in(stored: Tensor) -> list[bytes]:
     """The tokens in the tensor ggml:vocabulary; FormatError if it does not hold them."""
     raw = np.ascontiguousarray(stored.numpy()).tobytes()
-    found: list[bytes] = []
+    tokens: list[bytes] = []
     try:
-        (count,), at = struct.unpack_from("<I", raw), 4
-        while len(found) < min(count, len(raw)):
-            (length,) = struct.unpack_from("<I", raw, at)
-            found.append(raw[at + 4 : at + 4 + length])
-            at += 4 + length
+        (count,), offset = struct.unpack_from("<I", raw), 4
+        while len(tokens) < min(count, len(raw)):
+            (length,) = struct.unpack_from("<I", raw, offset)
+            tokens.append(raw[offset + 4 : offset + 4 + length])
+            offset += 4 + length
     except struct.error:
         raise FormatError("the vocabulary of the ggml file ends early") from None
-    return found
+    return tokens

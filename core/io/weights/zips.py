@@ -82,56 +82,58 @@ def read_zip(source: Source, lazily: bool = False) -> dict[str, Member]:
             f"fit before byte {end}"
         )
     directory = bytes(source.read(start, size))
-    found, at = [], 0
+    entries, offset = [], 0
     for _ in range(count):
-        member, at = _member(source, directory, at, start)
-        found.append(member if lazily else located(source, member, start))
-    found.sort(key=lambda m: m.offset)
-    for before, after in pairwise(found):
+        member, offset = _member(source, directory, offset, start)
+        entries.append(member if lazily else located(source, member, start))
+    entries.sort(key=lambda m: m.offset)
+    for before, after in pairwise(entries):
         if before.offset + before.packed > after.offset:
             raise FormatError(f"{source.name}: {before.name!r:.100} and another member share bytes")
-    unpacked = sum(member.nbytes for member in found)
+    unpacked = sum(member.nbytes for member in entries)
     if unpacked > _FREE + _TIMES * source.size:
         raise FormatError(
             f"{source.name}: {source.size} bytes would unpack to {unpacked}",
             hint="save the arrays without compression",
         )
-    members = {member.name: member for member in found}
-    if len(members) != len(found):
+    members = {member.name: member for member in entries}
+    if len(members) != len(entries):
         raise FormatError(f"{source.name}: two members have one name")
     return members
 
 
-def _member(source: Source, directory: bytes, at: int, limit: int) -> tuple[Member, int]:
+def _member(source: Source, directory: bytes, start: int, limit: int) -> tuple[Member, int]:
     """The member whose directory entry begins at `at`, and where the next begins."""
-    if at + _MEMBER.size > len(directory) or directory[at : at + 4] != b"PK\1\2":
-        raise FormatError(f"{source.name}: entry {at} of the zip's directory is damaged")
+    if start + _MEMBER.size > len(directory) or directory[start : start + 4] != b"PK\1\2":
+        raise FormatError(f"{source.name}: entry {start} of the zip's directory is damaged")
     _, _, _, flags, method, _, _, crc, packed, size, named, more, said, *_, offset = (
-        _MEMBER.unpack_from(directory, at)
+        _MEMBER.unpack_from(directory, start)
     )
-    at += _MEMBER.size
-    raw, extra = directory[at : at + named], directory[at + named : at + named + more]
+    start += _MEMBER.size
+    raw, extra = directory[start : start + named], directory[start + named : start + named + more]
     name = raw.decode("utf-8", "surrogateescape")
     if flags & 1 or method not in (0, 8):
         what = "encrypted" if flags & 1 else f"packed by method {method}"
         raise FormatError(f"{source.name}: {name!r:.100} is {what}, which is not supported")
     size, packed, offset = _wide(extra, size, packed, offset)
-    found = Member(name, offset, offset + LEAD, packed, size, crc, method == 8)
+    member = Member(name, offset, offset + LEAD, packed, size, crc, method == 8)
     if (method == 0 and packed != size) or size > 1032 * packed + 64:
-        raise _misfit(source, found, limit)
-    _check_place(source, found, limit)
-    return found, at + named + more + said
+        raise _misfit(source, member, limit)
+    _check_place(source, member, limit)
+    return member, start + named + more + said
 
 
 def located(source: Source, member: Member, limit: int | None = None) -> Member:
     """The member with its `offset` as the record before it says.
 
     Raises FormatError if there is none, or if its bytes do not end before `limit`.
+
+    `source` is the archive.
     """
     *_, named, more = _unpack(source, _LOCAL, member.header, b"PK\3\4")
-    found = replace(member, offset=member.header + LEAD + named + more)
-    _check_place(source, found, source.size if limit is None else limit)
-    return found
+    placed = replace(member, offset=member.header + LEAD + named + more)
+    _check_place(source, placed, source.size if limit is None else limit)
+    return placed
 
 
 def _check_place(source: Source, member: Member, limit: int) -> None:
@@ -148,41 +150,45 @@ def _misfit(source: Source, member: Member, limit: int) -> FormatError:
 
 def _wide(extra: bytes, *numbers: int) -> list[int]:
     """The numbers of an entry; those that are all ones stand in its 64-bit field."""
-    found, field = list(numbers), b""
+    widened, field = list(numbers), b""
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<2H", extra)
         if kind == 1:
             field = extra[4 : 4 + size]
             break
         extra = extra[4 + size :]
-    for i, number in enumerate(found):
+    for i, number in enumerate(widened):
         if number == 0xFFFFFFFF and len(field) >= 8:
-            found[i], field = int.from_bytes(field[:8], "little"), field[8:]
-    return found
+            widened[i], field = int.from_bytes(field[:8], "little"), field[8:]
+    return widened
 
 
 def inflate(source: Source, member: Member, most: int | None = None) -> bytearray:
     """The bytes of a deflated member, at most the first `most` of them.
 
     Raises FormatError if they are damaged or not as many as the archive says.
+
+    `source` is the archive.
     """
     wanted = member.nbytes if most is None else min(most, member.nbytes)
-    found, unpacker, at = bytearray(), zlib.decompressobj(-15), 0
+    out, unpacker, offset = bytearray(), zlib.decompressobj(-15), 0
     try:
-        while len(found) < wanted and not unpacker.eof:
+        while len(out) < wanted and not unpacker.eof:
             piece: bytes = unpacker.unconsumed_tail
             if not piece:
-                piece = bytes(source.read(member.offset + at, min(_PIECE, member.packed - at)))
-                at += len(piece)
+                piece = bytes(
+                    source.read(member.offset + offset, min(_PIECE, member.packed - offset))
+                )
+                offset += len(piece)
                 if not piece:
                     break
-            found += unpacker.decompress(piece, wanted - len(found))
+            out += unpacker.decompress(piece, wanted - len(out))
     except zlib.error as error:
         raise FormatError(f"{source.name}: {member.name!r:.100}: {error}") from None
-    if len(found) < wanted or (wanted == member.nbytes and zlib.crc32(found) != member.crc):
+    if len(out) < wanted or (wanted == member.nbytes and zlib.crc32(out) != member.crc):
         raise FormatError(
-            f"{source.name}: {member.name!r:.100} is damaged: {len(found)} of {wanted} bytes, or "
+            f"{source.name}: {member.name!r:.100} is damaged: {len(out)} of {wanted} bytes, or "
             "another checksum",
             hint="download the file again",
         )
-    return found
+    return out

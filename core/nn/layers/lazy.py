@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.nn.conv import (
     Conv1d,
@@ -17,6 +17,11 @@ from rushlight.core.nn.linear import Linear
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # the layers that the loops below make
+
 
 __all__: list[str] = []
 

@@ -76,7 +76,11 @@ def data_parallel(
     module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Any = None,
     dim: int = 0, module_kwargs: dict[str, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """module(*inputs, **module_kwargs), on one device."""
+    """module(*inputs, **module_kwargs), on one device.
+
+    `device_ids`, `output_device` and `dim` are DataParallel's, and so is the ValueError for several
+    devices.
+    """
     wrapped = DataParallel(module, device_ids, output_device, dim)
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return wrapped(*args, **(module_kwargs or {}))
@@ -86,7 +90,11 @@ def parallel_apply(
     modules: Sequence[Module], inputs: Sequence[Any],
     kwargs_tup: Sequence[dict[str, Any]] | None = None, devices: Any = None,
 ) -> list[Any]:  # fmt: skip
-    """Each module called with its input, one after another."""
+    """Each module called with its input, one after another.
+
+    `modules` and `inputs` are as many; `kwargs_tup` has a dict for each; `devices` changes nothing.
+    Raises ValueError for other counts.
+    """
     options = kwargs_tup or [{}] * len(modules)
     return [
         module(*(each if isinstance(each, tuple) else (each,)), **kwargs)

@@ -281,7 +281,7 @@ class LPPool3d(_LPPool):
 class FractionalMaxPool2d(_Fractional):
     """`fractional_max_pool2d` with fixed options.
 
-    Windows of `kernel_size` at random places (Graham, 2014). Set either `output_size` or
+    Windows of `kernel_size` at random places (Graham, 2015). Set either `output_size` or
     `output_ratio`, a share of each dim. `return_indices`: also where each maximum was. Raises
     ValueError for both or none, and for a ratio outside 0 to 1.
     """
@@ -292,7 +292,7 @@ class FractionalMaxPool2d(_Fractional):
 class FractionalMaxPool3d(_Fractional):
     """`fractional_max_pool3d` with fixed options.
 
-    Windows of `kernel_size` at random places (Graham, 2014). Set either `output_size` or
+    Windows of `kernel_size` at random places (Graham, 2015). Set either `output_size` or
     `output_ratio`, a share of each dim. `return_indices`: also where each maximum was. Raises
     ValueError for both or none, and for a ratio outside 0 to 1.
     """

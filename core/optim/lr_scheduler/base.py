@@ -89,7 +89,10 @@ def variables(functions: Sequence[Any]) -> list[dict[str, Any] | None]:
 
 
 def revive(name: str, functions: Sequence[Any], kept: Any) -> None:
-    """Put what `variables` gave back into callable objects; LoadError where they do not fit."""
+    """Put what `variables` gave back into callable objects; LoadError where they do not fit.
+
+    `name` is in messages; `functions` are the schedule's, `kept` their state.
+    """
     kept = [] if kept is None else kept
     if len(kept) not in (0, len(functions)):
         raise LoadError(f"{name}: the state is of {len(kept)} functions; there are "

@@ -37,7 +37,11 @@ def dtype_of(capsule: Any) -> Any:
 
 
 def exported(array: np.ndarray[Any, Any], dtype: DType, max_version: Any) -> Any:
-    """A capsule of the stored elements of a tensor of `dtype`."""
+    """A capsule of the stored elements of a tensor of `dtype`.
+
+    `array` has the elements, `max_version` is what the reader knows. Raises BufferError for
+    read-only memory and a reader of the first version.
+    """
     if max_version is None and not array.flags.writeable:
         raise BufferError(
             "__dlpack__: the memory is read-only, which DLPack says from version 1 on; "
@@ -93,5 +97,5 @@ class _Writable:
     """An array that NumPy took for read-only since its capsule is of an old version."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array, found = array, array.__array_interface__
-        self.__array_interface__ = {**found, "data": (found["data"][0], False)}
+        self.array, interface = array, array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}

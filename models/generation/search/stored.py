@@ -59,7 +59,14 @@ def stored_options(files: Mapping[str, bytes], vocab: int) -> dict[str, Any]:
                 f"{', '.join(sorted(_STORED))}"
             )
     found |= {key: stored[key] for key in _STORED if stored.get(key) is not None}
-    draws = found.get("do_sample") is True
+    return checked_options(name, found, vocab, found.get("do_sample") is True)
+
+
+def checked_options(name: str, found: Mapping[str, Any], vocab: int, draws: bool) -> dict[str, Any]:
+    """The values of keys of the file `name`; FormatError for one of another type or out of range.
+
+    draws: whether those that only drawing looks at are checked too.
+    """
     made: dict[str, Any] = {}
     for key, value in found.items():
         if value is None:

@@ -80,7 +80,10 @@ class ImageModel(Model):
 
 @jit
 def captured(model: ImageModel, what: str, *given: Any, **more: Any) -> Any:
-    """What the method `what` of a model makes of tensors; a later call of their shapes replays."""
+    """What the method `what` of a model makes of tensors; a later call of their shapes replays.
+
+    `given` and `more` are its arguments. Raises what the method raises.
+    """
     return getattr(model, what)(*given, **more)
 
 
@@ -89,6 +92,8 @@ def classes_of(config: Mapping[str, Any], base: str, backbone: bool = True) -> t
     or BASEBackbone.
 
     LoadError for another architecture, or without `backbone` for that one.
+
+    `base` begins the class's name.
     """
     named = config.get("architectures") or [f"{base}{HEAD}"]
     if named == [f"{base}{HEAD}"]:

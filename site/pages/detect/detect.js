@@ -1,6 +1,6 @@
 // detect.js: the detect page: finds things in what is looked at, and draws and lists them.
 
-import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import { byId, duration, make, pick, save, turns, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { onSite } from "../shared/model.js";
@@ -33,6 +33,7 @@ const drawing = pick("drawing", HTMLCanvasElement);
 const video = pick("video", HTMLVideoElement);
 const threshold = pick("threshold", HTMLInputElement);
 const source = new Source(video, () => void leave());
+const turn = turns();
 
 /** @type {Seen | null} */
 let seen = null;
@@ -163,14 +164,18 @@ async function leave() {
 /** Looks at something else, and detects in it if a model is there.
  *  @param {() => void | Promise<void>} change @param {() => unknown} again  another try */
 async function look(change, again) {
+  const last = turn();
   await leave();
+  if (!last()) return;
   hideError();
   try {
     await change();
   } catch (error) {
+    if (!last()) return;
     show();
     return showError(error, again);
   }
+  if (!last()) return;
   const pixels = source.frame();
   if (pixels) {
     paint(pixels);

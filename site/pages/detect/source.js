@@ -2,6 +2,7 @@
 
 import { Camera } from "../shared/opening/camera.js";
 import { drawn, pixelsOf } from "../shared/opening/picture.js";
+import { turns } from "../shared/page.js";
 
 const MOST_LIVE = 1280; // pixels on a side of a frame: models take fewer
 
@@ -13,6 +14,7 @@ export class Source {
   #video;
   #camera;
   #address = "";
+  #turn = turns();
   #time = NaN; // of the video's last frame
 
   /** @param {HTMLVideoElement} video
@@ -31,6 +33,7 @@ export class Source {
 
   /** Leaves what is looked at. */
   close() {
+    this.#turn();
     this.#camera.close();
     if (this.#address) {
       URL.revokeObjectURL(this.#address);
@@ -53,7 +56,9 @@ export class Source {
    *  @param {File} file */
   async open(file) {
     if (file.type.startsWith("video/")) return this.#open(file);
-    this.take(await pixelsOf(file));
+    const last = this.#turn();
+    const pixels = await pixelsOf(file);
+    if (last()) this.take(pixels);
   }
 
   /** @param {File} file */

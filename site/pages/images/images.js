@@ -1,6 +1,6 @@
 // images.js: the images page: classes of a picture, labels of the visitor's own, pictures alike.
 
-import { byId, duration, make, offerUndo, pick, work } from "../shared/page.js";
+import { byId, duration, make, offerUndo, pick, turns, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { onSite } from "../shared/model.js";
@@ -26,6 +26,7 @@ const picture = pick("picture", HTMLCanvasElement);
 const video = pick("video", HTMLVideoElement);
 const { camera, press } = shutter(video, show, take);
 const album = new Album();
+const turn = turns();
 
 /** @type {ImageData | null} */
 let image = null;
@@ -45,6 +46,7 @@ function show() {
 /** Shows another picture, and says what it is if the model has done so before.
  *  @param {ImageData} pixels */
 async function take(pixels) {
+  turn();
   hideError();
   image = pixels;
   byId("classes").replaceChildren();
@@ -57,10 +59,12 @@ async function take(pixels) {
 
 /** @param {File[]} files */
 async function open([file]) {
+  const last = turn();
   try {
-    void take(await pixelsOf(file));
+    const pixels = await pixelsOf(file);
+    if (last()) void take(pixels);
   } catch (error) {
-    showError(error, () => byId("file").click());
+    if (last()) showError(error, () => byId("file").click());
   }
 }
 

@@ -1,6 +1,6 @@
 // segment.js: the segment page: the foreground of a picture, or what points in it point at.
 
-import { byId, duration, pick, save, work } from "../shared/page.js";
+import { byId, duration, pick, save, turns, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { hideError, phase, showError } from "../shared/status.js";
@@ -26,6 +26,7 @@ let points = [];
 /** Where the arrow keys have moved. @type {{ x: number, y: number } | null} */
 let aim = null;
 const { press } = shutter(video, show, take);
+const turn = turns();
 
 /** Whether the model takes points. */
 const pointed = () => job.model?.tasks.includes("mask-generation") ?? false;
@@ -72,6 +73,7 @@ function show() {
 
 /** Shows another picture. @param {ImageData} pixels */
 async function take(pixels) {
+  turn();
   hideError();
   await job.stop();
   [image, mask, points, aim] = [pixels, null, [], null];
@@ -85,10 +87,12 @@ async function take(pixels) {
 
 /** @param {File[]} files */
 async function open([file]) {
+  const last = turn();
   try {
-    await take(await pixelsOf(file));
+    const pixels = await pixelsOf(file);
+    if (last()) await take(pixels);
   } catch (error) {
-    showError(error, () => byId("file").click());
+    if (last()) showError(error, () => byId("file").click());
   }
 }
 

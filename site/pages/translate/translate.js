@@ -1,6 +1,6 @@
 // translate.js: the translate page: sentences are translated as they are typed, each once.
 
-import { byId, duration, make, offerUndo, pick, save, work } from "../shared/page.js";
+import { byId, duration, make, offerUndo, pick, save, turns, work } from "../shared/page.js";
 import * as chosen from "../shared/model.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
@@ -45,6 +45,7 @@ const codes = {
 
 /** Translations by what they depend on: model, languages, sentence. @type {Map<string, string>} */
 const kept = new Map();
+const turn = turns();
 let fileName = "translation.txt";
 
 // --- languages -----------------------------------------------------------------------------------
@@ -209,12 +210,14 @@ function changed() {
 /** @param {File[]} files */
 async function open([file]) {
   if (!file) return;
+  const last = turn();
   try {
     const { text, note } = await textOf(file, MOST);
+    if (!last()) return;
     replaceText(text, file.name);
     byId("note").textContent = note;
   } catch (error) {
-    showError(error, () => byId("file").click());
+    if (last()) showError(error, () => byId("file").click());
   }
 }
 

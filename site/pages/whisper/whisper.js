@@ -1,6 +1,6 @@
 // whisper.js: the whisper page: a recording is heard part by part, and played with its words lit.
 
-import { byId, duration, make, pick, save, size, work } from "../shared/page.js";
+import { byId, duration, make, pick, save, size, turns, work } from "../shared/page.js";
 import * as chosen from "../shared/model.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
@@ -32,6 +32,7 @@ const LANGUAGES = `en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi h
 
 const language = pick("language", HTMLSelectElement);
 const title = document.title;
+const turn = turns();
 
 /** @type {Recording | null} */
 let recording = null;
@@ -223,9 +224,11 @@ function take(next, name) {
 /** @param {Blob | undefined} blob @param {string} name */
 async function open(blob, name) {
   if (!blob) return;
+  const last = turn();
   await job.stop();
   try {
     const found = await openFile(blob, name);
+    if (!last()) return;
     take(found, name);
     player.load(blob);
     if (found.seconds > 600) say(`${wave.clock(found.seconds)} long. You may read from the start.`);
@@ -234,7 +237,7 @@ async function open(blob, name) {
     readPeaks(found, signal, () => wave.show({})).catch(() => {}); // hearing tells what is wrong
     await transcribe();
   } catch (error) {
-    showError(error, () => void open(blob, name));
+    if (last()) showError(error, () => void open(blob, name));
   }
 }
 
@@ -243,6 +246,7 @@ async function record() {
   if (microphone) return microphone.stop().then(over);
   if (asking) return;
   asking = true;
+  turn();
   await job.stop();
   player.load(null);
   try {

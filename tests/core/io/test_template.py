@@ -174,6 +174,7 @@ _LONG = "{% set s = 'a' * 4000000 %}{% for i in range(900) %}"
 _DEEP = _GROW % ("(1,)", "(1,)", "{% set ns.a = (ns.a, ns.a) %}{% set ns.b = (ns.b, ns.b) %}")
 _PAIR = "{% for x in [ns.a, ns.b] %}"
 SLOW = {
+    "unclosed tags": "{{ ('<' * 4000000) | striptags }}",
     "map over letters": _LONG + "{% set x = s | map(attribute='x') %}{% endfor %}",
     "rejectattr over letters": _LONG + "{% set x = s | rejectattr('x') %}{% endfor %}",
     "a cycle of letters": _LONG + "{{ loop.cycle(*s) }}{% endfor %}",
@@ -215,6 +216,7 @@ _KEEP = "{%% set ns = namespace(l=[]) %%}" + _MANY.replace("%", "%%") + (
     "{%% set ns.l = [ns.l, %s] %%}{%% endfor %%}"
 )  # fmt: skip
 GREEDY = {
+    "tags": "{{ ('a<>' * 1000000) | striptags | length }}",
     "letters": _KEEP % "('😀' * 99999) | list",
     "numbers": _KEEP % "range(99999) | list",
     "repeated lists": _KEEP % "[1] * 99999",
@@ -331,6 +333,16 @@ for name, source in json.load(sys.stdin).items():
     os.wait()
 print(json.dumps(found))
 """
+
+
+def test_what_is_never_closed_is_looked_for_once(untimed: None) -> None:
+    """A search from every place to the end would take hours."""
+    source = "{{ (first * 90000 ~ 'x' * 3000000) | striptags | length }}"
+    for first, lasting in (("<!--", 1), ("<", 1), ("<!-- ", 2)):
+        words = [first.strip()] * 90_000
+        length = len(" ".join(words) if lasting == 2 else "".join(words)) + 3_000_000 + lasting - 1
+        assert render(source, first=first) == str(length)
+    assert render("{{ 'a<!-- <b> -->b<i>c</i>&lt;<' | striptags }}") == "abc<<"
 
 
 @pytest.mark.native

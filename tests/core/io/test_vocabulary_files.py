@@ -208,3 +208,68 @@ def test_damaged_models_are_named() -> None:
             read_sentencepiece(bad)
     assert list(fields(b"\x08\x96\x01", "x")) == [(1, 150)]
     assert tokenizer_json({"config.json": b"{}"}) is None
+
+
+_TOKENS = ("<s>", "</s>", "<|endoftext|>", "<|startoftext|>", "a", "b", "c", "\u0120", "1", "2",
+           "\u0120a", "ab", "!", "\u00e9", "b</w>", "ab</w>", "a</w>", "1</w>", "2</w>", "!</w>",
+           "\u00c3", "\u00a9")  # fmt: skip
+_MERGES = "#version: 0.2\n\u0120 a\na b\na b</w>\n".encode()
+_WORDS = (
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\ncaf\u00e9\ncafe\n\u6c49\u5b57\n\u6c49\n\u5b57\n"
+)
+_PAIRS: dict[str, Any] = {
+    "vocab.json": {t: i for i, t in enumerate(_TOKENS)}, "merges.txt": _MERGES,
+}  # fmt: skip
+_PIECES: dict[str, Any] = {"vocab.txt": _WORDS.encode()}
+# What transformers 5.24 makes of the files, beside a vocabulary.
+CLASSES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, list[int]]] = [
+    (_PAIRS, {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}, {}, "a ab!12 <x>b",
+     [10, 10, 5, 12, 8, 9, 7, 5]),
+    (_PAIRS, {"tokenizer_class": "GPT2Tokenizer"}, {
+        "special_tokens_map.json": {"eos_token": "<x>"}, "added_tokens.json": {"<x>": 22}},
+     "a ab!12 <x>b", [4, 10, 5, 12, 8, 9, 7, 22, 5]),
+    (_PAIRS, {"tokenizer_class": "Qwen2Tokenizer"}, {}, "a ab!12\nab", [4, 10, 5, 12, 8, 9, 11]),
+    (_PAIRS, {"tokenizer_class": "CLIPTokenizer"}, {}, "A  aB!12", [3, 16, 15, 19, 17, 18, 2]),
+    (_PIECES, {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": False}, {},
+     "ab \u6c49\u5b57 Caf\u00e9", [2, 5, 6, 9, 8, 3]),
+    (_PIECES, {"tokenizer_class": "BertTokenizer", "strip_accents": False}, {},
+     "ab \u6c49\u5b57 Caf\u00e9", [2, 5, 6, 10, 11, 7, 3]),
+    (_PIECES, {"tokenizer_class": "BertTokenizer"}, {"added_tokens.json": {"<x>": 12}},
+     "ab \u6c49\u5b57 Caf\u00e9<x>", [2, 5, 6, 10, 11, 8, 12, 3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("vocabulary", "config", "more", "text", "ids"), CLASSES)
+def test_what_classes_make_of_a_vocabulary(
+    vocabulary: dict[str, Any], config: dict[str, Any], more: dict[str, Any], text: str,
+    ids: list[int],
+) -> None:  # fmt: skip
+    files = {**vocabulary, "tokenizer_config.json": config, **more}
+    assert made(files).encode(text).ids == ids
+
+
+def test_a_mask_that_the_vocabulary_lacks_follows_it() -> None:
+    """As of DeBERTa v3, whose spm.model has no [MASK]."""
+    found = made({"spm.model": model_of("unigram"), "tokenizer_config.json": {
+        "tokenizer_class": "DebertaV2Tokenizer"}})  # fmt: skip
+    assert found.token_to_id("[MASK]") == found.vocab_size - 1
+    assert found.token_to_id("[MASK]") in found.encode("a [MASK]").ids
+
+
+@pytest.mark.parametrize(("config", "ids"), [({}, [4, 5]), ({"add_prefix_space": True}, [10, 5])])
+def test_a_space_before_texts_as_the_configuration_says(
+    config: dict[str, Any], ids: list[int]
+) -> None:
+    """Of a tokenizer.json of byte pairs; a Llama's has none with false."""
+    plain = json.loads(raw(_PAIRS))
+    plain["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False,
+                              "trim_offsets": True, "use_regex": True}  # fmt: skip
+    plain["model"]["merges"] = plain["model"]["merges"][:1]
+    assert made({"tokenizer.json": plain, "tokenizer_config.json": config}).encode("ab").ids == ids
+    llama = json.loads(raw({"tokenizer.model": model_of("bpe")}))
+    told = {"tokenizer_class": "LlamaTokenizerFast"}
+    usual = made({"tokenizer.json": llama, "tokenizer_config.json": told})
+    none = made({"tokenizer.json": llama, "tokenizer_config.json": told | {
+        "add_prefix_space": False}})  # fmt: skip
+    assert usual.encode("rush").ids[1] != none.encode("rush").ids[1]
+    assert none.decode(none.encode("a rush").ids) == "a rush"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.functional.network import activations
+from rushlight.core.functional.network import attention
 
 F: Any = rl.nn.functional
 
@@ -31,7 +31,7 @@ def test_parts_of_the_queries_give_the_same(
     whole = F.scaled_dot_product_attention(q, k, v, **given)
     wanted: Any = rl.autograd.grad(whole.square().sum(), q)[0]
     for most in (1, 65, 100):  # of 210 scores: one query at a time, two, three
-        monkeypatch.setattr(activations, "MOST_SCORES", most)
+        monkeypatch.setattr(attention, "MOST_SCORES", most)
         parts = F.scaled_dot_product_attention(q, k, v, **given)
         found: Any = rl.autograd.grad(parts.square().sum(), q)[0]
         np.testing.assert_allclose(parts.detach().cpu().numpy(), whole.detach().cpu().numpy(),

@@ -10,7 +10,21 @@ from typing import Any
 import numpy as np
 
 Json = dict[str, Any]
-WORDS = ["<s>", "</s>", "<unk>", "a", "b", "ab", "\u2581", "\u2581a", "##b", "x", "Ġ", "Ġa", "\u00e9"]
+WORDS = [
+    "<s>",
+    "</s>",
+    "<unk>",
+    "a",
+    "b",
+    "ab",
+    "\u2581",
+    "\u2581a",
+    "##b",
+    "x",
+    "Ġ",
+    "Ġa",
+    "\u00e9",
+]
 TEXTS = ["ab a<s>b", "", "  AB é\u0301 x\u2581 \U0001f600 12 don't", "ab" * 40]
 
 
@@ -114,7 +128,10 @@ def listings() -> list[tuple[str, dict[str, Json | list[Json]]]]:
     shards = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
     tree = [{"type": "file", "lfs": {"oid": "ab", "size": 3}, **row} for row in rows]
     split = [{"path": f"m-Q4_K_M-0000{i}-of-00003.gguf", "size": 9} for i in (1, 2, 3)]
-    index: Json = {"metadata": {"total_size": 6}, "weight_map": dict(zip("ab", shards, strict=True))}
+    index: Json = {
+        "metadata": {"total_size": 6},
+        "weight_map": dict(zip("ab", shards, strict=True)),
+    }
     small: dict[str, Json | list[Json]] = {f"{SITE}{name}": {} for name in NAMES[:2]}
     parts = [*rows[:2], {"path": NAMES[2], "size": 6, "parts": rows[:2]}]
     return [

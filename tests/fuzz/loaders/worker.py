@@ -166,7 +166,7 @@ def _content(seed: bytes, number: int) -> bytes:
 
 
 def _same(tab: Tab, path: Path) -> str:
-    """"loaded" if the tab's tensors are those that a process reads, else what is wrong."""
+    """ "loaded" if the tab's tensors are those that a process reads, else what is wrong."""
     try:
         files, tensors, metadata = tab.builder.parts()
     except rl.FormatError:
@@ -209,7 +209,21 @@ def server(node: Node, folder: Path, given: list[Path], number: int) -> str:
     seed = given[number % len(given)]
     content = seed.read_bytes()
     size = len(content)
-    numbers: list[Any] = [None, None, None, 0, 1, size - 1, size, size + 1, 2**53, 10**15, -1, "x", "1e9"]
+    numbers: list[Any] = [
+        None,
+        None,
+        None,
+        0,
+        1,
+        size - 1,
+        size,
+        size + 1,
+        2**53,
+        10**15,
+        -1,
+        "x",
+        "1e9",
+    ]
     ways: dict[str, list[Any]] = {
         "ranges": [False], "cut": [0, 0.3, 0.9, 0.999], "more": [1, 7, 1000], "length": numbers,
         "range": [None, "bytes 0-1/2", "bytes x", f"bytes 5-9/{size}", f"bytes 0-0/{2**60}", "",
@@ -295,19 +309,51 @@ def _step(file: dict[str, Any], files: list[dict[str, Any]], rng: random.Random)
                                    "Metaspace", "BPE", "Unigram", "WordPiece", "constructor",
                                    "__proto__", "Precompiled", "FixedLength"])  # fmt: skip
     if rng.random() < 0.5:
-        signs = ["(", ")", "(?:", "(?=", "(?<!", "[", "]", "a", "\\p{L}", "\\s", "*", "+", "?", "|",
-                 "{2,3}", "{1000}", "^", "$", "\\b", ".", "\\x{110000}", "(?i:", "[^", "-", "\\"]
+        signs = [
+            "(",
+            ")",
+            "(?:",
+            "(?=",
+            "(?<!",
+            "[",
+            "]",
+            "a",
+            "\\p{L}",
+            "\\s",
+            "*",
+            "+",
+            "?",
+            "|",
+            "{2,3}",
+            "{1000}",
+            "^",
+            "$",
+            "\\b",
+            ".",
+            "\\x{110000}",
+            "(?i:",
+            "[^",
+            "-",
+            "\\",
+        ]
         text = "".join(rng.choice(signs) for _ in range(rng.choice([2, 5, 12, 40])))
         key = rng.choice(["normalizer", "pre_tokenizer"])
         kind = {"normalizer": "Replace", "pre_tokenizer": "Split"}[key]
-        file[key] = {"type": kind, "pattern": {"Regex": text}, "content": "", "invert": False,
-                     "behavior": rng.choice(["Removed", "MergedWithNext", "Isolated", "x"])}
+        file[key] = {
+            "type": kind,
+            "pattern": {"Regex": text},
+            "content": "",
+            "invert": False,
+            "behavior": rng.choice(["Removed", "MergedWithNext", "Isolated", "x"]),
+        }
     return json.dumps(file).encode()  # fmt: skip
 
 
 def opening(node: Node, folder: Path, given: list[Path], number: int) -> str:
     """A changed picture or text that a visitor opens."""
-    content = files_mutations.scrambled(given[number % len(given)].read_bytes(), random.Random(number))
+    content = files_mutations.scrambled(
+        given[number % len(given)].read_bytes(), random.Random(number)
+    )
     answers = [node(method, _text(content)) for method in ("picture", "text")]
     wrong = [told for outcome, told in answers if outcome == "wrong"]
     return wrong[0] if wrong else min(outcome for outcome, _ in answers)

@@ -20,7 +20,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.source import BytesSource
-from rushlight.models import tuning
+from rushlight.models import finetune
 
 pytestmark = pytest.mark.native  # Pillow, pyarrow, pipes
 
@@ -52,7 +52,7 @@ def refused(run: Callable[[], Any], words: str) -> Callable[[], None]:
     "read",
     [
         rl.datasets.read_idx, rl.datasets.read_csv, rl.datasets.read_jsonl, rl.datasets.read_table,
-        rl.datasets.arrays, rl.load, tuning.read_rows, rl.audio.load, rl.image.load,
+        rl.datasets.arrays, rl.load, finetune.read_rows, rl.audio.load, rl.image.load,
         rl.datasets.CIFAR10, rl.models.load, rl.load_gguf if hasattr(rl, "load_gguf") else rl.load,
     ],
 )  # fmt: skip

@@ -25,8 +25,8 @@ def record(name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any])
         return None  # in place on read-only memory, which NumPy refuses
     for table in TABLES:
         lowering = table.get(name)
-        if lowering is not None and (found := lowering(inputs, out, attrs)) is not None:
-            return found
+        if lowering is not None and (call := lowering(inputs, out, attrs)) is not None:
+            return call
     return None
 
 

@@ -19,15 +19,15 @@ def apart(inputs: Sequence[Any], out: Any) -> bool:
 
     Also checks that no operand has more dims than messages support.
     """
-    mine, size = out.storage, out.dtype.itemsize
+    result, size = out.storage, out.dtype.itemsize
     for i, x in enumerate(inputs):
         if x is None:
             continue
-        if x.storage is mine:
+        if x.storage is result:
             if i or x.layout != out.layout or x.dtype.itemsize != size:
                 return False
-        elif i and inputs[0].storage is mine:  # in place: another operand in the same memory
-            a, b = x.storage, mine
+        elif i and inputs[0].storage is result:  # in place: another operand in the same memory
+            a, b = x.storage, result
             if a.address < b.address + b.nbytes and b.address < a.address + a.nbytes:
                 return False
         if len(x.layout.shape) > 8:
@@ -55,8 +55,8 @@ def _chain(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record 
     floats = all(x.dtype is float32 for x in (out, *inputs))
     if not floats or not out.layout.is_contiguous or "chain" not in library.numbers:
         return None
-    told = (n for name, *at in attrs["steps"] for n in (library.numbers[name], *at))
-    return Record("chain", (out, *inputs), tuple(told)) if apart(inputs, out) else None
+    codes = (n for name, *operands in attrs["steps"] for n in (library.numbers[name], *operands))
+    return Record("chain", (out, *inputs), tuple(codes)) if apart(inputs, out) else None
 
 
 def _add_scaled(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:

@@ -21,14 +21,14 @@ def _stored(value: Any, dtype: Any) -> int | None:
     """A number in its dtype's stored form; None if it does not fit."""
     try:
         if dtype.encoded:
-            found = codec.encode(dtype, np.full(1, value, np.float32))
+            stored = codec.encode(dtype, np.full(1, value, np.float32))
         else:
-            found = np.empty(1, dtype.numpy)
+            stored = np.empty(1, dtype.numpy)
             with np.errstate(all="ignore"):
-                found[...] = value
+                stored[...] = value
     except (OverflowError, ValueError):
         return None
-    return int.from_bytes(found.tobytes().ljust(8, b"\0"), "little", signed=True)
+    return int.from_bytes(stored.tobytes().ljust(8, b"\0"), "little", signed=True)
 
 
 def _full(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
@@ -49,8 +49,8 @@ def _arange(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
 
 def _sliced(x: Any, ranges: Any) -> TensorView:
     layout = x.layout
-    for d, part in enumerate(ranges):
-        layout = layout.slice(d, *part)
+    for d, bounds in enumerate(ranges):
+        layout = layout.slice(d, *bounds)
     return TensorView(x.storage, layout, x.dtype)
 
 
@@ -105,11 +105,11 @@ def _reducer(name: str) -> Any:
         (x,), dims = inputs, attrs["dim"]
         single = isinstance(dims, int)
         dims = (dims,) if single else dims
-        kept = out.layout.reshape([1 if d in dims else n for d, n in enumerate(x.layout.shape)])
+        target = out.layout.reshape([1 if d in dims else n for d, n in enumerate(x.layout.shape)])
         kinds = {x.dtype} if single or name in ("any", "all") else {x.dtype, out.dtype}
-        if kept is None or not (kinds <= FLOATS or kinds <= WHOLE) or not apart(inputs, out):
+        if target is None or not (kinds <= FLOATS or kinds <= WHOLE) or not apart(inputs, out):
             return None
-        return Record(name, (TensorView(out.storage, kept, out.dtype), x), dims if single else ())
+        return Record(name, (TensorView(out.storage, target, out.dtype), x), dims if single else ())
 
     return lower
 

@@ -15,10 +15,10 @@ _ROWS = FLOATS | {uint8}
 
 
 def _floats(name: str, *attrs: Callable[[Mapping[str, Any]], int]) -> Any:
-    def lower(inputs: Sequence[Any], out: Any, given: Mapping[str, Any]) -> Record | None:
+    def lower(inputs: Sequence[Any], out: Any, attributes: Mapping[str, Any]) -> Record | None:
         if not all(x is None or x.dtype in FLOATS for x in inputs) or not apart(inputs, out):
             return None
-        return Record(name, (out, *inputs), tuple(a(given) for a in attrs))
+        return Record(name, (out, *inputs), tuple(a(attributes) for a in attrs))
 
     return lower
 
@@ -40,9 +40,9 @@ def _attention(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
     window, softcap = attrs["window"], attrs["softcap"]
     if not good or softcap == 0 or not apart(inputs, out):
         return None
-    told = (bits(attrs["scale"]), int(attrs["causal"]), -1 if window is None else window,
+    attributes = (bits(attrs["scale"]), int(attrs["causal"]), -1 if window is None else window,
             bits(softcap or 0.0))  # fmt: skip
-    return Record("attention", (out, *inputs), told)
+    return Record("attention", (out, *inputs), attributes)
 
 
 def _cache_write(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
@@ -91,8 +91,8 @@ def _random(normal: bool) -> Any:
     def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
         if out.dtype not in FLOATS:
             return None
-        told = (attrs["seed"], attrs["offset"], UNIFORM_BITS.get(out.dtype.name, 24))
-        signed = (n - 2**64 if n >= 2**63 else n for n in told)
+        words = (attrs["seed"], attrs["offset"], UNIFORM_BITS.get(out.dtype.name, 24))
+        signed = (n - 2**64 if n >= 2**63 else n for n in words)
         return Record("random", (out,), (int(normal), *signed))
 
     return lower

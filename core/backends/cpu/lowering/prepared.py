@@ -42,13 +42,13 @@ def run(memo: Memo, name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[s
     """
     if inputs and inputs[0] is out and not out.storage.buffer.flags.writeable:
         return False
-    found: Prepared | bool | None = memo.kept
-    if found is None:
-        found = memo.kept = _prepare(name, inputs, out, attrs) or False
-    if not found or found.library is not simd.library:  # type: ignore[union-attr]
+    prepared: Prepared | bool | None = memo.kept
+    if prepared is None:
+        prepared = memo.kept = _prepare(name, inputs, out, attrs) or False
+    if not prepared or prepared.library is not simd.library:  # type: ignore[union-attr]
         return False
-    library, kept, places, names = found  # type: ignore[misc]
-    words, i = kept[:], 4
+    library, message, places, names = prepared  # type: ignore[misc]
+    words, i = message[:], 4
     for p in places:
         storage = inputs[p - 1].storage if p else out.storage
         words[i] = storage.address
@@ -76,8 +76,8 @@ def _prepare(
         places[1] = places[0]
     first, *rest = (None if x is None else TensorView(p, x.layout, x.dtype)
                     for p, x in zip(places, (out, *inputs), strict=True))  # fmt: skip
-    found = record(name, rest, first, attrs)
-    if found is None:
+    call = record(name, rest, first, attrs)
+    if call is None:
         return None
-    words, used = library.template([found])
+    words, used = library.template([call])
     return Prepared(library, words, tuple(map(places.index, used)), (name,))

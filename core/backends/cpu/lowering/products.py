@@ -37,9 +37,9 @@ def _rows(out: Any, x: Any, weight: Any, *bias: Any) -> Record | None:
     k, n = weight.layout.shape
     shape = x.layout.shape
     rows = out.layout.numel // n if n else 0
-    seen, made = x.layout.reshape((rows, k)) if n else None, out.layout.reshape((rows, n))
-    if seen is not None and made is not None:
-        x, out = TensorView(x.storage, seen, x.dtype), TensorView(out.storage, made, out.dtype)
+    seen, result = x.layout.reshape((rows, k)) if n else None, out.layout.reshape((rows, n))
+    if seen is not None and result is not None:
+        x, out = TensorView(x.storage, seen, x.dtype), TensorView(out.storage, result, out.dtype)
     else:  # a batch of products with one weight
         layout = weight.layout.expand((*shape[:-2], k, n))
         weight = TensorView(weight.storage, layout, weight.dtype)
@@ -88,7 +88,7 @@ def _conv(kernel: str) -> Any:
         sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
         if "tail" not in attrs:
             return Record(kernel, (out, *inputs), sizes)
-        steps = (n for op, *at in attrs["tail"] for n in (_number(op), *at))
+        steps = (n for op, *operands in attrs["tail"] for n in (_number(op), *operands))
         return Record(f"{kernel}_tail", (out, *inputs), (*sizes, *steps))
 
     return lower

@@ -23,21 +23,21 @@ Array = npt.NDArray[Any]
 ROWS_AT_ONCE = 128
 
 
-def _scale(blocks: Array, at: int) -> Array:
+def _scale(blocks: Array, byte: int) -> Array:
     """The float16 at byte `at` of every block as float32, (..., 1)."""
-    return blocks.view(np.float16)[..., at // 2 : at // 2 + 1].astype(np.float32)
+    return blocks.view(np.float16)[..., byte // 2 : byte // 2 + 1].astype(np.float32)
 
 
-def _nibbles(blocks: Array, at: int, out: Array) -> None:
+def _nibbles(blocks: Array, byte: int, out: Array) -> None:
     """16 bytes into 32 numbers: the low halves, then the high halves."""
     # Whole blocks are masked and shifted: one long loop instead of many of 16 bytes.
-    out[..., :16] = (blocks & np.uint8(0x0F))[..., at : at + 16]
-    out[..., 16:] = (blocks >> np.uint8(4))[..., at : at + 16]
+    out[..., :16] = (blocks & np.uint8(0x0F))[..., byte : byte + 16]
+    out[..., 16:] = (blocks >> np.uint8(4))[..., byte : byte + 16]
 
 
-def _fifth_bits(blocks: Array, at: int, out: Array) -> None:
+def _fifth_bits(blocks: Array, byte: int, out: Array) -> None:
     """Add 16 where bit i of the word at byte `at` is set, for element i."""
-    bits = np.unpackbits(blocks[..., at : at + 4], axis=-1, bitorder="little")
+    bits = np.unpackbits(blocks[..., byte : byte + 4], axis=-1, bitorder="little")
     out += bits.astype(np.float32) * np.float32(16)
 
 
@@ -110,10 +110,10 @@ def times_vector(dtype: DType, stored: Array, x: Array) -> Array:
     parts = x.reshape(-1, dtype.block)
     sums = np.einsum("rbk,bk->rb", numbers, parts)
     sums *= scale[..., 0]
-    found: Array = np.sum(sums, axis=1)
+    products: Array = np.sum(sums, axis=1)
     if minimum is not None:
-        found += np.einsum("rb,b->r", minimum[..., 0], np.sum(parts, axis=1))
-    return found
+        products += np.einsum("rb,b->r", minimum[..., 0], np.sum(parts, axis=1))
+    return products
 
 
 class Rows:

@@ -46,21 +46,21 @@ def _conv2d(
     views = _windows(_padded(x, padding), kernel, (oh, ow), stride, dilation)
     per = o // groups
     for g in range(groups):
-        part = views[:, g * c : (g + 1) * c].transpose(0, 2, 3, 1, 4, 5)
-        columns = part.reshape(n * oh * ow, c * kernel[0] * kernel[1])
+        group = views[:, g * c : (g + 1) * c].transpose(0, 2, 3, 1, 4, 5)
+        columns = group.reshape(n * oh * ow, c * kernel[0] * kernel[1])
         rows = weight[g * per : (g + 1) * per].reshape(per, -1)
         result = np.matmul(columns, rows.T).reshape(n, oh, ow, per)
         out[:, g * per : (g + 1) * per] = result.transpose(0, 3, 1, 2)
     if bias is not None:
         out += bias.reshape(1, -1, 1, 1)
-    made = [out]
-    for name, *at in tail:
+    values = [out]
+    for name, *operands in tail:
         op = ELEMENTWISE[name]
-        given = [more[i] if i >= 0 else made[~i] for i in at[: op.arity]]
-        made.append(np.empty_like(out))
-        op.numpy(*given, out=made[-1])
+        read = [more[i] if i >= 0 else values[~i] for i in operands[: op.arity]]
+        values.append(np.empty_like(out))
+        op.numpy(*read, out=values[-1])
     if tail:
-        out[...] = made[-1]
+        out[...] = values[-1]
 
 
 def _conv2d_input(
@@ -111,8 +111,8 @@ def _conv2d_weight(
     c, per = out.shape[1], o // groups
     views = _windows(_padded(x, padding), size, (oh, ow), stride, dilation)
     for g in range(groups):
-        part = views[:, g * c : (g + 1) * c].transpose(0, 2, 3, 1, 4, 5)
-        columns = part.reshape(n * oh * ow, c * size[0] * size[1])
+        group = views[:, g * c : (g + 1) * c].transpose(0, 2, 3, 1, 4, 5)
+        columns = group.reshape(n * oh * ow, c * size[0] * size[1])
         rows = grad[:, g * per : (g + 1) * per].transpose(1, 0, 2, 3).reshape(per, n * oh * ow)
         out[g * per : (g + 1) * per] = np.matmul(rows, columns).reshape(per, c, *size)
 

@@ -24,11 +24,11 @@ def _each(out: Array, name: str, check: bool, fn: Callable[..., Array], *arrays:
     except np.linalg.LinAlgError as error:
         if check:
             raise LinalgError(f"linalg.{name}: {error}") from None
-    for at in np.ndindex(out.shape[:-2]):
+    for matrix in np.ndindex(out.shape[:-2]):
         try:
-            out[at] = fn(*(a[at] for a in arrays))
+            out[matrix] = fn(*(a[matrix] for a in arrays))
         except np.linalg.LinAlgError:
-            out[at] = np.nan
+            out[matrix] = np.nan
 
 
 def _solve(out: Array, a: Array, b: Array, *, check: bool) -> None:
@@ -50,18 +50,18 @@ def _cholesky(out: Array, a: Array, *, check: bool, upper: bool) -> None:
         out, a = out.swapaxes(-1, -2), a.swapaxes(-1, -2)
 
     def one(a: Array) -> Array:
-        found: Array = np.linalg.cholesky(a)
-        if np.isnan(found).any() and not np.isnan(a).any():
+        factor: Array = np.linalg.cholesky(a)
+        if np.isnan(factor).any() and not np.isnan(a).any():
             raise np.linalg.LinAlgError("Matrix is not positive definite")
-        return found
+        return factor
 
     try:
         _each(out, "cholesky", True, one, a)
     except LinalgError:
         if check:
             raise
-        for at in np.ndindex(a.shape[:-2]):  # the columns before the first that fails
-            _columns(out[at], a[at])
+        for matrix in np.ndindex(a.shape[:-2]):  # the columns before the first that fails
+            _columns(out[matrix], a[matrix])
 
 
 def _columns(out: Array, a: Array) -> None:
@@ -87,10 +87,10 @@ def _lu(out: Array, a: Array, *, pivot: bool) -> None:
     swaps = order.copy()
     for j in range(min(m, n)):
         if pivot:
-            at = j + np.argmax(_size(x[:, j:, j]), axis=-1)
-            swaps[:, j] = at
+            largest = j + np.argmax(_size(x[:, j:, j]), axis=-1)
+            swaps[:, j] = largest
             for y in (x, order):
-                y[every, at], y[:, j] = y[:, j].copy(), y[every, at].copy()
+                y[every, largest], y[:, j] = y[:, j].copy(), y[every, largest].copy()
         top = x[:, j, j, None]
         x[:, j + 1 :, j] /= np.where(top == 0, 1, top)
         x[:, j + 1 :, j + 1 :] -= x[:, j + 1 :, j, None] * x[:, j, None, j + 1 :]
@@ -154,11 +154,11 @@ def _adjoint(x: Array, hermitian: bool) -> Array:
 
 
 def _ldl(out: Array, a: Array, *, hermitian: bool) -> None:
-    for at in np.ndindex(a.shape[:-2]):
-        low = np.tril(a[at], -1)
-        d = np.diag(a[at].diagonal().real if hermitian else a[at].diagonal())
-        out[at][..., -1] = _factor(x := low + _adjoint(low, hermitian) + d, hermitian)
-        out[at][..., :-1] = np.tril(x)
+    for matrix in np.ndindex(a.shape[:-2]):
+        low = np.tril(a[matrix], -1)
+        d = np.diag(a[matrix].diagonal().real if hermitian else a[matrix].diagonal())
+        out[matrix][..., -1] = _factor(x := low + _adjoint(low, hermitian) + d, hermitian)
+        out[matrix][..., :-1] = np.tril(x)
 
 
 def _factor(x: Array, hermitian: bool) -> list[int]:
@@ -169,11 +169,11 @@ def _factor(x: Array, hermitian: bool) -> list[int]:
         first, below = _size(s[0, 0]), _size(s[1:, 0])
         most = below.max(initial=0)
         if max(first, most) > 0 and first < _LIMIT * most:
-            at = 1 + int(below.argmax())
-            row = _size(s[at])
-            own, row[at] = row[at], 0
+            largest = 1 + int(below.argmax())
+            row = _size(s[largest])
+            diagonal, row[largest] = row[largest], 0
             if first * row.max() < _LIMIT * most * most:
-                other, step = at, 1 if own >= _LIMIT * row.max() else 2
+                other, step = largest, 1 if diagonal >= _LIMIT * row.max() else 2
         if other != step - 1:
             pair, turned = [step - 1, other], [other, step - 1]
             s[pair] = s[turned]
@@ -189,10 +189,10 @@ def _factor(x: Array, hermitian: bool) -> list[int]:
 
 
 def _ldl_solve(out: Array, a: Array, pivots: Array, b: Array, *, hermitian: bool) -> None:
-    for at in np.ndindex(a.shape[:-2]):
-        x, y, steps, k = a[at], b[at].copy(), [], 0
+    for matrix in np.ndindex(a.shape[:-2]):
+        x, y, steps, k = a[matrix], b[matrix].copy(), [], 0
         while k < len(x):
-            p = int(pivots[at][k])
+            p = int(pivots[matrix][k])
             steps.append((k, 1 if p > 0 else 2, abs(p) - 1))
             k += steps[-1][1]
         if k > len(x):
@@ -208,7 +208,7 @@ def _ldl_solve(out: Array, a: Array, pivots: Array, b: Array, *, hermitian: bool
             end, last = k + step, k + step - 1
             y[k:end] -= _adjoint(x[end:, k:end], hermitian) @ y[end:]
             y[[last, p]] = y[[p, last]]
-        out[at] = y
+        out[matrix] = y
 
 
 def _pinv(out: Array, a: Array, atol: Array, rtol: Array, *, hermitian: bool) -> None:

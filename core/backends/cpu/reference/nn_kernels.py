@@ -25,8 +25,8 @@ def _product(a: Array, b: Array, out: Array | None = None) -> Array:
     """a @ b, by the fastest function on this platform."""
     if _NO_BLAS and a.ndim == 2 and a.dtype.kind == "f":
         return np.einsum("ik,kj->ij", a, b, out=out)
-    found: Array = np.matmul(a, b, out=out)
-    return found
+    product: Array = np.matmul(a, b, out=out)
+    return product
 
 
 def _matmul(out: Array, a: Array, b: Array) -> None:
@@ -69,20 +69,20 @@ def _linear_experts(
     named = within("linear_experts", index, len(weight)).reshape(index.size)
     rows, flat = x.reshape(index.size, x.shape[-1]), out.reshape(index.size, out.shape[-1])
     for expert in np.unique(named).tolist():
-        mine = named == expert
-        found = np.empty((int(mine.sum()), out.shape[-1]), out.dtype)
-        _linear(found, rows[mine], weight[expert], None if bias is None else bias[expert])
-        flat[mine] = found
+        chosen = named == expert
+        product = np.empty((int(chosen.sum()), out.shape[-1]), out.dtype)
+        _linear(product, rows[chosen], weight[expert], None if bias is None else bias[expert])
+        flat[chosen] = product
 
 
 def _linear_experts_t(out: Array, grad: Array, weight: Array | Stack, index: Array) -> None:
     named = within("linear_experts_t", index, len(weight)).reshape(index.size)
     rows, flat = grad.reshape(index.size, grad.shape[-1]), out.reshape(index.size, out.shape[-1])
     for expert in np.unique(named).tolist():
-        mine = named == expert
-        found = np.empty((int(mine.sum()), out.shape[-1]), out.dtype)
-        _linear_t(found, rows[mine], weight[expert])
-        flat[mine] = found
+        chosen = named == expert
+        product = np.empty((int(chosen.sum()), out.shape[-1]), out.dtype)
+        _linear_t(product, rows[chosen], weight[expert])
+        flat[chosen] = product
 
 
 def _rows(x: Array) -> int:
@@ -232,12 +232,12 @@ def _cache_write(out: Array, cache: Array, values: Array, offsets: Array) -> Non
     if not np.may_share_memory(out, cache):
         np.copyto(out, cache)
     count, capacity = values.shape[2], out.shape[2]
-    for row, at in enumerate(offsets.tolist()):
-        if not 0 <= at <= capacity - count:
+    for row, offset in enumerate(offsets.tolist()):
+        if not 0 <= offset <= capacity - count:
             raise IndexError(
-                f"cache_write_: {count} tokens at {at} do not fit the capacity {capacity}"
+                f"cache_write_: {count} tokens at {offset} do not fit the capacity {capacity}"
             )
-        out[row, :, at : at + count] = values[row]
+        out[row, :, offset : offset + count] = values[row]
 
 
 def _pack_rows(out: Array, x: Array) -> None:

@@ -31,8 +31,8 @@ def _full(out: Array, *, value: Any, shape: Any, dtype: DType) -> None:
 
 
 def _arange(out: Array, *, start: Any, step: Any, count: int, dtype: DType) -> None:
-    whole = isinstance(start, int) and isinstance(step, int)
-    index = np.arange(count, dtype=np.int64 if whole else np.float64)
+    integral = isinstance(start, int) and isinstance(step, int)
+    index = np.arange(count, dtype=np.int64 if integral else np.float64)
     np.copyto(out, index * step + start, casting="unsafe")
 
 
@@ -40,14 +40,14 @@ def _copy(out: Array, x: Array, **_: Any) -> None:
     np.copyto(out, x)
 
 
-def _chain(out: Array, *given: Array, steps: tuple[tuple[str, int, int], ...]) -> None:
-    made: list[Array] = []
-    for name, *at in steps:
+def _chain(out: Array, *inputs: Array, steps: tuple[tuple[str, int, int], ...]) -> None:
+    values: list[Array] = []
+    for name, *operands in steps:
         op = ELEMENTWISE[name]
-        read = (made[~i] if i < 0 else given[i - 1] for i in at[: op.arity])
-        made.append(np.empty_like(out))
-        op.numpy(*read, out=made[-1])
-    out[...] = made[-1]
+        read = (values[~i] if i < 0 else inputs[i - 1] for i in operands[: op.arity])
+        values.append(np.empty_like(out))
+        op.numpy(*read, out=values[-1])
+    out[...] = values[-1]
 
 
 def _reduce(fn: Callable[..., Any]) -> Kernel:
@@ -98,9 +98,9 @@ def _unfold_backward(
     out[...] = 0
     windows = g.shape[dim]
     for k in range(size):
-        at = [slice(None)] * out.ndim
-        at[dim] = slice(k * dilation, k * dilation + (windows - 1) * step + 1, step)
-        out[tuple(at)] += g[..., k]
+        region = [slice(None)] * out.ndim
+        region[dim] = slice(k * dilation, k * dilation + (windows - 1) * step + 1, step)
+        out[tuple(region)] += g[..., k]
 
 
 def _cat(out: Array, *xs: Array, dim: int) -> None:
@@ -174,17 +174,17 @@ def _embedding(out: Array, weight: Array, index: Array) -> None:
 def _ravel_index(out: Array, *index: Array, sizes: tuple[int, ...]) -> None:
     flat = np.zeros(out.shape, np.int64)
     for i, size in zip(index, sizes, strict=True):
-        at = within("index", i, size, -size)
-        flat = flat * size + np.where(at < 0, at + size, at)
+        place = within("index", i, size, -size)
+        flat = flat * size + np.where(place < 0, place + size, place)
     out[...] = flat
 
 
 def _assign(out: Array, x: Array, value: Array, *, ranges: Ranges, shape: Any) -> None:
-    held = np.array(value) if np.may_share_memory(out, value) else value
+    copy = np.array(value) if np.may_share_memory(out, value) else value
     np.copyto(out, x)
     region = out[_region(ranges)]
     # The same elements, with dims of size one added or removed.
-    region[...] = held.reshape(region.shape)
+    region[...] = copy.reshape(region.shape)
 
 
 def _put(out: Array, x: Array, index: Array, value: Array) -> None:

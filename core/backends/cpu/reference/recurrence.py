@@ -44,9 +44,9 @@ def _delta_scan(
 
 
 def _sigmoid(x: Array) -> Array:
-    found = np.exp(-x)
-    found += 1
-    return np.reciprocal(found, out=found)
+    out = np.exp(-x)
+    out += 1
+    return np.reciprocal(out, out=out)
 
 
 def _lstm(out: Array, gates: Array, products: Array, states: list[Array]) -> list[Array]:

@@ -52,14 +52,14 @@ def _best(
             _part(t * dilation[i], stride[i], padding[i], sizes[i], out.shape[1 + i])
             for i, t in enumerate(tap)
         ]
-        if any(made.start == made.stop for made, _ in parts):
+        if any(target.start == target.stop for target, _ in parts):
             continue
-        to = (slice(None), *(made for made, _ in parts))
+        to = (slice(None), *(target for target, _ in parts))
         seen = (slice(None), *(taken for _, taken in parts))
-        value, top, at = x[seen], best[to], out[to]
-        larger = (value > top) | (value != value) | (at < 0)
+        value, top, places = x[seen], best[to], out[to]
+        larger = (value > top) | (value != value) | (places < 0)
         np.copyto(top, value, where=larger)
-        np.copyto(at, flat[seen], where=larger)
+        np.copyto(places, flat[seen], where=larger)
 
 
 def _resample(out: Array, x: Array, at: Array, weight: Array, *_: Array, dim: int) -> None:

@@ -45,11 +45,11 @@ def allocate(backend: WebGpuBackend, numel: int, dtype: DType, shared: bool = Fa
 
 def places(numel: int, dtype: DType) -> tuple[int, tuple[int, ...]]:
     """Bytes of a buffer for `numel` elements, and where its planes begin."""
-    count, at, starts = numel // dtype.block, 0, []
+    count, offset, starts = numel // dtype.block, 0, []
     for plane in planes_of(dtype):
-        starts.append(at)
-        at += -(-count * plane.nbytes // ALIGN) * ALIGN
-    return max(at, 4), tuple(starts)
+        starts.append(offset)
+        offset += -(-count * plane.nbytes // ALIGN) * ALIGN
+    return max(offset, 4), tuple(starts)
 
 
 def plane_value(x: Operand, index: int, layout: Layout) -> TensorView:
@@ -107,8 +107,8 @@ def planes_fit(e: Emitter, x: Operand, layout: Layout) -> bool:
 
 def _unit(dtype: DType) -> int:
     """The bytes that the kernels move at once: two, or one where a field begins at an odd one."""
-    parts = [part for plane in planes_of(dtype) for part in plane.parts]
-    odd = any(n % 2 for part in parts for n in part) or dtype.itemsize % 2
+    parts = [field for plane in planes_of(dtype) for field in plane.parts]
+    odd = any(n % 2 for field in parts for n in field) or dtype.itemsize % 2
     return 1 if odd else 2
 
 
@@ -142,13 +142,13 @@ def _pack_kernel(dtype: DType, index: int) -> Kernel:
 def _unpack_kernel(dtype: DType) -> Kernel:
     """The kernel that joins all planes."""
     unit, planes = _unit(dtype), planes_of(dtype)
-    parts = sorted((part.start, k, part) for k, plane in enumerate(planes) for part in plane.parts)
+    parts = sorted((f.start, k, f) for k, plane in enumerate(planes) for f in plane.parts)
     steps = [
-        f"if (i < {(start + part.nbytes) // unit}u) {{ "
+        f"if (i < {(start + f.nbytes) // unit}u) {{ "
         f"let at = (block + P({48 + k}u)) * {planes[k].nbytes // unit}u + i "
-        f"+ {((part.at - start) // unit) & 0xFFFFFFFF}u; "
+        f"+ {((f.at - start) // unit) & 0xFFFFFFFF}u; "
         f"return extractBits(plane_{k}[at / UNITS], at % UNITS * BITS, BITS); }}"
-        for start, k, part in parts
+        for start, k, f in parts
     ]
     lines = [
         f"@group(0) @binding({k}) var<storage, read> plane_{k}: array<u32>;"
@@ -172,9 +172,9 @@ def _pack(
     for k, plane in enumerate(planes_of(dtype)):
         words = -(-count * plane.nbytes // 4)
         start = (planes.base + planes.planes[k] + first * plane.nbytes) // 4
-        bound, at = e.bind(TensorView(planes.whole, Layout((words,), (1,), start), uint32))
+        bound, offset = e.bind(TensorView(planes.whole, Layout((words,), (1,), start), uint32))
         groups = grid(-(-words // 64))
-        e.dispatch(_pack_kernel(dtype, k), [staged, bound], [words, at, count], groups)
+        e.dispatch(_pack_kernel(dtype, k), [staged, bound], [words, offset, count], groups)
 
 
 def _groups_at_once(backend: WebGpuBackend, dtype: DType) -> int:
@@ -218,16 +218,16 @@ class BlockWriter:
         last = data.size == self.missing
         if self._rest.size:
             data = np.concatenate([self._rest, data])
-        at = 0
-        while data.size - at >= self.capacity or (last and at < data.size):
-            piece = data[at : at + self.capacity]
-            at += piece.size
+        taken = 0
+        while data.size - taken >= self.capacity or (last and taken < data.size):
+            piece = data[taken : taken + self.capacity]
+            taken += piece.size
             self._put(piece)
-        whole = (data.size - at) // self.step * self.step
-        if whole and not last:
-            self._put(data[at : at + whole])
-            at += whole
-        self._rest = data[at:].copy()
+        full_steps = (data.size - taken) // self.step * self.step
+        if full_steps and not last:
+            self._put(data[taken : taken + full_steps])
+            taken += full_steps
+        self._rest = data[taken:].copy()
 
     def _put(self, piece: Bytes) -> None:
         with self.backend.lock:
@@ -268,13 +268,13 @@ def parts(backend: WebGpuBackend, start: int, stop: int, dtype: DType) -> list[t
     return [(b, min(step, last - b)) for b in range(begin, last, step)] if last > first else []
 
 
-def cut(found: list[Bytes], start: int, stop: int, dtype: DType) -> Bytes:
+def cut(chunks: list[Bytes], start: int, stop: int, dtype: DType) -> Bytes:
     """Bytes start to stop, of parts that may begin one block earlier."""
-    if not found:
+    if not chunks:
         return np.empty(0, np.uint8)
-    whole = found[0] if len(found) == 1 else np.concatenate(found)
+    data = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
     skip = start - start // dtype.itemsize // 2 * 2 * dtype.itemsize
-    return whole[skip : skip + stop - start]
+    return data[skip : skip + stop - start]
 
 
 def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype: DType) -> Slice:
@@ -287,6 +287,6 @@ def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype
     parameters = [0] * 51
     parameters[0:2] = [nbytes // 4, first]
     parameters[48 : 48 + len(shifts)] = shifts
-    given = [*slices, Slice(raw, 0, raw.nbytes)]
-    e.dispatch(_unpack_kernel(dtype), given, parameters, grid(-(-nbytes // 256)))
+    bindings = [*slices, Slice(raw, 0, raw.nbytes)]
+    e.dispatch(_unpack_kernel(dtype), bindings, parameters, grid(-(-nbytes // 256)))
     return Slice(raw, 0, nbytes)

@@ -70,11 +70,11 @@ def _size(field: Field) -> int:
 
 def _plane(fields: list[Field]) -> Plane:
     """The fields of the widest elements first, so that all lie at multiples of their width."""
-    parts, at = [], 0
+    parts, offset = [], 0
     for field in sorted(fields, key=lambda f: (-(_size(f) & -_size(f)), f.offset)):
-        parts.append(Part(at, field.offset, _size(field)))
-        at += _size(field)
-    return Plane(at if at < 3 else -(-at // 4) * 4, tuple(parts))
+        parts.append(Part(offset, field.offset, _size(field)))
+        offset += _size(field)
+    return Plane(offset if offset < 3 else -(-offset // 4) * 4, tuple(parts))
 
 
 @cache

@@ -121,8 +121,8 @@ def bind(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], int, list
             slices.append(e.recorder.constant(book.name, book.words.view(np.uint8)))
         return slices, layout.offset, shifts
     bound, start = e.bind(x, layout)
-    whole = min(-(-bound.nbytes // 16) * 16, bound.buffer.nbytes - bound.offset)
-    return [Slice(bound.buffer, bound.offset, whole)], start, []
+    nbytes = min(-(-bound.nbytes // 16) * 16, bound.buffer.nbytes - bound.offset)
+    return [Slice(bound.buffer, bound.offset, nbytes)], start, []
 
 
 def aligned(dtype: DType, numbers: Sequence[int]) -> bool:

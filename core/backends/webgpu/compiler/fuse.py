@@ -49,21 +49,21 @@ class _Fuser:
         self.gone: set[int] = set()
 
     def run(self) -> list[Step]:
-        made: dict[int, Step] = {}
+        fused: dict[int, Step] = {}
         for root in reversed(range(len(self.steps))):
             if self.steps[root].name == "cache_write":
                 self._turn(root)
             elif root in self.nodes and root not in self.gone:
                 step = self._grow(root)
                 if step is not None:
-                    made[root] = step
-        return [made.get(i, s) for i, s in enumerate(self.steps) if i not in self.gone]
+                    fused[root] = step
+        return [fused.get(i, s) for i, s in enumerate(self.steps) if i not in self.gone]
 
     def _grow(self, root: int) -> Step | None:
         """The step that ends with step `root`, joined with all steps that can be fused into it."""
         members = {root}
-        found = self._chain(root, members)
-        if found is None:
+        chain = self._chain(root, members)
+        if chain is None:
             return None
         refused: set[int] = set()
         while True:
@@ -76,18 +76,18 @@ class _Fuser:
                 refused.add(step)
             else:
                 members.add(step)
-                found = grown
+                chain = grown
         for p in self._producers(members, refused, root):
-            whole = self._epilogue(root, members, p)
-            if whole is not None:
+            with_product = self._epilogue(root, members, p)
+            if with_product is not None:
                 self.gone |= {*members, p} - {root}
-                return whole
+                return with_product
         self.gone |= members - {root}
-        return found if len(members) > 1 else None
+        return chain if len(members) > 1 else None
 
     def _producers(self, members: set[int], refused: set[int], root: int) -> list[int]:
         """Steps whose results only `members` read, which may run where `root` does; last first."""
-        found = set()
+        producers = set()
         for m in members:
             for x in self.steps[m].inputs:
                 if x is None or x.storage in self.keep:
@@ -99,8 +99,8 @@ class _Fuser:
                 if p >= m or p in members or p in refused or p in self.gone:
                     continue
                 if set(self.readers[slot]) <= members and not self._overtaken(p, root):
-                    found.add(p)
-        return sorted(found, reverse=True)
+                    producers.add(p)
+        return sorted(producers, reverse=True)
 
     def _overtaken(self, p: int, root: int) -> bool:
         """Whether an input of step `p` is written between `p` and `root`."""
@@ -113,8 +113,8 @@ class _Fuser:
         """The step of all members; value: the step whose result is the first input."""
         # A dim that is repeated goes with the shape of the op that reads it.
         shapes = [self.steps[m].out.layout.shape for m in (root, *sorted(members))]
-        found = (self._shaped(root, members, value, shape) for shape in dict.fromkeys(shapes))
-        return next((step for step in found if step is not None), None)
+        candidates = (self._shaped(root, members, value, shape) for shape in dict.fromkeys(shapes))
+        return next((step for step in candidates if step is not None), None)
 
     def _shaped(self, root: int, members: set[int], value: int, shape: Shape) -> Step | None:
         """The step of all members, each element by element in this shape."""
@@ -127,9 +127,9 @@ class _Fuser:
         known: dict[tuple[Slot, Layout, DType], int] = {}
         nodes = []
         if value >= 0:
-            made = self.steps[value].out
-            known[made.storage, Layout.contiguous(shape), made.dtype] = 0
-            inputs.append(GraphOperand(made.storage, Layout.contiguous(shape), made.dtype))
+            result = self.steps[value].out
+            known[result.storage, Layout.contiguous(shape), result.dtype] = 0
+            inputs.append(GraphOperand(result.storage, Layout.contiguous(shape), result.dtype))
         for m in order:
             step, node = self.steps[m], self.nodes[m]
             args = []
@@ -146,7 +146,7 @@ class _Fuser:
                     continue
                 layout = x.layout if x.layout.shape == shape else x.layout.reshape(shape)
                 if value >= 0 and x.storage is self.steps[value].out.storage:
-                    if x.dtype is not made.dtype or not _alike(x.layout, made.layout):
+                    if x.dtype is not result.dtype or not _alike(x.layout, result.layout):
                         return None
                     layout = Layout.contiguous(shape)
                 if layout is None:
@@ -180,11 +180,11 @@ class _Fuser:
             return None
         if step.out.dtype.kind != "f" or out.dtype.kind != "f":
             return None
-        found = self._chain(root, members, p)
-        if found is None or found.attrs["chain"].note is not None:
+        joined = self._chain(root, members, p)
+        if joined is None or joined.attrs["chain"].note is not None:
             return None
-        chain, others = found.attrs["chain"], []
-        for x in found.inputs[1:]:
+        chain, others = joined.attrs["chain"], []
+        for x in joined.inputs[1:]:
             layout = None if x is None else x.layout.reshape(step.out.layout.shape)
             if x is None or layout is None or not follows(layout):
                 return None

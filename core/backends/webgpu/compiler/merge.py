@@ -54,7 +54,7 @@ class _Part(NamedTuple):
 
 def _declarations(source: str) -> list[str]:
     """The declarations of a module, each on one line without comments."""
-    found, now, depth = [], "", 0
+    declarations, now, depth = [], "", 0
     for token in _TOKEN.findall(source):
         if token.startswith("//"):
             continue
@@ -64,9 +64,9 @@ def _declarations(source: str) -> list[str]:
         now += token
         depth += (token in "({[") - (token in ")}]")
         if depth == 0 and token in ";}":
-            found.append(now)
+            declarations.append(now)
             now = ""
-    return found
+    return declarations
 
 
 @cache
@@ -78,9 +78,9 @@ def _part(kernel: Kernel) -> _Part | None:
             enables.append(line)
         elif line.startswith("@compute"):
             main = _MAIN.fullmatch(line)
-        elif found := _BINDING.fullmatch(line):
+        elif match := _BINDING.fullmatch(line):
             name = _defined(line)
-            bindings[int(found[1])] = name, found[2]
+            bindings[int(match[1])] = name, match[2]
         elif line.startswith("struct"):
             return None
         else:
@@ -123,9 +123,9 @@ def _part(kernel: Kernel) -> _Part | None:
 
 
 def _defined(line: str) -> str:
-    found = _DEFINES.match(line)
-    assert found is not None, line
-    return found[1]
+    match = _DEFINES.match(line)
+    assert match is not None, line
+    return match[1]
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
@@ -150,7 +150,7 @@ def _kernel(
     taken: set[str] = {"main", "parameters", "group_number", "number_of_part"}
     known: dict[tuple[str, str], str] = {}
     access: dict[int, str] = {}
-    given: dict[str, tuple[str, str]] = {}
+    builtin_names: dict[str, tuple[str, str]] = {}
     calls = []
 
     def name_for(name: str, j: int) -> str:
@@ -160,18 +160,18 @@ def _kernel(
         return name
 
     for j, (kernel, numbers) in enumerate(zip(kernels, places, strict=True)):
-        part = _part(kernel)
-        assert part is not None
-        head.update(dict.fromkeys(part.enables))
+        kind = _part(kernel)
+        assert kind is not None
+        head.update(dict.fromkeys(kind.enables))
         names: dict[str, str] = {}
-        for letter, number, (name, text) in zip(kernel.access, numbers, part.bindings, strict=True):
+        for letter, number, (name, text) in zip(kernel.access, numbers, kind.bindings, strict=True):
             access[number] = letter
             key = f"@group(0) @binding({number})", ""
             if key not in known:
                 known[key] = final = name_for(name, j)
                 lines.append(f"{key[0]} {_renamed(text, {name: final})}")
             names[name] = known[key]
-        for name, text in part.definitions:
+        for name, text in kind.definitions:
             if name == "P":
                 text = text.replace("i >> 2u", f"(i >> 2u) + {_WORDS // 4 * j}u")
             key = name, _renamed(text, {**names, name: name})
@@ -182,15 +182,15 @@ def _kernel(
                 lines.append(_renamed(text, {**names, name: final}))
             names[name] = known[key]
         arguments = ["number_of_part: u32"]
-        for builtin, name, type_ in part.builtins:
-            given.setdefault(builtin, (f"the_{builtin}", type_))
+        for builtin, name, type_ in kind.builtins:
+            builtin_names.setdefault(builtin, (f"the_{builtin}", type_))
             arguments.append(f"{_renamed(name, names)}: {type_}")
         entry = name_for("main", j)
-        lines.append(f"fn {entry}({', '.join(arguments)}) {{{_renamed(part.body, names)}}}")
-        others = [given[b][0] for b, _, _ in part.builtins]
+        lines.append(f"fn {entry}({', '.join(arguments)}) {{{_renamed(kind.body, names)}}}")
+        others = [builtin_names[b][0] for b, _, _ in kind.builtins]
         if in_turn:
             call = f"{entry}({', '.join([f'at_{j}', *others])});"
-            if part.shares and j:
+            if kind.shares and j:
                 calls.append("workgroupBarrier();")
             calls.append(
                 f"if (at < end_{j}) {{ var at_{j} = at; loop {{ {call} continuing {{ "
@@ -202,7 +202,7 @@ def _kernel(
             calls.append(f"{'else ' if j else ''}if (at < end_{j}) {{ {call} }}")
     size = _part(kernels[0])
     assert size is not None
-    builtins = "".join(f", @builtin({b}) {name}: {t}" for b, (name, t) in given.items())
+    builtins = "".join(f", @builtin({b}) {name}: {t}" for b, (name, t) in builtin_names.items())
     last = _WORDS // 4
     ends = [f"let end_{j} = parameters[{last * j + last - 1}].w;" for j in range(len(kernels))]
     lines += [
@@ -219,8 +219,8 @@ def _kernel(
 
 def _noting(d: Dispatch) -> set[int]:
     """The numbers of the bindings that are status words, which several parts may write."""
-    part = _part(d.kernel)
-    bindings = part.bindings if part else ()
+    parsed = _part(d.kernel)
+    bindings = parsed.bindings if parsed else ()
     return {i for i, (_, text) in enumerate(bindings) if "atomic" in text and "status" in text}
 
 
@@ -256,18 +256,18 @@ def _item(d: Dispatch, alone: Collection[int]) -> _Item:
 
 def _bindings(group: Iterable[Dispatch]) -> tuple[list[Slice], list[tuple[int, ...]]]:
     """The bindings of the merged kernel, and those that each part uses."""
-    found: dict[tuple[Slice, str], int] = {}
+    numbering: dict[tuple[Slice, str], int] = {}
     places = []
     for d in group:
-        part = _part(d.kernel)
-        assert part is not None
+        parsed = _part(d.kernel)
+        assert parsed is not None
         numbers = []
-        for b, (_, text) in zip(d.bindings, part.bindings, strict=True):
+        for b, (_, text) in zip(d.bindings, parsed.bindings, strict=True):
             # A buffer that is read as two types is bound twice.
             key = b, re.sub(r" \w+:", ":", text, count=1)
-            numbers.append(found.setdefault(key, len(found)))
+            numbers.append(numbering.setdefault(key, len(numbering)))
         places.append(tuple(numbers))
-    return [b for b, _ in found], places
+    return [b for b, _ in numbering], places
 
 
 def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int], most: int | None) -> bool:

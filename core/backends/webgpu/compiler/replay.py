@@ -85,9 +85,9 @@ class WebGpuExecutable:
         tape = self._tape(steps)
         if "merge" in passes:
             # An argument may also be a tensor from outside.
-            given = {s.buffer.handle for s in self.slots if s.kind == "arg" and s.buffer}
+            argument_handles = {s.buffer.handle for s in self.slots if s.kind == "arg" and s.buffer}
             port = self.backend.port
-            tape = merge(tape, port.limits, given, most_joined(port.info))
+            tape = merge(tape, port.limits, argument_handles, most_joined(port.info))
         self.notes = self.backend.status.noting - noting
         self.backend.status.noting = noting
         real = self._place(tape, pool if "reuse" in passes else None)
@@ -103,16 +103,17 @@ class WebGpuExecutable:
 
     def _memory(self, steps: list[Step], results: frozenset[Slot]) -> None:
         """Buffers for kept results; virtual memory for the rest."""
-        given = {slot: slot.buffer for slot in self.slots if slot.kind == "arg"}
-        for slot in given:
+        buffers = {slot: slot.buffer for slot in self.slots if slot.kind == "arg"}
+        for slot in buffers:
             slot.buffer = None
         for step in steps:
             for x in (*step.inputs, step.out):
-                if x is None or (slot := x.storage) not in given:
+                if x is None or (slot := x.storage) not in buffers:
                     continue
                 slot.buffer = slot.buffer or Virtual(_QUAD)
                 if x.dtype.kind == "q":  # another argument's planes begin at the same places
-                    slot.buffer.nbytes, slot.buffer.planes = given[slot].nbytes, given[slot].planes
+                    buffer = buffers[slot]
+                    slot.buffer.nbytes, slot.buffer.planes = buffer.nbytes, buffer.planes
                 else:
                     size = -(-x.layout.extent[1] * access.width(x.dtype) // 4) * 4
                     self.reach[slot] = max(self.reach.get(slot, 4), size)
@@ -164,9 +165,9 @@ class WebGpuExecutable:
             return real
 
         def make(size: int) -> tuple[int, int, Buffer]:
-            made = self.backend.pool.take(size)
-            pool.add(made)
-            return made.nbytes, made.handle, made
+            buffer = self.backend.pool.take(size)
+            pool.add(buffer)
+            return buffer.nbytes, buffer.handle, buffer
 
         here = [b for b in pool.buffers() if b.pool is self.backend.pool]
         uses = [[s.buffer.handle for s in d.bindings] for d in tape]
@@ -239,19 +240,19 @@ class WebGpuExecutable:
             return
         count = self.reach[slot] // 4
         with self.backend.lock:
-            made = self.backend.pool.take(virtual.nbytes)
-            there = TensorView(buffer, Layout((count,), (1,), start // 4), uint32)
-            here = TensorView(made, Layout.contiguous((count,)), uint32)
-            move(self.backend.emitter("jit"), there, here)
-        self.bound[virtual.handle] = made, 0
+            copy = self.backend.pool.take(virtual.nbytes)
+            original = TensorView(buffer, Layout((count,), (1,), start // 4), uint32)
+            copied = TensorView(copy, Layout.contiguous((count,)), uint32)
+            move(self.backend.emitter("jit"), original, copied)
+        self.bound[virtual.handle] = copy, 0
         if slot.writes:
-            self.back.append((here, there))
+            self.back.append((copied, original))
 
     def fresh(self, slot: Slot) -> Any:
         """A new buffer for a result."""
-        made = self.backend.allocate(slot.nbytes, self.dtypes[slot])
-        self.bound[slot.buffer.handle] = made, 0
-        return made
+        buffer = self.backend.allocate(slot.nbytes, self.dtypes[slot])
+        self.bound[slot.buffer.handle] = buffer, 0
+        return buffer
 
     def run(self) -> None:
         """Run the command list once."""
@@ -259,12 +260,13 @@ class WebGpuExecutable:
         with backend.lock:
             recorder.flush()
             # The same memory as in the last run keeps its bind groups, as long as these exist.
-            now = recorder.freed, {v: (b.handle, at) for v, (b, at) in self.bound.items()}
-            for at, kinds, bindings in self.moving if now != self.patched else ():
+            bound = {v: (b.handle, offset) for v, (b, offset) in self.bound.items()}
+            now = recorder.freed, bound
+            for dispatch, kinds, bindings in self.moving if now != self.patched else ():
                 group = recorder.group(kinds, [self._bound(s) for s in bindings])
-                if group != self.words[STRIDE * at + 1]:
-                    self.words[STRIDE * at + 1] = group
-                    backend.port.patch(self.number, at, group)
+                if group != self.words[STRIDE * dispatch + 1]:
+                    self.words[STRIDE * dispatch + 1] = group
+                    backend.port.patch(self.number, dispatch, group)
             self.patched = now
             for generator, words, places in self.draws.values():
                 state = struct.pack("<2Q", *generator.reserve(words))
@@ -274,12 +276,12 @@ class WebGpuExecutable:
             backend.status.noting += self.notes
             if self.number:
                 recorder.replay(self)
-            for here, there in self.back:
-                move(backend.emitter("jit"), here, there)
+            for copied, original in self.back:
+                move(backend.emitter("jit"), copied, original)
 
     def _bound(self, s: Slice) -> Slice:
-        found = self.bound.get(s.buffer.handle)
-        return s if found is None else Slice(found[0], found[1] + s.offset, s.nbytes)
+        bound = self.bound.get(s.buffer.handle)
+        return s if bound is None else Slice(bound[0], bound[1] + s.offset, s.nbytes)
 
     def vacate(self) -> None:
         """Release the buffers that were bound for a run."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, packed, quads
-from rushlight.core.backends.webgpu.compiler.tune import up_to
+from rushlight.core.backends.webgpu.compiler.autotune import up_to
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid, view
 from rushlight.core.backends.webgpu.lowering import attention_row, creation
 from rushlight.core.backends.webgpu.lowering.indexing import storer
@@ -98,11 +98,11 @@ def schedule(batch: int, heads: int, kv_heads: int, queries: int, keys: int,
 
 def candidates(e: Emitter, features: int, rows: int, keys: int, heads: int) -> list[str]:
     """By rows of scores in memory, or a tile and splits of the keys, for a class of attention."""
-    found = ["rows"] if e.few_lanes(keys) or not e.on_cpu else []
+    names = ["rows"] if e.few_lanes(keys) or not e.on_cpu else []
     for which in ("few", "many"):
         if which == "few" or tile_for(features, True) != tile_for(features, False):
-            found += [f"{which} {n}" for n in (1, 2, 4, 8, 16, 32, 64) if n == 1 or 32 * n <= keys]
-    return found
+            names += [f"{which} {n}" for n in (1, 2, 4, 8, 16, 32, 64) if n == 1 or 32 * n <= keys]
+    return names
 
 
 def attention(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -124,9 +124,9 @@ def attention(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     for start, stop in ((0, n // 2), (n // 2, n)):
         parts = [None if x is None else _part(x, dim, start, stop, n) for x in inputs]
         target = _part(out, dim, start, stop, n)
-        made = e.temporary(target.layout.shape, out.dtype)
-        attention(e, parts, made, attrs)
-        place(e, made, target)
+        temporary = e.temporary(target.layout.shape, out.dtype)
+        attention(e, parts, temporary, attrs)
+        place(e, temporary, target)
 
 
 def _whole_rows(e: Emitter, x: Operand | None) -> Operand | None:
@@ -135,8 +135,8 @@ def _whole_rows(e: Emitter, x: Operand | None) -> Operand | None:
         return x
     *steps, near = x.layout.strides
     size = x.layout.shape[3]
-    whole = near == 1 and all(s % size == 0 for s in (*steps, x.layout.offset))
-    return x if whole else contiguous(e, x)
+    aligned = near == 1 and all(s % size == 0 for s in (*steps, x.layout.offset))
+    return x if aligned else contiguous(e, x)
 
 
 def _part(x: Operand, dim: int, start: int, stop: int, n: int) -> Operand:
@@ -182,23 +182,23 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     per = access.per_word(out.dtype)
     # Rows that share words are rounded by the kernel that joins the splits.
     splits = chosen.splits > 1 or values % per != 0
-    made: Operand = out
+    partial: Operand = out
     if splits:
-        made = e.temporary((batch, heads, queries, chosen.splits, values + 2), float32)
+        partial = e.temporary((batch, heads, queries, chosen.splits, values + 2), float32)
     lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES)
     lines += [*chosen.tile.lines(), f"const SPLIT = {'true' if splits else 'false'};"]
-    bound, at = e.bind(made)
-    lines.append(access.writer(len(bindings), made.dtype))
+    bound, offset = e.bind(partial)
+    lines.append(access.writer(len(bindings), partial.dtype))
     rows = chosen.fold * queries
     tiles = -(-rows // chosen.tile.rows)
     units = heads // chosen.fold
     total = batch * units * tiles * chosen.splits
-    parameters[8] = at
+    parameters[8] = offset
     parameters[40:45] = [chosen.fold, tiles, chosen.splits, -(-keys // chosen.splits), total]
     kernel = e.kernel("attention", "r" * len(bindings) + "w", *lines)
     e.dispatch(kernel, [*bindings, bound], parameters, grid(total))
     if splits:
-        _combine(e, made, out, chosen.splits, values)
+        _combine(e, partial, out, chosen.splits, values)
 
 
 def _operands(
@@ -229,19 +229,19 @@ def _operands(
             continue
         if x.dtype is uint8 and i < 3:
             lines += packed.lines(name, len(bindings), features_of(x.layout.shape[3]), 1 + i)
-            bound, at = e.bind(x)
+            bound, offset = e.bind(x)
         elif fours and i < 3:
             lines += quads.lines(name, len(bindings), x.dtype, True, half)
-            (bound,), at, _ = quads.bind(e, x, x.layout)
+            (bound,), offset, _ = quads.bind(e, x, x.layout)
         else:
             lines.append(access.reader(name, len(bindings), x.dtype))
-            bound, at = e.bind(x)
+            bound, offset = e.bind(x)
         bindings.append(bound)
         strides = x.layout.strides
         if name == "sink":
-            parameters[49:51] = at, strides[1]
+            parameters[49:51] = offset, strides[1]
             continue
-        parameters[1 + i] = at
+        parameters[1 + i] = offset
         if len(strides) == 1:
             parameters[36 + i - 5] = strides[0]
         else:
@@ -290,10 +290,10 @@ def _by_rows(
     e.dispatch(kernel, [*bindings, bound], parameters, grid(-(-rows // e.at_once)))
 
     lines, bindings, parameters = _operands(e, inputs, attrs, ("v", "length"))
-    target, at = e.bind(out)
+    target, offset = e.bind(out)
     tiles = -(-fold * count // 8)
     total = batch * kv_heads * tiles * -(-values // 8)
-    parameters[0], parameters[8], parameters[41] = count, at, tiles
+    parameters[0], parameters[8], parameters[41] = count, offset, tiles
     parameters[44:49] = [total, first, *out.layout.strides[:3]]
     n = len(bindings)
     lines += [access.reader("w", n, float32), access.writer(n + 1, out.dtype), width]
@@ -327,17 +327,17 @@ _MISSING = {
 }
 
 
-def _combine(e: Emitter, made: Operand, out: Operand, splits: int, values: int) -> None:
+def _combine(e: Emitter, partial: Operand, out: Operand, splits: int, values: int) -> None:
     kernel = Kernel(
         compose("map", access.reader("part", 0, float32), access.writer(1, out.dtype),
                 text("attention_combine")),
         "rw", "attention_combine",
     )  # fmt: skip
-    parts, start = e.bind(made)
-    bound, at = e.bind(out)
+    parts, start = e.bind(partial)
+    bound, begin = e.bind(out)
     count = out.layout.numel
     words = -(-count // access.per_word(out.dtype))
-    e.dispatch(kernel, [parts, bound], [count, at, start, splits, values], grid(-(-words // 64)))
+    e.dispatch(kernel, [parts, bound], [count, begin, start, splits, values], grid(-(-words // 64)))
 
 
 def cache_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -375,14 +375,14 @@ def pack_rows(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if out.layout.numel == 0:
         return
     shape, strides = x.layout.shape, x.layout.strides
-    bound, at = e.bind(x)
+    bound, first = e.bind(x)
     target = words_view(out)
     assert target is not None, "packed rows are whole words"
-    made, start = e.bind(target)
+    packed, start = e.bind(target)
     sizes, steps = e.walk(shape[:-1], [strides[:-1]])
     parameters = [0] * 24
     parameters[:6] = [
-        target.layout.numel, start, at, shape[-1], target.layout.shape[-1], strides[-1]
+        target.layout.numel, start, first, shape[-1], target.layout.shape[-1], strides[-1]
     ]  # fmt: skip
     fill(parameters, 8, sizes, *steps)
     walk = walk_lines(len(sizes), {"at": 16})
@@ -392,7 +392,7 @@ def pack_rows(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
                 text("pack_rows")),
         "rw", "pack_rows",
     )  # fmt: skip
-    e.dispatch(kernel, [bound, made], parameters, grid(-(-target.layout.numel // 64)))
+    e.dispatch(kernel, [bound, packed], parameters, grid(-(-target.layout.numel // 64)))
 
 
 LOWERINGS = {"attention": attention, "cache_write": cache_write, "pack_rows": pack_rows}

@@ -23,16 +23,16 @@ def fill_word(op: str, value: Any, dtype: DType) -> int:
         return int(bool(value))
     info = np.iinfo(np.int32 if dtype is int64 else dtype.numpy)
     try:
-        whole = int(value)
+        integer = int(value)
     except (OverflowError, ValueError):
         raise ValueError(f"{value} does not fit dtype {dtype.name}") from None
-    if not info.min <= whole <= info.max:
-        if dtype is int64 and -(2**63) <= whole < 2**63:
+    if not info.min <= integer <= info.max:
+        if dtype is int64 and -(2**63) <= integer < 2**63:
             raise OverflowError(
-                f"{op}: {whole} is beyond the 32 bits that webgpu holds int64 in; compute on cpu"
+                f"{op}: {integer} is beyond the 32 bits that webgpu holds int64 in; compute on cpu"
             )
         raise ValueError(f"{value} does not fit dtype {dtype.name}")
-    return word(whole)
+    return word(integer)
 
 
 def full(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -55,9 +55,9 @@ def arange(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         value = f"bitcast<i32>({value})" if kind == "i32" else value
         emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
         return
-    whole = isinstance(start, int) and isinstance(step, int)
-    far = max(abs(start), abs(start + step * attrs["count"])) < 2**31 if whole else False
-    if whole and far:
+    integral = isinstance(start, int) and isinstance(step, int)
+    far = max(abs(start), abs(start + step * attrs["count"])) < 2**31 if integral else False
+    if integral and far:
         value = "f32(bitcast<i32>(P(6u) + i * P(7u)))"
         emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
         return

@@ -172,20 +172,20 @@ def frame(shape: Shape, layouts: Sequence[Layout]) -> tuple[Frame, Shape, list[S
 
 def room(chain: Chain, layouts: Sequence[Layout], bindings: int, limit: int) -> bool:
     """Whether one kernel has enough dims, parameters and bindings for it."""
-    made, _, _ = frame(layouts[-1].shape, layouts)
+    framed, _, _ = frame(layouts[-1].shape, layouts)
     notes = chain.note is not None
-    fits = made.need + len(chain.words) <= _LAST - 2
-    return made.dims <= MOST_DIMS and fits and bindings + 1 + notes <= limit
+    fits = framed.need + len(chain.words) <= _LAST - 2
+    return framed.dims <= MOST_DIMS and fits and bindings + 1 + notes <= limit
 
 
 def _walk(dims: int, sizes: Sequence[int], steps: dict[str, list[int]]) -> list[str]:
     """WGSL that adds to every place in `steps` what element i asks for."""
     lines = ["var rest = i;"]
     for d in range(dims - 1, 0, -1):
-        moves = " ".join(f"{at} += n{d} * P({p[d]}u);" for at, p in steps.items())
+        moves = " ".join(f"{offset_name} += n{d} * P({p[d]}u);" for offset_name, p in steps.items())
         lines.append(f"let r{d} = rest / P({sizes[d]}u); let n{d} = rest - r{d} * P({sizes[d]}u);")
         lines.append(f"rest = r{d}; {moves}")
-    return [*lines, *(f"{at} += rest * P({p[0]}u);" for at, p in steps.items())]
+    return [*lines, *(f"{offset_name} += rest * P({p[0]}u);" for offset_name, p in steps.items())]
 
 
 @cache
@@ -238,9 +238,9 @@ def run(e: Emitter, chain: Chain, inputs: Sequence[Operand], out: Operand) -> No
         for x in inputs
     )
     if apart or not (access.per_word(out.dtype) == 1 or whole_words(out)):
-        made = e.temporary(out.layout.shape, out.dtype)
-        _run(e, chain, inputs, made)
-        place(e, made, out)
+        temporary = e.temporary(out.layout.shape, out.dtype)
+        _run(e, chain, inputs, temporary)
+        place(e, temporary, out)
     else:
         _run(e, chain, inputs, out)
 
@@ -250,9 +250,9 @@ def _run(e: Emitter, chain: Chain, inputs: Sequence[Operand], out: Operand) -> N
     for shape, layouts in pieces(e, [*inputs, out]):
         target = layouts[-1]
         if target is not out.layout and (target.offset % per or target.numel % per):
-            made = e.temporary(shape, out.dtype)  # the piece shares words with its neighbours
-            _emit(e, chain, inputs, made, shape, [*layouts[:-1], made.layout])
-            scatter_narrow(e, made, TensorView(out.buffer, target, out.dtype))
+            temporary = e.temporary(shape, out.dtype)  # the piece shares words with its neighbours
+            _emit(e, chain, inputs, temporary, shape, [*layouts[:-1], temporary.layout])
+            scatter_narrow(e, temporary, TensorView(out.buffer, target, out.dtype))
         else:
             _emit(e, chain, inputs, out, shape, layouts)
 
@@ -280,13 +280,13 @@ def _emit(
     bound, parameters[1] = e.bind(out, layouts[-1])
     bindings.append(bound)
     parameters[0] = count = layouts[-1].numel
-    for at, n in zip(at_sizes[1:], sizes[1:], strict=False):
-        parameters[at] = n
+    for parameter, n in zip(at_sizes[1:], sizes[1:], strict=False):
+        parameters[parameter] = n
     for ats, row in zip(at_steps, strides, strict=True):
-        for at, n in zip(ats, row, strict=False):
-            parameters[at] = word(n)
-    for at, n in zip(words, chain.words, strict=True):
-        parameters[at] = n
+        for parameter, n in zip(ats, row, strict=False):
+            parameters[parameter] = word(n)
+    for parameter, n in zip(words, chain.words, strict=True):
+        parameters[parameter] = n
     if chain.note is not None:
         parameters[_CODE] = e.status.code(*chain.note)
         bindings.append(e.status.slice())

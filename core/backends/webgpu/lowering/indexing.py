@@ -43,43 +43,43 @@ def _without(strides: Shape, dim: int) -> Shape:
     return tuple(0 if d == dim else s for d, s in enumerate(strides))
 
 
-def _take(e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, dim: int) -> None:
-    """out = x at the coordinates of `out`, but in `dim` at those that `held` at `index` names."""
+def _take(e: Emitter, x: Operand, index: Layout, indices: Operand, out: Operand, dim: int) -> None:
+    """out = x at the coordinates of `out`, but in `dim` at those of `indices` at `index`."""
     bits = access.as_bits(out.dtype)
     x, out = view(x, x.layout, bits), view(out, out.layout, bits)
     others = [d for d, n in enumerate(out.layout.shape) if d != dim and n > 1]
-    fit = e.fits(held, index) and e.fits(out, out.layout)
+    fit = e.fits(indices, index) and e.fits(out, out.layout)
     if fit and (e.fits(x, x.layout) or not others):
         size = x.layout.shape[dim]
         for start, stop in ranges(e, x, x.layout, dim):
-            _take_range(e, x, index, held, out, dim, start, stop, stop - start < size)
+            _take_range(e, x, index, indices, out, dim, start, stop, stop - start < size)
         return
     # Parts along the outermost dim, which are contiguous in the result.
     d = next((d for d, n in enumerate(out.layout.shape) if n > 1), dim) if not fit else others[0]
     half = out.layout.shape[d] // 2
     for a, b in ((0, half), (half, out.layout.shape[d])):
-        part = x if d == dim else view(x, x.layout.slice(d, a, b))
+        source = x if d == dim else view(x, x.layout.slice(d, a, b))
         target = out.layout.slice(d, a, b)
-        made = e.temporary(target.shape, bits)
-        _take(e, part, index.slice(d, a, b), held, made, dim)
-        place(e, made, view(out, target))
+        gathered = e.temporary(target.shape, bits)
+        _take(e, source, index.slice(d, a, b), indices, gathered, dim)
+        place(e, gathered, view(out, target))
 
 
 def ranges(e: Emitter, x: Operand, layout: Layout, dim: int) -> list[tuple[int, int]]:
     """Ranges of a dim of `x`, from the first on, that can be bound."""
-    todo, found = [(0, layout.shape[dim])], []
+    todo, spans = [(0, layout.shape[dim])], []
     while todo:
         start, stop = todo.pop()
         if stop - start <= 1 or e.fits(x, layout.slice(dim, start, stop)):
-            found.append((start, stop))
+            spans.append((start, stop))
         else:
             half = (start + stop) // 2
             todo += [(half, stop), (start, half)]
-    return found
+    return spans
 
 
 def _take_range(
-    e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, dim: int, start: int,
+    e: Emitter, x: Operand, index: Layout, indices: Operand, out: Operand, dim: int, start: int,
     stop: int, some: bool,
 ) -> None:  # fmt: skip
     """What lies from `start` to `stop` along `dim` of x. some: the rest is in other ranges."""
@@ -89,7 +89,7 @@ def _take_range(
     old = "load_out(i + P(1u))" if some else "missing()"
     kernel = Kernel(
         compose(
-            "map", access.reader("x", 0, bits), access.reader("index", 1, held.dtype),
+            "map", access.reader("x", 0, bits), access.reader("index", 1, indices.dtype),
             access.writer(2, bits), access.in_place_reader("out", bits), access.status(3),
             text("gather"), f"fn missing() -> out_value {{ return {missing}; }}",
             f"fn elsewhere(i: u32) -> out_value {{ return {old}; }}",
@@ -97,7 +97,7 @@ def _take_range(
         "rrww", "gather",
     )  # fmt: skip
     x_bound, x_at = e.bind(x, x.layout.slice(dim, start, stop))
-    i_bound, i_at = e.bind(held, index)
+    i_bound, i_at = e.bind(indices, index)
     o_bound, o_at = e.bind(out)
     sizes, steps = e.walk(out.layout.shape, [_without(x.layout.strides, dim), index.strides])
     parameters = [0] * 34
@@ -207,17 +207,17 @@ def _add(e: Emitter, x: Operand, index: Operand, source: Operand, out: Operand, 
     for n, start in enumerate(range(0, length, _LINKED) or [0]):
         stop = min(start + _LINKED, length)
         if stop == length:
-            made = out
+            target = out
         elif n < 2:
-            turns.append(made := e.temporary(out.layout.shape, out.dtype))
+            turns.append(target := e.temporary(out.layout.shape, out.dtype))
         else:
-            made = turns[n % 2]
+            target = turns[n % 2]
         parts = (
             view(index, index.layout.slice(along, start, stop)),
             view(source, source.layout.slice(dim, start, stop)),
         )
-        _add_part(e, x, *parts, made, dim)
-        x = made
+        _add_part(e, x, *parts, target, dim)
+        x = target
 
 
 def _add_part(
@@ -232,8 +232,8 @@ def _add_part(
     for n in flat[dim + 1 if len(flat) > 1 else 1 :]:
         inner *= n
     length, size = shape[dim], x.layout.shape[dim]
-    held = contiguous(e, index)
-    i_bound, i_at = e.bind(held)
+    indices = contiguous(e, index)
+    i_bound, i_at = e.bind(indices)
     links = e.temporary(flat, uint32)
     l_bound, _ = e.bind(links)
     reads = access.reader("index", 0, index.dtype)
@@ -285,10 +285,10 @@ def scatter_add(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """
     x, index, source = given(*inputs)
     shape = index.layout.shape
-    part = source.layout
+    covered = source.layout
     for d, n in enumerate(shape):
-        part = part.slice(d, 0, n)
-    _add(e, x, index, view(source, part), out, attrs["dim"])
+        covered = covered.slice(d, 0, n)
+    _add(e, x, index, view(source, covered), out, attrs["dim"])
 
 
 def index_add(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -300,7 +300,7 @@ def index_add(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 def ravel_index(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Indices of several dims as one: a dispatch per dim continues from the one before."""
     code = e.status.code("index", "index")
-    bound, at = e.bind(out)
+    bound, offset = e.bind(out)
     for k, (index, size) in enumerate(zip(given(*inputs), attrs["sizes"], strict=True)):
         kernel = Kernel(
             compose(
@@ -313,7 +313,7 @@ def ravel_index(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         i_bound, i_at = e.bind(index)
         sizes, (steps,) = e.walk(index.layout.shape, [index.layout.strides])
         parameters = [0] * 24
-        parameters[:8] = [out.layout.numel, at, i_at, 0, 0, len(sizes), size, code]
+        parameters[:8] = [out.layout.numel, offset, i_at, 0, 0, len(sizes), size, code]
         fill(parameters, 8, sizes, steps)
         e.dispatch(kernel, [i_bound, bound, e.status.slice()], parameters,
                    grid(-(-out.layout.numel // 64)))  # fmt: skip

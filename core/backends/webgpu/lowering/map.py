@@ -27,9 +27,9 @@ def walk_lines(dims: int, steps: Mapping[str, int]) -> str:
     lines = ["var rest = i;"]
     for d in range(dims - 1, 0, -1):
         lines.append(f"let r{d} = rest / P({8 + d}u); let n{d} = rest - r{d} * P({8 + d}u);")
-        lines += [f"{at} += n{d} * P({first + d}u);" for at, first in steps.items()]
+        lines += [f"{name} += n{d} * P({first + d}u);" for name, first in steps.items()]
         lines.append(f"rest = r{d};")
-    return " ".join([*lines, *(f"{at} += rest * P({first}u);" for at, first in steps.items())])
+    return " ".join([*lines, *(f"{name} += rest * P({first}u);" for name, first in steps.items())])
 
 
 @cache
@@ -113,10 +113,10 @@ def emit_map(
             _emit_piece(e, expression, inputs, out, shape, layouts, in_place, asks, first)
             continue
         # This piece of a narrow result shares words with its neighbours.
-        made = e.temporary(shape, out.dtype)
-        layouts[-1] = made.layout
-        _emit_piece(e, expression, inputs, made, shape, layouts, False, asks, first)
-        scatter_narrow(e, made, TensorView(out.buffer, target, out.dtype))
+        temporary = e.temporary(shape, out.dtype)
+        layouts[-1] = temporary.layout
+        _emit_piece(e, expression, inputs, temporary, shape, layouts, False, asks, first)
+        scatter_narrow(e, temporary, TensorView(out.buffer, target, out.dtype))
 
 
 def _emit_piece(
@@ -178,18 +178,18 @@ def pieces(e: Emitter, operands: Sequence[Operand]) -> Iterator[tuple[Shape, lis
 
 def elementwise(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """The lowering of every row of the elementwise table."""
-    given = [x for x in inputs if x is not None]
+    operands = [x for x in inputs if x is not None]
     if out.dtype is int64 and (checked := checked_expression(e.op)) is not None:
         code = e.status.code(e.op, "overflow")
-        emit_map(e, checked, given, out, e.op, extra=[code], notes=True)
+        emit_map(e, checked, operands, out, e.op, extra=[code], notes=True)
         return
-    emit_map(e, expression(e.op, given[0].dtype, out.dtype), given, out, e.op)
+    emit_map(e, expression(e.op, operands[0].dtype, out.dtype), operands, out, e.op)
 
 
-def expression(name: str, given: DType, out: DType) -> str:
-    """WGSL of a row of the elementwise table, for operands of dtype `given`."""
+def expression(name: str, dtype: DType, out: DType) -> str:
+    """WGSL of a row of the elementwise table, for operands of dtype `dtype`."""
     row = ELEMENTWISE[name]
-    text = row.wgsl if isinstance(row.wgsl, str) else row.wgsl[given.kind]
+    text = row.wgsl if isinstance(row.wgsl, str) else row.wgsl[dtype.kind]
     return f"select(0u, 1u, {text})" if out is bool_ and row.truth else text
 
 
@@ -215,20 +215,20 @@ def move(e: Emitter, x: Operand, out: Operand) -> None:
     )
 
 
-def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
-    """Write the elements of a contiguous `made` into a narrow `out` of any layout.
+def scatter_narrow(e: Emitter, x: Operand, out: Operand) -> None:
+    """Write the elements of a contiguous `x` into a narrow `out` of any layout.
 
     Neighbours in a word belong to other elements, so each element is written by two atomic
     operations.
     """
     bits = access.as_bits(out.dtype)
-    for shape, (source, target) in pieces(e, [made, out]):
+    for shape, (source, target) in pieces(e, [x, out]):
         sizes, strides = e.walk(shape, [source.strides, target.strides])
-        from_, start = e.bind(made, source)
-        to, at = e.bind(out, target)
+        from_, start = e.bind(x, source)
+        to, begin = e.bind(out, target)
         parameters = [0] * 48
         count = source.numel
-        parameters[0], parameters[1], parameters[2], parameters[5] = count, at, start, len(sizes)
+        parameters[0], parameters[1], parameters[2], parameters[5] = count, begin, start, len(sizes)
         fill(parameters, 8, sizes, strides[0])
         fill(parameters, 40, strides[1])
         kernel = e.kernel(

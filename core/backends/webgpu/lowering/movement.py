@@ -62,9 +62,9 @@ def apart(e: Emitter, x: Operand, out: Operand) -> Operand:
     """`x`, or a copy of it if it lies in the buffer that will be written."""
     if x.buffer is not out.buffer or 0 in x.layout.shape:
         return x
-    made = e.temporary(x.layout.shape, x.dtype)
-    move(e, x, made)
-    return made
+    copy = e.temporary(x.layout.shape, x.dtype)
+    move(e, x, copy)
+    return copy
 
 
 def begin(e: Emitter, x: Operand, out: Operand) -> None:
@@ -86,11 +86,11 @@ def assign(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     x, value = given(*inputs)
     value = apart(e, value, out)
     begin(e, x, out)
-    part = region(out, attrs["ranges"])
-    if 0 in part.layout.shape:
+    target = region(out, attrs["ranges"])
+    if 0 in target.layout.shape:
         return
     # The same elements, with dims of size one added or removed.
-    layout = part.layout.reshape(value.layout.shape)
+    layout = target.layout.reshape(value.layout.shape)
     assert layout is not None
     place(e, value, view(out, layout))
 
@@ -158,24 +158,24 @@ def unfold_backward(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> N
         inner *= n
     steady = contiguous(e, g)
     bound, start = e.bind(steady)
-    made, at = e.bind(out)
+    bound_out, offset = e.bind(out)
     parameters = [0] * 48
     count = out.layout.numel
-    parameters[:3] = count, at, start
+    parameters[:3] = count, offset, start
     parameters[8:14] = [
         shape[dim], inner, g.layout.shape[dim], attrs["size"], attrs["step"], attrs["dilation"],
     ]  # fmt: skip
     words = -(-count // access.per_word(out.dtype))
-    e.dispatch(kernel, [bound, made], parameters, grid(-(-words // 64)))
+    e.dispatch(kernel, [bound, bound_out], parameters, grid(-(-words // 64)))
 
 
 def contiguous(e: Emitter, x: Operand) -> Operand:
     """`x`, or a copy of it that lies row-major."""
     if x.layout.is_contiguous:
         return x
-    made = e.temporary(x.layout.shape, x.dtype)
-    move(e, x, made)
-    return made
+    copy = e.temporary(x.layout.shape, x.dtype)
+    move(e, x, copy)
+    return copy
 
 
 LOWERINGS = {

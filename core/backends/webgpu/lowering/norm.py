@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access
-from rushlight.core.backends.webgpu.compiler.tune import up_to
+from rushlight.core.backends.webgpu.compiler.autotune import up_to
 from rushlight.core.backends.webgpu.emit import (
     ROUNDS,
     Attrs,
@@ -61,28 +61,28 @@ def _rows(
     per = access.per_word(out.dtype)
     if per > 1 and (inner > 1 or shape[dim] % per):
         # Rows share words, so results are computed in float32 and then rounded word by word.
-        made = e.temporary(shape, float32)
-        _rows(e, file, x, parts, made, dim, lines, extra)
+        normed = e.temporary(shape, float32)
+        _rows(e, file, x, parts, normed, dim, lines, extra)
         if tail is None:
-            emit_map(e, "a", [made], out, "cast")
+            emit_map(e, "a", [normed], out, "cast")
         else:
-            afterwards(e, tail, made, out)
+            afterwards(e, tail, normed, out)
         return
     bindings: list[Slice] = []
     parameters = [0] * 63
     declared = []
-    for name, part in [("x", x), *parts]:
-        if part is None:
+    for name, operand in [("x", x), *parts]:
+        if operand is None:
             declared.append(f"fn load_{name}(i: u32) -> f32 {{ return {_neutral(name)}; }}")
             continue
-        bound, at = e.bind(part)
-        declared.append(access.reader(name, len(bindings), part.dtype))
+        bound, offset = e.bind(operand)
+        declared.append(access.reader(name, len(bindings), operand.dtype))
         bindings.append(bound)
         if name == "x":
-            parameters[2] = at
+            parameters[2] = offset
         else:
             place = 40 if name == "weight" else 42
-            parameters[place : place + 2] = at, part.layout.strides[0]
+            parameters[place : place + 2] = offset, operand.layout.strides[0]
     bound, parameters[1] = e.bind(out)
     letters = "r" * len(bindings) + "w"
     declared.append(access.writer(len(bindings), out.dtype))
@@ -90,8 +90,8 @@ def _rows(
     if tail is not None:
         declared += epilogue_lines(tail.key, len(bindings), _TAIL)
         others, words = tail.bind(e, parameters[1], _TAIL)
-        for at, n in words.items():
-            parameters[at] = n
+        for offset, n in words.items():
+            parameters[offset] = n
         bindings += others
         letters += "r" * len(others)
     rest = [d for d in range(len(shape)) if d != dim]
@@ -125,8 +125,8 @@ def softmax(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 
 def norm(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """layer_norm and rms_norm over the last dim."""
-    own, tail = split(inputs, attrs)
-    x, weight, bias = [*own, None][:3]
+    operands, tail = split(inputs, attrs)
+    x, weight, bias = [*operands, None][:3]
     assert x is not None
     centre = "true" if e.op == "layer_norm" else "false"
     _rows(

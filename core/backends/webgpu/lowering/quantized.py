@@ -75,10 +75,10 @@ def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     for source, target in _parts(e, x, out):
         sizes, (steps,) = e.walk(source.shape[:-1], [source.strides[:-1]])
         slices, start, shifts = quads.bind(e, x, source)
-        (to,), at, _ = quads.bind(e, out, target)
+        (to,), offset, _ = quads.bind(e, out, target)
         parameters = [0] * 51
         count = source.numel // 4
-        parameters[0:5] = [count, at, start, source.shape[-1] // 4, len(sizes)]
+        parameters[0:5] = [count, offset, start, source.shape[-1] // 4, len(sizes)]
         fill(parameters, 16, sizes, steps)
         parameters[48 : 48 + len(shifts)] = shifts
         groups = grid(-(-count // 64))
@@ -110,9 +110,9 @@ def table_pieces(e: Emitter, table: Operand, layout: Layout) -> Iterator[tuple[i
     todo = [(0, layout.shape[0])]
     while todo:
         start, stop = todo.pop()
-        part = layout.slice(0, start, stop)
+        rows = layout.slice(0, start, stop)
         blocks = table.dtype.kind == "q"
-        fits = planes_fit(e, table, part) if blocks else e.fits(table, part)
+        fits = planes_fit(e, table, rows) if blocks else e.fits(table, rows)
         if fits or stop - start <= 1:
             yield start, stop
         else:
@@ -131,13 +131,13 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         table, result = view(table, table.layout, bits), view(out, out.layout, bits)
     sizes, (steps,) = e.walk(index.layout.shape, [index.layout.strides])
     for start, stop in table_pieces(e, table, table.layout):
-        part = table.layout.slice(0, start, stop)
-        slices, at, shifts = quads.bind(e, table, part)
+        rows = table.layout.slice(0, start, stop)
+        slices, begin, shifts = quads.bind(e, table, rows)
         named, first = e.bind(index)
         to, offset = e.bind(result)
         parameters = [0] * 51
         parameters[0:12] = [
-            out.layout.numel, offset, width, first, at, *part.strides, table.layout.shape[0],
+            out.layout.numel, offset, width, first, begin, *rows.strides, table.layout.shape[0],
             len(sizes), start, stop, e.status.code(e.op, "index"),
         ]  # fmt: skip
         fill(parameters, 16, sizes, steps)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access
-from rushlight.core.backends.webgpu.compiler.tune import up_to
+from rushlight.core.backends.webgpu.compiler.autotune import up_to
 from rushlight.core.backends.webgpu.emit import (
     ROUNDS,
     Attrs,
@@ -87,13 +87,13 @@ def _kernel(
     g = _gather(op, kind, dtype)
     pack, unpack = _PACK[g.acc]
     # Workgroup memory is only there where it is used: SwiftShader compiles it slowly.
-    whole = "joined_in_row(a, lane)" if lanes > 1 else "a"
+    result = "joined_in_row(a, lane)" if lanes > 1 else "a"
     place = "walked(j, P(9u), 26u, 34u)" if dims > 1 else "j * P(34u)"
     lines = [
         f"alias acc = {g.acc};", f"const LANES = {lanes}u;",
         f"fn start() -> acc {{ return {g.start}; }}",
         f"fn join(a: acc, b: acc) -> acc {{ return {g.join}; }}",
-        f"fn whole(a: acc, lane: u32) -> acc {{ return {whole}; }}",
+        f"fn whole(a: acc, lane: u32) -> acc {{ return {result}; }}",
         f"fn inner(j: u32) -> u32 {{ return {place}; }}",
     ]  # fmt: skip
     if from_parts:
@@ -132,10 +132,10 @@ def reduce(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     dims = dim if isinstance(dim, tuple) else (dim,)
     wide = WIDE[access.value_type(out.dtype)] if out.dtype is not int64 else int64
     narrow = access.per_word(out.dtype) > 1
-    made: Operand = e.temporary(out.layout.shape, wide) if narrow else out
-    _rows(e, x, x.layout, dims, made, made.layout.offset)
+    accumulated: Operand = e.temporary(out.layout.shape, wide) if narrow else out
+    _rows(e, x, x.layout, dims, accumulated, accumulated.layout.offset)
     if narrow:
-        emit_map(e, "a", [made], out, e.op)
+        emit_map(e, "a", [accumulated], out, e.op)
 
 
 def _rows(
@@ -143,12 +143,12 @@ def _rows(
 ) -> None:
     """Reduce a part of `x` into the words of `out` from `start` on, row-major."""
     rows = _count(layout.shape, dims, False)
-    held = e.fits(out, Layout((rows,), (1,), start))
-    if held and (e.fits(x, layout) or 0 in layout.shape):
+    out_fits = e.fits(out, Layout((rows,), (1,), start))
+    if out_fits and (e.fits(x, layout) or 0 in layout.shape):
         _reduce_bound(e, x, layout, dims, out, start)
         return
     d = max(
-        (d for d, n in enumerate(layout.shape) if n > 1 and (held or d not in dims)),
+        (d for d, n in enumerate(layout.shape) if n > 1 and (out_fits or d not in dims)),
         key=lambda d: (abs(layout.strides[d]), layout.shape[d]),
     )
     half = layout.shape[d] // 2
@@ -159,14 +159,14 @@ def _rows(
         return
     for a, b in ends:
         piece = layout.slice(d, a, b)
-        kept = tuple(n for i, n in enumerate(piece.shape) if i not in dims)
-        made = e.temporary(kept, out.dtype)
-        _rows(e, x, piece, dims, made, 0)
-        whole = Layout.contiguous([n for i, n in enumerate(layout.shape) if i not in dims])
-        at = sum(1 for i in range(d) if i not in dims)
-        part = whole.slice(at, a, b)
-        target = Layout(part.shape, part.strides, part.offset + start)
-        move(e, made, TensorView(out.buffer, target, out.dtype))
+        kept_shape = tuple(n for i, n in enumerate(piece.shape) if i not in dims)
+        partial = e.temporary(kept_shape, out.dtype)
+        _rows(e, x, piece, dims, partial, 0)
+        result = Layout.contiguous([n for i, n in enumerate(layout.shape) if i not in dims])
+        result_dim = sum(1 for i in range(d) if i not in dims)
+        result_part = result.slice(result_dim, a, b)
+        target = Layout(result_part.shape, result_part.strides, result_part.offset + start)
+        move(e, partial, TensorView(out.buffer, target, out.dtype))
 
 
 def _halves(
@@ -194,11 +194,11 @@ def _halves(
         todo.append((layout.slice(d, half, layout.shape[d]), base + more))
         todo.append((layout.slice(d, 0, half), base))
     rows = _count(layouts[0].shape, dims, False)
-    made = e.temporary((len(parts), rows, 2), uint32)
+    partial = e.temporary((len(parts), rows, 2), uint32)
     for i, (layout, base) in enumerate(parts):
         plane = Layout((rows, 2), (2, 1), i * rows * 2)
-        _emit(e, x, layout, dims, made, plane.offset, parts=1, base=base, to_parts=True)
-    _emit_parts(e, x.dtype, made, rows, len(parts), (1, rows), out, start)
+        _emit(e, x, layout, dims, partial, plane.offset, parts=1, base=base, to_parts=True)
+    _emit_parts(e, x.dtype, partial, rows, len(parts), (1, rows), out, start)
 
 
 def _count(shape: Shape, dims: tuple[int, ...], reduced: bool) -> int:
@@ -217,9 +217,9 @@ def _reduce_bound(
     if parts == 1:
         _emit(e, x, layout, dims, out, start)
         return
-    made = e.temporary((rows, parts, 2), uint32)
-    _emit(e, x, layout, dims, made, 0, parts=parts, to_parts=True)
-    _emit_parts(e, x.dtype, made, rows, parts, (parts, 1), out, start)
+    partial = e.temporary((rows, parts, 2), uint32)
+    _emit(e, x, layout, dims, partial, 0, parts=parts, to_parts=True)
+    _emit_parts(e, x.dtype, partial, rows, parts, (parts, 1), out, start)
 
 
 def _lanes(e: Emitter, layout: Layout, dims: tuple[int, ...], rows: int, n: int) -> int:
@@ -250,8 +250,8 @@ def _emit(
     parts: int = 1, base: int = 0, to_parts: bool = False,
 ) -> None:  # fmt: skip
     rows, n = _count(layout.shape, dims, False), _count(layout.shape, dims, True)
-    kept = [d for d in range(len(layout.shape)) if d not in dims]
-    outer, outer_steps = _walk(e, layout, kept)
+    kept_dims = [d for d in range(len(layout.shape)) if d not in dims]
+    outer, outer_steps = _walk(e, layout, kept_dims)
     inner, inner_steps = _walk(e, layout, list(dims))
     lanes = _lanes(e, layout, dims, rows, n)
     bound, first = e.bind(x, layout)
@@ -265,7 +265,7 @@ def _emit(
 
 
 def _emit_parts(
-    e: Emitter, dtype: DType, made: TensorView, rows: int, parts: int, steps: tuple[int, int],
+    e: Emitter, dtype: DType, partial: TensorView, rows: int, parts: int, steps: tuple[int, int],
     out: Operand, start: int,
 ) -> None:  # fmt: skip
     """The last pass over partial results; row r, part p is at r * steps[0] + p * steps[1]."""
@@ -273,7 +273,7 @@ def _emit_parts(
     p = [0] * 42
     p[0:10] = [rows, start, 0, parts, 1, parts, 0, 0, 1, 1]
     p[10], p[18], p[26], p[34] = rows, steps[0], parts, steps[1]
-    bound, _ = e.bind(made)
+    bound, _ = e.bind(partial)
     kernel = _kernel(e.op, dtype, out.dtype, lanes, True, False, 1)
     _dispatch(e, kernel, bound, out, p, rows, lanes, rows)
 
@@ -288,8 +288,8 @@ def _dispatch(
     lanes: int,
     words: int,
 ) -> None:
-    target, at = e.bind(out, Layout((words,), (1,), p[1]))
-    p[1] = at
+    target, offset = e.bind(out, Layout((words,), (1,), p[1]))
+    p[1] = offset
     bindings = [bound, target]
     if len(kernel.access) > 2:
         p[6] = e.status.code(e.op, "overflow")

@@ -34,7 +34,7 @@ def _places(e: Emitter, operands: Sequence[Operand]) -> tuple[list[Slice], list[
     shape = x.layout.shape
     sizes, steps = e.walk(shape[:-1], [p.layout.strides[:-1] for p in operands])
     parameters = [0] * 43
-    parameters[2:8] = [*(at for _, at in bound), len(sizes), shape[-1], cos.layout.shape[-1]]
+    parameters[2:8] = [*(start for _, start in bound), len(sizes), shape[-1], cos.layout.shape[-1]]
     fill(parameters, 8, sizes, *steps)
     fill(parameters, 40, [p.layout.strides[-1] for p in operands])
     return [b for b, _ in bound], parameters
@@ -53,10 +53,10 @@ def rope(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     lines = [*_lines(operands, attrs["interleaved"]), access.writer(3, out.dtype)]
     bound, parameters = _places(e, operands)
     kernel = Kernel(compose("map", *lines, _text(parameters[5])), "rrrw", "rope")
-    made, parameters[1] = e.bind(out)
+    bound_out, parameters[1] = e.bind(out)
     parameters[0] = out.layout.numel
     words = -(-out.layout.numel // access.per_word(out.dtype))
-    e.dispatch(kernel, [*bound, made], parameters, grid(-(-words // 64)))
+    e.dispatch(kernel, [*bound, bound_out], parameters, grid(-(-words // 64)))
 
 
 def rope_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -64,9 +64,9 @@ def rope_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     cache, *operands, offsets = given(*inputs)
     x = operands[0]
     if not all(e.fits(p, p.layout) for p in (*operands, out)):
-        made = e.temporary(x.layout.shape, out.dtype)
-        rope(e, operands, made, attrs)
-        cache_write(e, (cache, made, offsets), out, {})
+        rotated = e.temporary(x.layout.shape, out.dtype)
+        rope(e, operands, rotated, attrs)
+        cache_write(e, (cache, rotated, offsets), out, {})
         return
     bound, more = _places(e, operands)
     turned = re.sub(r"P\((\d+)u", lambda m: f"P({int(m[1]) + _SHIFT}u", _text(more[5]))

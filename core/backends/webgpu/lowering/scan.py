@@ -36,35 +36,35 @@ def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     dim = attrs["dim"]
     wide = WIDE[access.value_type(x.dtype)]
     narrow = access.per_word(out.dtype) > 1
-    made: Operand = e.temporary(out.layout.shape, wide) if narrow else out
-    _scan(e, x, x.layout, made, made.layout, dim)
+    sums_wide: Operand = e.temporary(out.layout.shape, wide) if narrow else out
+    _scan(e, x, x.layout, sums_wide, sums_wide.layout, dim)
     if narrow:
-        emit_map(e, "a", [made], out, e.op)
+        emit_map(e, "a", [sums_wide], out, e.op)
     if out.dtype is int64 and x.layout.shape[dim] > 1:
         # Up to the first that went beyond 32 bits all sums are exact, so it is found by adding
         # each element to the sum before it again.
         n = x.layout.shape[dim]
         sums = TensorView(out.buffer, out.layout.slice(dim, 0, n - 1), int64)
-        given = TensorView(x.buffer, x.layout.slice(dim, 1, n), int64)
-        rest = e.temporary(given.layout.shape, int64)
+        tail = TensorView(x.buffer, x.layout.slice(dim, 1, n), int64)
+        rest = e.temporary(tail.layout.shape, int64)
         code = e.status.code(e.op, "overflow")
-        emit_map(e, "add_64(a, b)", [given, sums], rest, e.op, extra=[code], notes=True)
+        emit_map(e, "add_64(a, b)", [tail, sums], rest, e.op, extra=[code], notes=True)
 
 
-def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int) -> None:
-    if not (e.fits(x, at) and e.fits(out, to)):
-        far = to if e.fits(x, at) else at
-        d = max(range(at.ndim), key=lambda d: far.strides[d] * (far.shape[d] > 1))
-        half = at.shape[d] // 2
+def _scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim: int) -> None:
+    if not (e.fits(x, layout) and e.fits(out, to)):
+        far = to if e.fits(x, layout) else layout
+        d = max(range(layout.ndim), key=lambda d: far.strides[d] * (far.shape[d] > 1))
+        half = layout.shape[d] // 2
         if d != dim:
-            for a, b in ((0, half), (half, at.shape[d])):
-                _scan(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim)
+            for a, b in ((0, half), (half, layout.shape[d])):
+                _scan(e, x, layout.slice(d, a, b), out, to.slice(d, a, b), dim)
             return
         if half:
             # Rows in two parts: the second goes on from the last sums of the first.
-            _scan(e, x, at.slice(dim, 0, half), out, to.slice(dim, 0, half), dim)
-            rest = to.slice(dim, half, at.shape[dim])
-            _scan(e, x, at.slice(dim, half, at.shape[dim]), out, rest, dim)
+            _scan(e, x, layout.slice(dim, 0, half), out, to.slice(dim, 0, half), dim)
+            rest = to.slice(dim, half, layout.shape[dim])
+            _scan(e, x, layout.slice(dim, half, layout.shape[dim]), out, rest, dim)
             end = TensorView(out.buffer, to.slice(dim, half - 1, half), out.dtype)
             last = e.temporary(end.layout.shape, out.dtype)
             move(e, end, last)
@@ -72,22 +72,22 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
             carried = view(last, last.layout.expand(rest.shape))
             emit_map(e, "a + b", [sums, carried], sums, "scan_add")
             return
-    n = at.shape[dim]
-    others = [d for d in range(len(at.shape)) if d != dim]
+    n = layout.shape[dim]
+    others = [d for d in range(len(layout.shape)) if d != dim]
     sizes, (steps, to_steps) = e.walk(
-        tuple(at.shape[d] for d in others),
-        [tuple(v.strides[d] for d in others) for v in (at, to)],
+        tuple(layout.shape[d] for d in others),
+        [tuple(v.strides[d] for d in others) for v in (layout, to)],
     )
-    rows = at.numel // n
+    rows = layout.numel // n
     # On a CPU barriers are slow, so each invocation has its own part.
     lanes, each = (1, 64) if e.on_cpu else (256 if n > 256 else 16 if n > 8 else 2, 4)
-    part = lanes * each
-    parts = -(-n // part)
-    source, first = e.bind(x, at)
+    per_group = lanes * each
+    parts = -(-n // per_group)
+    source, first = e.bind(x, layout)
     target, begin = e.bind(out, to)
     p = [0] * 42
     p[0:9] = [
-        rows, begin, first, n, parts, word(at.strides[dim]), to.strides[dim], 0, len(sizes)
+        rows, begin, first, n, parts, word(layout.strides[dim]), to.strides[dim], 0, len(sizes)
     ]  # fmt: skip
     fill(p, 10, sizes, steps)
     fill(p, 34, to_steps)
@@ -118,7 +118,7 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
     _scan(e, totals, totals.layout, sums, sums.layout, 1)
     before, start = e.bind(sums)
     q = list(p)
-    q[0:7] = [rows * n, begin, start, n, parts, part, to.strides[dim]]
+    q[0:7] = [rows * n, begin, start, n, parts, per_group, to.strides[dim]]
     kernel = e.kernel("scan_add", "rw", access.reader("t", 0, sums.dtype), *lines)
     e.dispatch(kernel, [before, target], q, grid(-(-rows * n // 64)))
 
@@ -159,9 +159,9 @@ def _record(
     bound, begin = e.bind(out)
     declared.append(access.writer(len(bindings), out.dtype))
     bindings.append(bound)
-    given = target is not None
-    declared.append(f"const LANDS = {'true' if given else 'false'};")
-    if given:
+    in_place = target is not None
+    declared.append(f"const LANDS = {'true' if in_place else 'false'};")
+    if in_place:
         words = f"@group(0) @binding({len(bindings)}) var<storage, read_write> last_words"
         declared.append(f"{words}: array<u32>;")
         bindings.append(landing)
@@ -185,9 +185,9 @@ def selective_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> No
     target = _target(inputs[6:])
     if target is not None:  # in the order of the state
         target = TensorView(target.buffer, target.layout.permute((0, 2, 1)), target.dtype)
-    held = math.gcd(n, STATES) or 1
-    given = "false" if state is None else "true"
-    lines = [f"const STATES = {held}u;", f"const GIVEN = {given};", *_last(target)]
+    states_held = math.gcd(n, STATES) or 1
+    has_state = "false" if state is None else "true"
+    lines = [f"const STATES = {states_held}u;", f"const GIVEN = {has_state};", *_last(target)]
     sizes = [batch * channels, channels, channels // b.layout.shape[2], length, n]
     _record(
         e, "selective_scan", ("x", "dt", "a", "b", "c", "state"), inputs[:6], target, out, sizes,
@@ -202,19 +202,19 @@ def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     (batch, heads, length, values), keys = v.layout.shape, k.layout.shape[3]
     if not batch * heads * values:
         return
-    told = {
+    conditions = {
         "GIVEN": state is not None, "REMOVES": a is not None, "BEFORE": attrs["before"],
         "EVEN": decay.layout.strides[3] == 0 or keys == 1,
     }  # fmt: skip
-    lines = [f"const {name} = {'true' if yes else 'false'};" for name, yes in told.items()]
+    lines = [f"const {name} = {'true' if yes else 'false'};" for name, yes in conditions.items()]
     # On a CPU reads of a buffer are slow: four columns share those of r, decay and k. llvmpipe
     # compiles for the square of the numbers held: a second for 256, five for 512.
-    held = keys if keys <= HELD or a is not None else math.gcd(keys, HELD)
-    wide = 4 if e.on_cpu and values % 4 == 0 and 8 <= held <= HELD else 1
+    keys_held = keys if keys <= HELD or a is not None else math.gcd(keys, HELD)
+    wide = 4 if e.on_cpu and values % 4 == 0 and 8 <= keys_held <= HELD else 1
     if wide == 1:
-        held = keys
+        keys_held = keys
     target = _target(inputs[7:])
-    lines += [f"const KEYS = {keys}u;", f"const HELD = {held}u;", f"const WIDE = {wide}u;"]
+    lines += [f"const KEYS = {keys}u;", f"const HELD = {keys_held}u;", f"const WIDE = {wide}u;"]
     lines += [f"alias columns = {'f32' if wide == 1 else 'vec4<f32>'};", *_last(target, wide)]
     lines += [_reads("v_at", "load_v({} * P(29u) + at)", wide),
               _reads("state_at", "load_state({} * P(41u) + at)", wide),
@@ -235,10 +235,10 @@ def _target(more: Inputs) -> Operand | None:
 def _last(target: Operand | None, wide: int = 1) -> list[str]:
     """Functions that read and write a last state."""
     words, step = ("out_words", "1u") if target is None else ("last_words", "P(41u)")
-    at = f"{words}[{{}} * {step} + at]"
+    place = f"{words}[{{}} * {step} + at]"
     return [
-        _reads("last_at", f"bitcast<f32>({at})", wide),
-        _writes("keep_last", f"{at} = bitcast<u32>({{}});", wide),
+        _reads("last_at", f"bitcast<f32>({place})", wide),
+        _writes("keep_last", f"{place} = bitcast<u32>({{}});", wide),
     ]
 
 

@@ -46,20 +46,20 @@ def _all(e: Emitter, x: Operand | None, out: Operand, dim: int, down: bool) -> N
 
 
 def _order(
-    e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int, down: bool
+    e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim: int, down: bool
 ) -> None:
     """The first of the sorted indices of each row of `at`, as many as `to` has along `dim`."""
-    n = at.shape[dim]
-    rows = at.numel // n
+    n = layout.shape[dim]
+    rows = layout.numel // n
     width = 1 << (n - 1).bit_length()
-    if rows > 1 and not (e.fits(x, at) and rows * width * 8 <= e.binding_limit // 2):
-        d = next(d for d, size in enumerate(at.shape) if size > 1 and d != dim)
-        half = at.shape[d] // 2
-        for a, b in ((0, half), (half, at.shape[d])):
-            _order(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim, down)
+    if rows > 1 and not (e.fits(x, layout) and rows * width * 8 <= e.binding_limit // 2):
+        d = next(d for d, size in enumerate(layout.shape) if size > 1 and d != dim)
+        half = layout.shape[d] // 2
+        for a, b in ((0, half), (half, layout.shape[d])):
+            _order(e, x, layout.slice(d, a, b), out, to.slice(d, a, b), dim, down)
         return
     pairs = e.temporary((rows, width, 2), int64)
-    _keys(e, x, at, dim, e.bind(pairs)[0], rows, width, down)
+    _keys(e, x, layout, dim, e.bind(pairs)[0], rows, width, down)
     few = 1 << (to.shape[dim] - 1).bit_length()
     while width > _BLOCK >= 2 * few:  # only the first few of a block can be among them
         count = width // _BLOCK
@@ -70,23 +70,30 @@ def _order(
         pairs, width = kept_pairs, count * few
     _sort(e, e.bind(pairs)[0], rows, width)
     # The indices as a tensor of the result's shape: rows go over the other dims, row-major.
-    kept = [size for d, size in enumerate(to.shape) if d != dim]
-    strides = [2 * width * s for s in contiguous_strides(kept)]
+    kept_shape = [size for d, size in enumerate(to.shape) if d != dim]
+    strides = [2 * width * s for s in contiguous_strides(kept_shape)]
     strides.insert(dim, 2)
     move(e, TensorView(pairs.buffer, Layout(to.shape, tuple(strides), 1), int64),
          TensorView(out.buffer, to, int64))  # fmt: skip
 
 
 def _keys(
-    e: Emitter, x: Operand, at: Layout, dim: int, bound: Slice, rows: int, width: int, down: bool
+    e: Emitter,
+    x: Operand,
+    layout: Layout,
+    dim: int,
+    bound: Slice,
+    rows: int,
+    width: int,
+    down: bool,
 ) -> None:
-    others = [d for d in range(len(at.shape)) if d != dim]
+    others = [d for d in range(len(layout.shape)) if d != dim]
     sizes, (steps,) = e.walk(
-        tuple(at.shape[d] for d in others), [tuple(at.strides[d] for d in others)]
+        tuple(layout.shape[d] for d in others), [tuple(layout.strides[d] for d in others)]
     )
-    source, first = e.bind(x, at)
+    source, first = e.bind(x, layout)
     p = [0] * 26
-    p[0:6] = [rows * width, 0, first, at.shape[dim], width, word(at.strides[dim])]
+    p[0:6] = [rows * width, 0, first, layout.shape[dim], width, word(layout.strides[dim])]
     p[8] = len(sizes)
     fill(p, 10, sizes, steps)
     kind = access.value_type(x.dtype)

@@ -112,9 +112,9 @@ class BrowserPort:
         self._request = bytearray(_REQUEST.size)
         self._landing = np.empty(_LANDING, np.uint8)  # what is larger has memory of its own
         self._landed: int = self._landing.ctypes.data
-        at = np.frombuffer(self._request, np.uint8).ctypes.data
-        self._row = at + 5 * 4
-        self._stop = _waiter(js.readings, at)
+        address = np.frombuffer(self._request, np.uint8).ctypes.data
+        self._row = address + 5 * 4
+        self._stop = _waiter(js.readings, address)
 
     @property
     def lost(self) -> str | None:
@@ -133,10 +133,10 @@ class BrowserPort:
 
     def _raise(self) -> None:
         """Raise the first error since the last read, if any."""
-        found = self.js.problem()
-        if not found:
+        told = self.js.problem()
+        if not told:
             return
-        problem = json.loads(found)
+        problem = json.loads(told)
         kind, text = problem["kind"], " ".join(problem["message"].split())
         if kind == "lost":
             raise lost(text)
@@ -173,12 +173,12 @@ class BrowserPort:
         last = self._last()
         if len(ranges) == 1:
             [(buffer, offset, total)] = ranges
-            whole = self._stopped(0, total, self._row, 1, buffer, offset)
+            data = self._stopped(0, total, self._row, 1, buffer, offset)
         else:
             rows = array("I", [word for r in ranges for word in r])
             total = sum([n for _, _, n in ranges])
-            whole = self._stopped(0, total, rows.buffer_info()[0], len(ranges))
-        return self._parts(whole, ranges, last)
+            data = self._stopped(0, total, rows.buffer_info()[0], len(ranges))
+        return self._parts(data, ranges, last)
 
     def _stopped(
         self,
@@ -194,31 +194,31 @@ class BrowserPort:
         rows: where they stand, `count` of them; the request has room for one itself.
         """
         assert self._stop is not None
-        own = np.empty(total, np.uint8) if total > _LANDING else None
-        to = self._landed if own is None else own.ctypes.data
+        landing = np.empty(total, np.uint8) if total > _LANDING else None
+        to = self._landed if landing is None else landing.ctypes.data
         _REQUEST.pack_into(self._request, 0, asked, rows, count, total, to, buffer, offset, total)
-        found = self._stop()
-        if found is not None:
-            if not found:
+        finished = self._stop()
+        if finished is not None:
+            if not finished:
                 raise _blocking()
             self._raise()
-        return self._landing[:total].copy() if own is None else own
+        return self._landing[:total].copy() if landing is None else landing
 
     def _last(self) -> int:
         """The number of the newest batch."""
         return self._batches[-1][0] if self._batches else -1
 
-    def _parts(self, whole: Bytes, ranges: Sequence[Range], last: int) -> list[Bytes]:
+    def _parts(self, data: Bytes, ranges: Sequence[Range], last: int) -> list[Bytes]:
         """The ranges that were read; batches that are known to have succeeded are forgotten."""
         while self._batches and self._batches[0][0] <= last:
             self._batches.popleft()
         if len(ranges) == 1:
-            return [whole]
-        found, at = [], 0
+            return [data]
+        pieces, offset = [], 0
         for _, _, n in ranges:
-            found.append(whole[at : at + n])
-            at += n
-        return found
+            pieces.append(data[offset : offset + n])
+            offset += n
+        return pieces
 
     def begin(self, ranges: Sequence[Range]) -> _Reading:
         """Begin to read ranges as they are now; the copy is submitted at once."""
@@ -280,8 +280,8 @@ class BrowserPort:
 
     def patch_uniforms(self, number: int, offset: int, data: bytes) -> None:
         """Write parameters of a retained command list."""
-        given = np.frombuffer(data, np.uint8)
-        self._guard(self.js.patchUniforms, number, offset, given.ctypes.data, given.size)
+        values = np.frombuffer(data, np.uint8)
+        self._guard(self.js.patchUniforms, number, offset, values.ctypes.data, values.size)
 
     def release(self, number: int) -> None:
         """Forget a retained command list."""
@@ -369,10 +369,10 @@ class _Reading(Readback[list[Bytes]]):
         port = self.port
         port._raise()
         # Memory is allocated only now, so nothing writes to it after a cancelled wait.
-        whole = np.empty(self.total, np.uint8)
+        data = np.empty(self.total, np.uint8)
         if self.total:
-            port._guard(port.js.readings.take, self.handle, whole.ctypes.data)
-        return port._parts(whole, self.ranges, self.last)
+            port._guard(port.js.readings.take, self.handle, data.ctypes.data)
+        return port._parts(data, self.ranges, self.last)
 
     def _release(self) -> None:
         handle, self.handle = self.handle, 0
@@ -393,5 +393,5 @@ def _waiter(readings: Any, request: int) -> Callable[[], bool | None] | None:
     _methods.append((name, method))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
-    made: Callable[[], bool | None] = make(method.buffer_info()[0], None, None)
-    return made
+    wait: Callable[[], bool | None] = make(method.buffer_info()[0], None, None)
+    return wait

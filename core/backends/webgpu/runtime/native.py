@@ -50,7 +50,7 @@ def adapters() -> list[Any]:
         raise DeviceError(
             f"webgpu: wgpu-py is not installed ({error})", hint="pip install wgpu"
         ) from None
-    seen, found = set(), []
+    seen, usable = set(), []
     rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "CPU": 4}
     backends = {"Vulkan": 0, "Metal": 0, "D3D12": 0}
     everything = sorted(
@@ -63,21 +63,21 @@ def adapters() -> list[Any]:
         name = (a.info["vendor_id"], a.info["device_id"], a.info["device"])
         if a.info["backend_type"] in backends and name not in seen:
             seen.add(name)
-            found.append(a)
-    return found
+            usable.append(a)
+    return usable
 
 
 def open_port(index: int = 0) -> NativePort:
     """The port of adapter `index`; DeviceError with a hint if there is none."""
-    found = adapters()
-    if index >= len(found):
-        have = ", ".join(f"webgpu:{i} {a.info['device']}" for i, a in enumerate(found))
+    usable = adapters()
+    if index >= len(usable):
+        have = ", ".join(f"webgpu:{i} {a.info['device']}" for i, a in enumerate(usable))
         raise DeviceError(
             f"webgpu: adapter {index} is not available; available: {have or 'none'}",
             hint="install a Vulkan, Metal or Direct3D 12 driver; on Debian without a GPU "
             "`apt-get install mesa-vulkan-drivers` gives a software adapter",
         )
-    return NativePort(found[index])
+    return NativePort(usable[index])
 
 
 def _camel(name: str) -> str:
@@ -172,13 +172,13 @@ class NativePort(Timed):
     def buffer(self, nbytes: int) -> int:
         """A new storage buffer."""
         u = self._w.BufferUsage
-        made = self._guard(
+        buffer = self._guard(
             lambda: self.device.create_buffer(
                 size=nbytes, usage=u.STORAGE | u.COPY_DST | u.COPY_SRC
             )
         )
         handle = self._id()
-        self._buffers[handle] = made
+        self._buffers[handle] = buffer
         self.created["buffers"] += 1
         self.created["bytes"] += nbytes
         return handle
@@ -218,13 +218,13 @@ class NativePort(Timed):
         self._copy(ranges, staging)
         staging.map_sync(self._w.MapMode.READ, 0, total)
         try:
-            whole = np.frombuffer(staging.read_mapped(0, total), np.uint8)
+            data = np.frombuffer(staging.read_mapped(0, total), np.uint8)
         finally:
             staging.unmap()
         if staging.size > 64 << 20:  # large ones are not kept
             staging.destroy()
             self._staging = None
-        return cut(whole, ranges)
+        return cut(data, ranges)
 
     def begin(self, ranges: Sequence[Range]) -> Reading:
         """Begin to read the present contents of ranges."""
@@ -239,12 +239,12 @@ class NativePort(Timed):
         copy = self._encoding.checked.wgpuCommandEncoderCopyBufferToBuffer
 
         def fill(encoder: Any) -> None:
-            at = 0
+            landing = 0
             for handle, offset, nbytes in ranges:
                 if nbytes:
                     source = self._buffers[handle]._internal
-                    copy(encoder, source, offset, staging._internal, at, nbytes)
-                at += nbytes
+                    copy(encoder, source, offset, staging._internal, landing, nbytes)
+                landing += nbytes
 
         self._encoding.submit(fill)
 
@@ -269,8 +269,8 @@ class NativePort(Timed):
     def bind_group(self, access: str, ranges: Sequence[Range]) -> int:
         """The buffers of group 0."""
         entries = [
-            {"binding": i, "resource": {"buffer": self._buffers[b], "offset": at, "size": size}}
-            for i, (b, at, size) in enumerate(ranges)
+            {"binding": i, "resource": {"buffer": self._buffers[b], "offset": offset, "size": size}}
+            for i, (b, offset, size) in enumerate(ranges)
         ]
         layout = self._layout(access)
         handle = self._id()

@@ -73,14 +73,14 @@ class Encoding:
         encoder = lib.wgpuDeviceCreateCommandEncoder(self.device._internal, self.null)
         try:
             fill(encoder)
-            made = checked.wgpuCommandEncoderFinish(encoder, self.null)
+            commands = checked.wgpuCommandEncoderFinish(encoder, self.null)
         finally:
             lib.wgpuCommandEncoderRelease(encoder)
-        buffers = self.ffi.new("WGPUCommandBuffer[1]", [made])
+        buffers = self.ffi.new("WGPUCommandBuffer[1]", [commands])
         try:
             checked.wgpuQueueSubmit(self.device.queue._internal, 1, buffers)
         finally:
-            lib.wgpuCommandBufferRelease(made)
+            lib.wgpuCommandBufferRelease(commands)
 
 
 class CommandLists:
@@ -119,19 +119,19 @@ class CommandLists:
 
     def replay(self, handle: int) -> None:
         """Run a kept command list, part by part."""
-        kept = self._lists[handle]
-        size = STRIDE * kept.size
-        for i, part in enumerate(kept.parts):
-            if part is None:
-                rows = self._rows(kept.words[i * size : (i + 1) * size])
-                part = kept.parts[i] = _Part(rows, self._words(rows) if self.encode else None)
-            self._run(part, kept.arena)
+        commands = self._lists[handle]
+        size = STRIDE * commands.size
+        for i, piece in enumerate(commands.parts):
+            if piece is None:
+                rows = self._rows(commands.words[i * size : (i + 1) * size])
+                piece = commands.parts[i] = _Part(rows, self._words(rows) if self.encode else None)
+            self._run(piece, commands.arena)
 
     def patch(self, handle: int, dispatch: int, group: int) -> None:
         """Give a dispatch of a kept command list another bind group."""
-        kept = self._lists[handle]
-        kept.words[dispatch * STRIDE + 1] = group
-        kept.parts[dispatch // kept.size] = None
+        commands = self._lists[handle]
+        commands.words[dispatch * STRIDE + 1] = group
+        commands.parts[dispatch // commands.size] = None
 
     def arena_of(self, handle: int) -> Arena:
         """The parameters of a kept command list."""
@@ -144,8 +144,8 @@ class CommandLists:
     def _rows(self, commands: array[int]) -> list[Row]:
         rows: list[Row] = []
         last = (-1, -1, -1)
-        for at in range(0, len(commands), STRIDE):
-            pipeline, group, slot, x, y, z = commands[at : at + STRIDE]
+        for begin in range(0, len(commands), STRIDE):
+            pipeline, group, slot, x, y, z = commands[begin : begin + STRIDE]
             first = self.pipelines[pipeline]._internal if pipeline != last[0] else None
             second = self.groups[group]._internal if group != last[1] else None
             third = self._offset(slot) if slot != last[2] else None
@@ -168,21 +168,21 @@ class CommandLists:
             words.extend(counts)
         return words
 
-    def _run(self, part: _Part, arena: Arena) -> None:
+    def _run(self, piece: _Part, arena: Arena) -> None:
         """Encode in one pass, and submit."""
         parameters = arena.group._internal
         if self.timer is not None:
-            self.timer.run(part.rows, parameters)
+            self.timer.run(piece.rows, parameters)
             return
         lib, null = self.encoding.lib, self.encoding.null
 
         def fill(encoder: Any) -> None:
             run = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
-            if part.words is None:
-                self._fill(run, part.rows, parameters)
+            if piece.words is None:
+                self._fill(run, piece.rows, parameters)
             else:
-                given = [self._called.buffer_info()[0], *map(self._address, (run, parameters))]
-                self.encode(*given, part.words.buffer_info()[0], len(part.rows))
+                addresses = [self._called.buffer_info()[0], *map(self._address, (run, parameters))]
+                self.encode(*addresses, piece.words.buffer_info()[0], len(piece.rows))
             lib.wgpuComputePassEncoderEnd(run)
             lib.wgpuComputePassEncoderRelease(run)
 

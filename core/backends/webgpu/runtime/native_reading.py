@@ -113,24 +113,24 @@ class Reading(Readback[list[Bytes]]):
             return cut(np.empty(0, np.uint8), self.ranges)
         encoding = self.port._encoding
         mapped = encoding.lib.wgpuBufferGetConstMappedRange(self.staging._internal, 0, self.total)
-        whole = np.frombuffer(encoding.ffi.buffer(mapped, self.total), np.uint8).copy()
+        data = np.frombuffer(encoding.ffi.buffer(mapped, self.total), np.uint8).copy()
         if self.staging.size == _SMALL:
             self.staging.unmap()
             self.port.spare.append(self.staging)
         else:
             self.staging.destroy()
         self.staging = None
-        return cut(whole, self.ranges)
+        return cut(data, self.ranges)
 
 
 def _raise(error: Exception) -> None:
     raise error
 
 
-def cut(whole: Bytes, ranges: Sequence[Range]) -> list[Bytes]:
-    """The parts of `whole` that the ranges make up."""
-    found, at = [], 0
+def cut(data: Bytes, ranges: Sequence[Range]) -> list[Bytes]:
+    """The parts of `data` that the ranges make up."""
+    pieces, offset = [], 0
     for _, _, nbytes in ranges:
-        found.append(whole[at : at + nbytes])
-        at += nbytes
-    return found
+        pieces.append(data[offset : offset + nbytes])
+        offset += nbytes
+    return pieces

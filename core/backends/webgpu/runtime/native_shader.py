@@ -21,12 +21,12 @@ def shader_module(encoding: Encoding, label: str, code: str) -> Any:
     ffi, lib = encoding.ffi, encoding.lib
     source = ffi.new("WGPUShaderSourceWGSL *")
     source.chain.sType = lib.WGPUSType_ShaderSourceWGSL
-    told = ffi.new("WGPUShaderModuleDescriptor *")
-    told.nextInChain = ffi.cast("WGPUChainedStruct *", source)
+    form = ffi.new("WGPUShaderModuleDescriptor *")
+    form.nextInChain = ffi.cast("WGPUChainedStruct *", source)
     texts = [text.encode() for text in (code, label)]
-    held = [ffi.from_buffer("char[]", text) for text in texts]
-    for view, text, data in zip((source.code, told.label), texts, held, strict=True):
+    texts_in_c = [ffi.from_buffer("char[]", text) for text in texts]
+    for view, text, data in zip((source.code, form.label), texts, texts_in_c, strict=True):
         view.data, view.length = data, len(text)
     device = encoding.device
-    made = encoding.checked.wgpuDeviceCreateShaderModuleTrusted(device._internal, told, _BOUNDS)
-    return GPUShaderModule(label, made, device)
+    module = encoding.checked.wgpuDeviceCreateShaderModuleTrusted(device._internal, form, _BOUNDS)
+    return GPUShaderModule(label, module, device)

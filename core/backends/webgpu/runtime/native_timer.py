@@ -32,8 +32,8 @@ class Timer:
     def run(self, rows: Sequence[Any], parameters: Any) -> None:
         """Encode and submit, in parts of TIMED dispatches."""
         state: list[Any] = [None, None, None]
-        for at in range(0, len(rows), TIMED):
-            self._part(rows[at : at + TIMED], parameters, state)
+        for first in range(0, len(rows), TIMED):
+            self._part(rows[first : first + TIMED], parameters, state)
 
     def _part(self, rows: Sequence[Any], parameters: Any, state: list[Any]) -> None:
         lib, null = self._lib, self._null

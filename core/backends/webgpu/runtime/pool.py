@@ -61,9 +61,9 @@ class Part(Buffer):
 
     __slots__ = ("_whole",)
 
-    def __init__(self, whole: Buffer, base: int, nbytes: int) -> None:
-        super().__init__(whole.pool, whole.handle, nbytes)
-        self._whole, self.base = whole, base
+    def __init__(self, parent: Buffer, base: int, nbytes: int) -> None:
+        super().__init__(parent.pool, parent.handle, nbytes)
+        self._whole, self.base = parent, base
 
     @property
     def whole(self) -> Buffer:
@@ -169,15 +169,15 @@ class Pool:
         size = -(-nbytes // _STEP) * _STEP
         if size > _SHARED_MOST // 2:
             return self.take(nbytes, lasting=True)
-        whole = self.shared()
-        if whole is None or self.placed + size > whole.nbytes:
-            most = _SHARED if whole is None else min(2 * whole.nbytes, _SHARED_MOST)
+        shared = self.shared()
+        if shared is None or self.placed + size > shared.nbytes:
+            most = _SHARED if shared is None else min(2 * shared.nbytes, _SHARED_MOST)
             if self.budget is not None:
                 most = min(most, (self.budget - self.used) // 2)
-            whole = self.take(max(most, size), lasting=True)
-            self.shared, self.placed = weakref.ref(whole), 0
+            shared = self.take(max(most, size), lasting=True)
+            self.shared, self.placed = weakref.ref(shared), 0
         self.placed += size
-        return Part(whole, self.placed - size, size)
+        return Part(shared, self.placed - size, size)
 
     def _make(self, size: int) -> int:
         """A new buffer; if memory is short, kept buffers are destroyed first."""

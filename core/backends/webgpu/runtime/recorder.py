@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rushlight.core.backends.autotuning import Choices
 from rushlight.core.backends.modes import debugging
 from rushlight.core.backends.profiling import Label
 from rushlight.core.backends.protocol import Bytes
-from rushlight.core.backends.tuning import Choices
 from rushlight.core.backends.webgpu.runtime.pool import Buffer, Pool, Virtual
 from rushlight.core.backends.webgpu.runtime.port import SLOT, SPREAD, STRIDE, Port, Range, summary
 from rushlight.core.basis.errors import DeviceError
@@ -188,8 +188,8 @@ class Recorder:
             number, groups = self.retired.popleft()
             if number:
                 self.port.release(number)
-            for made in groups:
-                self.port.free_group(made)
+            for group in groups:
+                self.port.free_group(group)
         self.pool.trim()
         for handle in self.pool.forget:
             for key in self.of_buffer.pop(handle, ()):

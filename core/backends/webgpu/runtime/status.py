@@ -73,11 +73,11 @@ class Status:
         armed, noting = self.armed, self.noting
         ranges = [wanted, Slice(self.buffer, 0, _BYTES)] if armed else [wanted]
 
-        def finish(found: list[Bytes]) -> Bytes:
+        def finish(reads: list[Bytes]) -> Bytes:
             _keep = wanted  # keeps the buffer out of the pool until it is read
             if armed:
-                self._raise(found[1], noting)
-            return found[0]
+                self._raise(reads[1], noting)
+            return reads[0]
 
         return self.recorder.port.begin(
             [(r.buffer.handle, r.offset, r.nbytes) for r in ranges]

@@ -40,8 +40,8 @@ class WebGpuStream:
 
     def buffer(self, nbytes: int, dtype: DType) -> tuple[Buffer, int]:
         """A new buffer of plain elements, and its number for the port."""
-        made = self.backend.allocate(nbytes, dtype, write=True)
-        return made, made.handle
+        buffer = self.backend.allocate(nbytes, dtype, write=True)
+        return buffer, buffer.handle
 
     def begin_blocks(self, numel: int, dtype: DType) -> tuple[Buffer, int, int]:
         """Begin with a tensor of blocks: its buffer, the staging buffer and how much that holds."""

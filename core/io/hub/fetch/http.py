@@ -114,7 +114,12 @@ def fetch_file(
     resume: bool = True,
     timeout: float,
 ) -> None:
-    """download() with any kind of hash, for a caller that holds the folder's lock."""
+    """download() with any kind of hash, for a caller that holds the folder's lock.
+
+    `url` is read into `dest`; `digest` is the kind and the hash, `size` the bytes expected, None
+    for unknown ones; `progress(done, total)`; `resume`: a part that is there is gone on with;
+    `timeout` in seconds. Raises FetchError and HashError.
+    """
     for place in (dest, part_of(dest)):
         if place.is_dir():
             raise FetchError(
@@ -144,7 +149,10 @@ def part_of(dest: Path) -> Path:
 
 
 def check(part: Path, digest: Digest | None, url: str) -> None:
-    """Delete `part` and raise HashError unless its hash is the expected one."""
+    """Delete `part` and raise HashError unless its hash is the expected one.
+
+    `digest` is the kind and the hash, None for unknown; `url` is in the message.
+    """
     if digest is None or (found := file_hash(part, digest[0])) == digest[1]:
         return
     size = part.stat().st_size
@@ -171,6 +179,8 @@ def pull(
     After a broken connection the server is asked again; with `keep` only for the missing bytes. A
     server that cannot be reached is an error at once, so that a caller can try its next source.
     Raises FetchError, and NoRangeError if the server sent the whole file instead of a span.
+
+    `size` is the bytes expected or None; `progress(done, total)`; `timeout` in seconds.
     """
     failures, answered = 0, False
     while True:
@@ -323,7 +333,11 @@ def _certificates() -> ssl.SSLContext:
 def open_url(
     url: str, timeout: float, *, span: tuple[int, int | None] | None = None, accept: str = "*/*"
 ) -> http.client.HTTPResponse:
-    """Request `url`, or its bytes [start, stop). Raises FetchError for any failure."""
+    """Request `url`, or its bytes [start, stop). Raises FetchError for any failure.
+
+    `timeout` in seconds; `span` is (start, stop), None for the end; `accept` the media type asked
+    for.
+    """
     bare, login = _split_login(url)
     if not bare.startswith(("http://", "https://")):
         raise FetchError(f"{bare}: the scheme is not supported; supported: http, https", url)

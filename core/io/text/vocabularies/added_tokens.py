@@ -99,13 +99,19 @@ def _known(data: bytes) -> dict[str, dict[str, Any]] | None:
     return None
 
 
+def named_by(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """tokenizer_config.json, with the names of special_tokens_map.json where those count."""
+    config = _object(files, CONFIG)
+    if config.get("added_tokens_decoder") is None and MAP in files:
+        config = config | _object(files, MAP)
+    return config
+
+
 def _wanted(files: Mapping[str, bytes]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The tokens with flags that files list, by their ids, and those that they name as special."""
-    config = _object(files, CONFIG)
+    config = named_by(files)
     table = config.get("added_tokens_decoder")
     legacy = table is None
-    if legacy and MAP in files:
-        config = config | _object(files, MAP)
     names = [(f"{CONFIG}: {key}", config.get(key)) for key in _NAMED]
     for key in _FURTHER:
         more = config.get(key)

@@ -5,6 +5,8 @@ The facts are those of transformers' convert_slow_tokenizer.py.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +36,7 @@ KINDS = {
     "T5": Kind("", "eos"), "Pegasus": Kind("", "eos"), "Albert": _ENDS, "DebertaV2": _ENDS,
     "Deberta": _ENDS, "Bert": _ENDS, "DistilBert": _ENDS, "Electra": _ENDS, "Roberta": _DOUBLE,
     "Bart": _DOUBLE, "Longformer": _DOUBLE, "XLMRoberta": _DOUBLE, "Camembert": _DOUBLE,
-    "MPNet": Kind("bos", "eos", twice=True, second=1),
+    "MPNet": Kind("bos", "eos", twice=True, second=1), "CLIP": _DOUBLE,
 }  # fmt: skip
 # Classes that trim the blanks of byte-level tokens from their offsets.
 TRIMS = ("Roberta", "Bart", "Longformer", "Deberta")
@@ -43,8 +45,14 @@ _TYPES = {
     "t5": "T5", "mt5": "T5", "pegasus": "Pegasus", "albert": "Albert", "deberta-v2": "DebertaV2",
     "deberta": "Deberta", "bert": "Bert", "distilbert": "DistilBert", "electra": "Electra",
     "roberta": "Roberta", "bart": "Bart", "longformer": "Longformer", "xlm-roberta": "XLMRoberta",
-    "camembert": "Camembert", "mpnet": "MPNet", "mbart": "MBart", "xglm": "XGLM",
+    "camembert": "Camembert", "mpnet": "MPNet", "mbart": "MBart", "xglm": "XGLM", "clip": "CLIP",
+    "qwen2": "Qwen2", "qwen2_moe": "Qwen2", "qwen3": "Qwen2", "qwen3_moe": "Qwen2",
 }  # fmt: skip
+# Special tokens of classes that their vocabularies may lack.
+USUAL = {"DebertaV2": {"mask": "[MASK]"}, "Albert": {"mask": "[MASK]"},
+         "CLIP": {"bos": "<|startoftext|>", "eos": "<|endoftext|>"}}  # fmt: skip
+BLANK_FIRST = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
+               "use_regex": True}  # fmt: skip
 # Tokens before those of SentencePiece, how many of these are left out, and tokens after them.
 _SHIFTS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "XLMRoberta": (("<s>", "<pad>", "</s>", "<unk>"), 3, ("<mask>",)),
@@ -62,6 +70,56 @@ def kind_of(config: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
         return name.partition("Tokenizer")[0]
     found = parse_json(files.get("config.json", b"{}"), "config.json", depth=16)
     return _TYPES.get(str(found.get("model_type")), "") if isinstance(found, dict) else ""
+
+
+def prefixed(data: bytes, config: Mapping[str, Any], kind: str) -> bytes:
+    """A tokenizer.json that puts a space before texts as tokenizer_config.json says."""
+    asked = config.get("add_prefix_space")
+    llama = kind in ("Llama", "CodeLlama") and asked is False
+    other = rb'"add_prefix_space"\s*:\s*' + (b"false" if asked else b"true")
+    if not isinstance(asked, bool) or not (llama or re.search(other, data)):
+        return data
+    file = parse_json(data, "tokenizer.json", depth=64)
+    step = file.get("pre_tokenizer") if isinstance(file, dict) else None
+    if isinstance(step, dict) and step.get("type") == "ByteLevel":
+        step["add_prefix_space"] = asked
+    elif llama and isinstance(file, dict):
+        rules = file.get("normalizer")
+        steps = rules.get("normalizers") if isinstance(rules, dict) else None
+        if isinstance(steps, list):
+            rules["normalizers"] = [s for s in steps if not _is(s, "Prepend")]  # type: ignore[index]
+        if isinstance(step, dict) and step.get("type") == "Metaspace":
+            step.pop("add_prefix_space", None)
+            step["prepend_scheme"] = "never"
+        ends = file.get("decoder")
+        steps = ends.get("decoders") if isinstance(ends, dict) else None
+        if isinstance(steps, list):
+            ends["decoders"] = [s for s in steps if not _is(s, "Strip")]  # type: ignore[index]
+    else:
+        return data
+    return json.dumps(file, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _is(step: Any, kind: str) -> bool:
+    return isinstance(step, dict) and step.get("type") == kind
+
+
+def clip(data: bytes) -> bytes:
+    """A tokenizer.json of byte pairs as CLIP's: lower case, and words end in </w>."""
+    file = json.loads(data)
+    file["model"] |= {"end_of_word_suffix": "</w>", "continuing_subword_prefix": ""}
+    if "<|endoftext|>" in file["model"]["vocab"]:
+        file["model"]["unk_token"] = "<|endoftext|>"
+    file["normalizer"] = {"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "},
+        {"type": "Lowercase"}]}  # fmt: skip
+    words = (r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|"
+             r"[^\s\p{L}\p{N}]+")  # fmt: skip
+    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": words}, "behavior": "Removed", "invert": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    ]}  # fmt: skip
+    return json.dumps(file, ensure_ascii=False).encode()
 
 
 def shifted(metadata: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -16,19 +16,23 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import added_token, around_texts, from_gguf
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX, Implied
-from rushlight.core.io.text.vocabularies.added_tokens import with_added
+from rushlight.core.io.text.vocabularies.added_tokens import named_by, with_added
 from rushlight.core.io.text.vocabularies.classes import (
+    BLANK_FIRST,
     KINDS,
     TRIMS,
+    USUAL,
     Kind,
+    clip,
     kind_of,
     normalizers,
+    prefixed,
     shifted,
 )
 from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
-CONFIG = "tokenizer_config.json"
+CONFIG, FILE = "tokenizer_config.json", "tokenizer.json"
 _LONGEST = 512  # bytes of a token of tiktoken
 _EXTRA = 1 << 12  # most of T5's extra tokens
 # The names of special tokens that classes have where the configuration names none.
@@ -43,12 +47,19 @@ def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
 
     FormatError for files that are damaged, or not supported.
     """
-    if "tokenizer.json" in files:
-        return with_added(files)
-    config = parse_json(files[CONFIG], CONFIG, depth=16) if CONFIG in files else {}
-    if not isinstance(config, dict):
-        raise FormatError(f"{CONFIG} holds a {type(config).__name__}, not an object")
+    config = named_by(files)
     kind = kind_of(config, files)
+    if "tokenizer.json" in files:
+        return with_added({**files, FILE: prefixed(files[FILE], config, kind)})
+    config = {f"{name}_token": token for name, token in USUAL.get(kind, {}).items()} | config
+    found = _made(files, config, kind)
+    if found is None:
+        return None
+    return with_added({**files, FILE: found, CONFIG: json.dumps(config).encode()})
+
+
+def _made(files: Mapping[str, bytes], config: dict[str, Any], kind: str) -> bytes | None:
+    """The tokenizer.json of other files, but for tokens that are not in their vocabulary."""
     for name in (*MODELS, *(n for n in files if n.endswith(".tiktoken"))):
         if name not in files:
             continue
@@ -58,7 +69,8 @@ def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
             return _converted(_tiktoken(data, name), config, kind, whole=True)
         return _converted(shifted(read_sentencepiece(data, name), kind), config, kind)
     if "vocab.json" in files and "merges.txt" in files:
-        return _converted(_byte_level(files), config, kind)
+        made = _converted(_byte_level(files, kind), config, kind)
+        return clip(made) if kind == "CLIP" else made
     if "vocab.txt" in files:
         return _converted(_word_piece(files["vocab.txt"], config), config, kind)
     return None
@@ -136,11 +148,11 @@ def listed_tokens(vocab: Any, name: str) -> list[str]:
     return found
 
 
-def _byte_level(files: Mapping[str, bytes]) -> dict[str, Any]:
+def _byte_level(files: Mapping[str, bytes], kind: str) -> dict[str, Any]:
     tokens = listed_tokens(parse_json(files["vocab.json"], "vocab.json", depth=2), "vocab.json")
     lines = _text(files["merges.txt"], "merges.txt").split("\n")
     lines = [line.rstrip("\r") for line in lines if not line.startswith("#version")]
-    return _byte_pairs("gpt-2", tokens, [x for x in lines if x])
+    return _byte_pairs("qwen2" if kind == "Qwen2" else "gpt-2", tokens, [x for x in lines if x])
 
 
 def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +179,10 @@ def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_token(config: dict[str, Any], name: str, tokens: list[str]) -> str | None:
-    """The special token that a configuration, or else custom, calls `name`."""
+    """The special token that a configuration, or else custom, calls `name`.
+
+    `config` is tokenizer_config.json, `tokens` those that there are. It raises nothing.
+    """
     given = config.get(f"{name}_token")
     given = given.get("content") if isinstance(given, dict) else given
     choices = (given,) if isinstance(given, str) else _NAMES[name]
@@ -239,8 +254,14 @@ def _converted(
     if (more := normalizers(config, kind)) and model in ("t5", "llama"):
         own = (file["normalizer"] or {}).get("normalizers", [])
         file["normalizer"] = {"type": "Sequence", "normalizers": [*more, *own]}
-    if config.get("add_prefix_space") is True and model == "gpt2":
-        file["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
+    if config.get("add_prefix_space") is True and metadata.get(f"{PREFIX}pre") == "gpt-2":
+        # One step, which puts a space before the text; after a split it would be before each part.
+        file["pre_tokenizer"] = BLANK_FIRST
+    if model == "bert":
+        rules = file["normalizer"]
+        rules["handle_chinese_chars"] = config.get("tokenize_chinese_chars", True) is not False
+        if isinstance(config.get("strip_accents"), bool):
+            rules["strip_accents"] = config["strip_accents"]
     return json.dumps(file, ensure_ascii=False).encode()
 
 

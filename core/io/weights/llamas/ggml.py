@@ -104,20 +104,20 @@ def _vocabulary(reader: Reader, count: int, scored: bool) -> dict[str, Any]:
         types.append(_BYTE if byte else _NORMAL if raw else _CONTROL)
         text = raw.decode("utf-8", "surrogateescape").replace(" ", "\u2581")
         tokens.append(f"<0x{raw[0]:02X}>" if byte else text)
-    found = {
+    keys = {
         "model": "llama", "tokens": tokens, "scores": np.array(scores, np.float32),
         "token_type": np.array(types, np.int32), "unknown_token_id": 0, "bos_token_id": 1,
         "eos_token_id": 2,
     }  # fmt: skip
-    return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
+    return {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
 
 
 def _tensors(reader: Reader, name: str, version: int) -> dict[str, Entry]:
     kind = f"a {name} file of version {version}"
     aligned, blocks = name == "ggjt", (name, version) == ("ggjt", 3)
-    found = read_tensors(reader, kind, blocks=blocks, aligned=aligned)
+    entries = read_tensors(reader, kind, blocks=blocks, aligned=aligned)
     renamed: dict[str, Entry] = {}
-    for stored, entry in found.items():
+    for stored, entry in entries.items():
         new = _name(stored)
         if new in renamed:
             raise FormatError(f"{reader.source.name}: tensor {new!r:.100} occurs twice")
@@ -132,6 +132,8 @@ def read_tensors(
 
     kind: the file's, for messages. blocks: whether its quantized types have today's layout.
     aligned: whether tensors begin at multiples of 32.
+
+    Raises FormatError for bytes that begin no tensor.
     """
     source, entries = reader.source, dict[str, Entry]()
     while reader.at < source.size:
@@ -171,11 +173,11 @@ def read_tensors(
 
 def _name(stored: str) -> str:
     """The name in GGUF of a tensor of a llama; other names stay."""
-    part, _, kind = stored.rpartition(".")
-    layer = re.fullmatch(r"layers\.(\d{1,4})\.(.+)", part)
+    stem, _, kind = stored.rpartition(".")
+    layer = re.fullmatch(r"layers\.(\d{1,4})\.(.+)", stem)
     if layer and layer[2] in _LAYER:
         return f"blk.{layer[1]}.{_LAYER[layer[2]]}.{kind}"
-    return f"{_TOP.get(part, part)}.{kind}" if part else stored
+    return f"{_TOP.get(stem, stem)}.{kind}" if stem else stored
 
 
 def _metadata(source: Source, hyper: dict[str, int], entries: dict[str, Entry]) -> dict[str, Any]:
@@ -187,13 +189,13 @@ def _metadata(source: Source, hyper: dict[str, int], entries: dict[str, Entry]) 
             f"{source.name} is not a llama: {len(entries)} tensors, n_embd {width}, n_head {heads}"
         )
     head = width // heads
-    found = {
+    keys = {
         "context_length": 2048, "embedding_length": width, "block_count": hyper["n_layer"],
         "feed_forward_length": up.shape[0], "attention.head_count": heads,
         "attention.head_count_kv": key.shape[0] // head, "rope.dimension_count": head,
         "attention.layer_norm_rms_epsilon": 5e-6,
     }  # fmt: skip
-    named = {f"llama.{key}": value for key, value in found.items()}
+    named = {f"llama.{key}": value for key, value in keys.items()}
     return {"general.architecture": "llama", **named}
 
 
@@ -202,6 +204,6 @@ def load_ggml(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """(tensors, metadata) of a ggml, ggmf or ggjt file, as `load_gguf` gives them."""
     opened = open_source(source) if isinstance(source, str | os.PathLike) else source
-    found = read_ggml(opened)
-    steps = load_schedule([found.table], [destination_for(opened)])
-    return {n: t.to(device) for n, t in run_schedule(steps, [opened])}, found.metadata
+    file = read_ggml(opened)
+    steps = load_schedule([file.table], [destination_for(opened)])
+    return {n: t.to(device) for n, t in run_schedule(steps, [opened])}, file.metadata

@@ -71,12 +71,12 @@ def read_llama2c(source: Source) -> Gguf:
     """
     h = _header(source)
     entries: dict[str, Entry] = {}
-    at = 28 if h.version == 0 else _HEADER
+    offset = 28 if h.version == 0 else _HEADER
 
     def put(name: str, shape: tuple[int, ...], dtype: DType = float32) -> None:
-        nonlocal at
-        entries[name] = Entry(name, dtype, shape, at, dtype.nbytes(math.prod(shape)))
-        at += entries[name].nbytes
+        nonlocal offset
+        entries[name] = Entry(name, dtype, shape, offset, dtype.nbytes(math.prod(shape)))
+        offset += entries[name].nbytes
 
     for names, shape, times in _order(h):
         for i in range(times):
@@ -86,21 +86,21 @@ def read_llama2c(source: Source) -> Gguf:
                 put(full, shape, int8 if quantized else float32)
                 if quantized:
                     put(full + _SCALE, (math.prod(shape) // h.group,))
-    if at != source.size:
+    if offset != source.size:
         raise FormatError(
-            f"{source.name}: a llama2.c file with these sizes has {at} bytes, this has "
+            f"{source.name}: a llama2.c file with these sizes has {offset} bytes, this has "
             f"{source.size}",
-            hint="download it again" if at > source.size else None,
+            hint="download it again" if offset > source.size else None,
         )
     entries.pop("rope", None)
     head = h.width // h.heads
-    found = {
+    keys = {
         "context_length": h.context, "embedding_length": h.width, "block_count": h.layers,
         "feed_forward_length": h.inner, "attention.head_count": h.heads,
         "attention.head_count_kv": h.kv_heads, "rope.dimension_count": head,
         "attention.layer_norm_rms_epsilon": 1e-5,
     }  # fmt: skip
-    metadata: dict[str, Any] = {f"llama.{key}": value for key, value in found.items()}
+    metadata: dict[str, Any] = {f"llama.{key}": value for key, value in keys.items()}
     return Gguf({"general.architecture": "llama", **metadata}, Table(entries), source.size)
 
 
@@ -164,15 +164,15 @@ def load_llama2c(
     The tokens are those of tokenizer.bin beside the file, or of tokN.bin for N tokens.
     """
     opened = open_source(source) if isinstance(source, str | os.PathLike) else source
-    found = read_llama2c(opened)
-    steps = load_schedule([found.table], [destination_for(opened)])
+    file = read_llama2c(opened)
+    steps = load_schedule([file.table], [destination_for(opened)])
     stored = dict(run_schedule(steps, [opened]))
     tensors = {
         name: (_whole(t, stored[name + _SCALE]) if t.dtype is int8 else t).to(device)
         for name, t in stored.items()
         if not name.endswith(_SCALE)
     }
-    metadata = dict(found.metadata)
+    metadata = dict(file.metadata)
     if isinstance(source, str | os.PathLike):
         count = tensors["token_embd.weight"].shape[0]
         for place in (Path(source).with_name(n) for n in ("tokenizer.bin", f"tok{count}.bin")):
@@ -183,32 +183,32 @@ def load_llama2c(
 
 
 def _whole(t: Tensor, scales: Tensor) -> Tensor:
-    own = scales.numpy()
-    values = t.numpy().reshape(own.size, -1).astype(np.float32) * own[:, None]
+    factors = scales.numpy()
+    values = t.numpy().reshape(factors.size, -1).astype(np.float32) * factors[:, None]
     return tensor(values.reshape(t.shape))
 
 
 def read_tokens(source: Source, count: int) -> Mapping[str, Any]:
     """The keys of GGUF for the `count` tokens of a tokenizer.bin; FormatError if it has others."""
-    tokens, scores, types, at = [], [], [], 4
+    tokens, scores, types, offset = [], [], [], 4
     for i in range(count):
-        room = source.size - at - 8
-        score, length = struct.unpack("<fi", source.read(at, 8)) if room >= 0 else (0.0, -1)
+        room = source.size - offset - 8
+        score, length = struct.unpack("<fi", source.read(offset, 8)) if room >= 0 else (0.0, -1)
         if not 0 <= length <= min(_LONGEST, room):
             raise FormatError(f"{source.name}: token {i} of {count} has {length} bytes")
-        text = bytes(source.read(at + 8, length)).decode("utf-8", "backslashreplace")
+        text = bytes(source.read(offset + 8, length)).decode("utf-8", "backslashreplace")
         byte = re.fullmatch(r"<0x[0-9A-F]{2}>", text)
         kind = _UNKNOWN if i == 0 else _CONTROL if i < 3 else _BYTE if byte else _NORMAL
         # The special tokens have line breaks around them.
         tokens.append(text.strip("\n") if i < 3 else text.replace(" ", "\u2581"))
         scores.append(score)
         types.append(kind)
-        at += 8 + length
-    if at != source.size:
+        offset += 8 + length
+    if offset != source.size:
         raise FormatError(f"{source.name} has more than the model's {count} tokens")
-    found = {
+    keys = {
         "model": "llama", "tokens": tokens, "scores": np.array(scores, np.float32),
         "token_type": np.array(types, np.int32), "unknown_token_id": 0, "bos_token_id": 1,
         "eos_token_id": 2,
     }  # fmt: skip
-    return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
+    return {f"tokenizer.ggml.{key}": value for key, value in keys.items()}

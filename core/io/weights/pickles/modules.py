@@ -32,12 +32,12 @@ def parts_of(state: dict[Any, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     return parts, _texts(state.get("names"))
 
 
-def _texts(found: Any) -> tuple[str, ...]:
+def _texts(value: Any) -> tuple[str, ...]:
     """The texts of a list, or of a dict by the numbers from 0; () for anything else."""
-    if type(found) is dict:
-        found = [found.get(i) for i in range(min(len(found), _MOST_NAMES))]
-    fits = type(found) in (list, tuple) and len(found) <= _MOST_NAMES
-    return tuple(found) if fits and all(type(one) is str for one in found) else ()
+    if type(value) is dict:
+        value = [value.get(i) for i in range(min(len(value), _MOST_NAMES))]
+    fits = type(value) in (list, tuple) and len(value) <= _MOST_NAMES
+    return tuple(value) if fits and all(type(text) is str for text in value) else ()
 
 
 class ModuleParts(dict[str, Any]):
@@ -53,8 +53,8 @@ class ModuleParts(dict[str, Any]):
 CLASSES = "module:names"
 
 
-def classes_in(found: Any) -> dict[str, Tensor]:
+def classes_in(value: Any) -> dict[str, Tensor]:
     """The tensor CLASSES of a module that names its classes, else nothing."""
-    names = found.names if isinstance(found, ModuleParts) else ()
-    told = np.frombuffer(json.dumps(names).encode(), np.uint8).copy()
-    return {CLASSES: from_numpy(told)} if names else {}
+    names = value.names if isinstance(value, ModuleParts) else ()
+    names_as_bytes = np.frombuffer(json.dumps(names).encode(), np.uint8).copy()
+    return {CLASSES: from_numpy(names_as_bytes)} if names else {}

@@ -90,10 +90,10 @@ class NumpyType:
 
 def _unit(state: Any) -> str:
     """The unit of dates, such as [25s]; nothing where the state has none."""
-    told = state[8] if len(state) == 9 else None
-    if type(told) is not tuple or len(told) != 2 or type(told[1]) is not tuple:
+    date_unit = state[8] if len(state) == 9 else None
+    if type(date_unit) is not tuple or len(date_unit) != 2 or type(date_unit[1]) is not tuple:
         return ""
-    unit, count = raw_bytes(told[1][0]).decode("latin-1"), told[1][1]
+    unit, count = raw_bytes(date_unit[1][0]).decode("latin-1"), date_unit[1][1]
     if not _UNIT.fullmatch(unit) or type(count) is not int or not 0 < count < 2**31:
         raise ValueError("a unit of time that is not known")
     return "" if unit == "generic" else f"[{count}{unit}]"
@@ -145,19 +145,19 @@ class ArrayRef:
     def values(self, objects: Any = None) -> Any:
         """The array; objects: the finished ones in place of those that the pickle holds."""
         if self.kind.objects:
-            made: Any = np.empty(len(self.data), object)
-            made[:] = self.data if objects is None else objects
-            if self.kind.code == "T" and all(type(text) is str for text in made):
-                made = made.astype(self.kind.dtype)
+            array: Any = np.empty(len(self.data), object)
+            array[:] = self.data if objects is None else objects
+            if self.kind.code == "T" and all(type(text) is str for text in array):
+                array = array.astype(self.kind.dtype)
         elif not self.kind.dtype.itemsize:
-            made = np.zeros(math.prod(self.shape), self.kind.dtype)
+            array = np.zeros(math.prod(self.shape), self.kind.dtype)
         else:
-            made = np.frombuffer(self.data, self.kind.dtype).copy()
-        made = made.reshape(self.shape, order=self.order)
+            array = np.frombuffer(self.data, self.kind.dtype).copy()
+        array = array.reshape(self.shape, order=self.order)
         if self.mask is None:
-            return made
+            return array
         mask = np.frombuffer(self.mask, np.bool_).reshape(self.shape, order=self.order)
-        return np.ma.MaskedArray(made, mask.copy())
+        return np.ma.MaskedArray(array, mask.copy())
 
 
 def _numpy_type(code: Any, *_: Any) -> NumpyType:
@@ -170,10 +170,10 @@ def _numpy_type(code: Any, *_: Any) -> NumpyType:
 
 def _text_type(*_: Any) -> NumpyType:
     """A dtype of texts of any length."""
-    made = NumpyType("O")
-    made.code = "T"
-    made.dtype = getattr(np.dtypes, "StringDType", lambda: np.dtype(object))()
-    return made
+    text_type = NumpyType("O")
+    text_type.code = "T"
+    text_type.dtype = getattr(np.dtypes, "StringDType", lambda: np.dtype(object))()
+    return text_type
 
 
 def _scalar(kind: Any, raw: Any = b"") -> Any:
@@ -185,8 +185,8 @@ def _scalar(kind: Any, raw: Any = b"") -> Any:
         if kind.code[0] in "SU" and not data:
             return b"" if kind.code[0] == "S" else ""
         raise ValueError("not a number of NumPy")
-    found = np.frombuffer(data, kind.dtype)[0]
-    return found.copy() if kind.code[0] in "mMV" else found.item()
+    scalar = np.frombuffer(data, kind.dtype)[0]
+    return scalar.copy() if kind.code[0] in "mMV" else scalar.item()
 
 
 def _of_buffer(data: Any, kind: Any, shape: Any, order: Any = "C") -> ArrayRef:

@@ -76,8 +76,8 @@ def _keys(*wanted: str) -> Callable[[Record], Any]:
     """The first of these attributes."""
 
     def take(record: Record) -> Any:
-        found = record.attributes or {}
-        return next(found[key] for key in wanted if key in found)
+        attributes = record.attributes or {}
+        return next(attributes[key] for key in wanted if key in attributes)
 
     return take
 

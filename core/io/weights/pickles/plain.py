@@ -65,7 +65,7 @@ def _hashable(key: Any, left: list[int], depth: int) -> bool:
     if left[0] < 0 or depth > _DEEP:
         return False
     if type(key) in (tuple, frozenset):
-        return all(_hashable(part, left, depth + 1) for part in key)
+        return all(_hashable(item, left, depth + 1) for item in key)
     if type(key) is int:
         return key.bit_length() <= 64
     return type(key) in ATOMS - {slice, bytearray, LeftOut, np.void} or type(key) in (Record, Named)
@@ -91,9 +91,9 @@ def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any] | dict[Any, Any]:
 def _counter(counts: Any = None) -> Counter[Any]:
     if counts is not None and type(counts) is not dict:
         raise ValueError("not a dict of counts")
-    made: Counter[Any] = Counter()
-    dict.update(made, counts or {})
-    return made
+    counter: Counter[Any] = Counter()
+    dict.update(counter, counts or {})
+    return counter
 
 
 def _default(factory: Any = None, *more: Any) -> Any:
@@ -167,7 +167,7 @@ def _slice(*ends: Any) -> slice:
 
 
 def _complex(*parts: Any) -> complex:
-    if len(parts) > 2 or not all(type(part) in (int, float) for part in parts):
+    if len(parts) > 2 or not all(type(number) in (int, float) for number in parts):
         raise ValueError("not numbers")
     return complex(*parts)
 
@@ -176,12 +176,12 @@ def _decimal(text: Any = "0") -> Decimal:
     if type(text) is not str or len(text) > _MOST_DIGITS:
         raise ValueError("not a number as text")
     try:
-        found = Decimal(text)
+        number = Decimal(text)
     except InvalidOperation:
         raise ValueError("not a number as text") from None
-    if found.is_finite() and abs(found.adjusted()) > _MOST_DIGITS:
+    if number.is_finite() and abs(number.adjusted()) > _MOST_DIGITS:
         raise ValueError("a number of too many digits")  # hashing it would write them all
-    return found
+    return number
 
 
 def _fraction(*parts: Any) -> Fraction:
@@ -222,7 +222,7 @@ def _zone(*arguments: Any) -> datetime.timezone:
 
 def _path(kind: Callable[..., Any]) -> Callable[..., Any]:
     def make(*parts: Any) -> Any:
-        if not all(type(part) is str for part in parts):
+        if not all(type(segment) is str for segment in parts):
             raise ValueError("not the parts of a path")
         return kind(*parts)
 

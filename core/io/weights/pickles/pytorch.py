@@ -66,15 +66,15 @@ class SavedFile:
             hint="save the weights alone: torch.save(model.state_dict(), path)",
         )
 
-    def persistent(self, given: Any) -> Any:
+    def persistent(self, pid: Any) -> Any:
         """The storage that a persistent id stands for; of a class its name."""
-        if type(given) is tuple and len(given) == 4 and given[0] == "module":
-            return given[1]  # with the text of its source beside it
-        if type(given) is not tuple or len(given) not in (5, 6) or given[0] != "storage":
-            raise FormatError(f"{self.source.name}: {brief(given)} is not a storage")
-        _, dtype, key, location, numel, *view = given
+        if type(pid) is tuple and len(pid) == 4 and pid[0] == "module":
+            return pid[1]  # with the text of its source beside it
+        if type(pid) is not tuple or len(pid) not in (5, 6) or pid[0] != "storage":
+            raise FormatError(f"{self.source.name}: {brief(pid)} is not a storage")
+        _, dtype, key, location, numel, *view = pid
         if type(dtype) is not DType or type(key) is not str or type(numel) is not int:
-            raise FormatError(f"{self.source.name}: {brief(given)} is not a storage")
+            raise FormatError(f"{self.source.name}: {brief(pid)} is not a storage")
         if not 0 <= numel * dtype.itemsize <= self.source.size:
             raise FormatError(
                 f"{self.source.name}: storage {brief(key)} of {numel} {dtype.name} is larger than "
@@ -130,10 +130,10 @@ class SavedFile:
         for key, ref in self.storages.items():
             member = members.get(f"{folder}data/{key}")
             if member is None or member.nbytes < ref.numel * ref.dtype.itemsize:
-                there = "no bytes" if member is None else f"{member.nbytes} bytes"
+                stored = "no bytes" if member is None else f"{member.nbytes} bytes"
                 raise FormatError(
                     f"{source.name}: storage {key!r:.50} of {ref.numel} {ref.dtype.name} has "
-                    f"{there}"
+                    f"{stored}"
                 )
             self.places[key] = member.offset, ref.numel * ref.dtype.itemsize
 
@@ -151,7 +151,7 @@ class SavedFile:
         little = system.get("little_endian", True) if type(system) is dict else True
         self.swapped = (little is True) != (sys.byteorder == "little")
         self.value, keys = reader.load(), reader.load()
-        at, order = reader.at, "little" if little is True else "big"
+        offset, order = reader.at, "little" if little is True else "big"
         if type(keys) is not list or not all(type(key) is str for key in keys):
             raise FormatError(f"{source.name}: the storages' keys are {brief(keys)}")
         for key in keys:
@@ -160,15 +160,15 @@ class SavedFile:
                 raise FormatError(f"{source.name}: no tensor has storage {key!r:.50}")
             nbytes, count = ref.numel * ref.dtype.itemsize, ref.numel
             if not self.lazily:
-                count = int.from_bytes(bytes(source.read(at, 8)), order)  # type: ignore[arg-type]
-            if count != ref.numel or at + 8 + nbytes > source.size:
+                count = int.from_bytes(bytes(source.read(offset, 8)), order)  # type: ignore[arg-type]
+            if count != ref.numel or offset + 8 + nbytes > source.size:
                 raise FormatError(
                     f"{source.name}: storage {key!r:.50} of {ref.numel} {ref.dtype.name} at byte "
-                    f"{at} says it has {count}, in a file of {source.size} bytes",
+                    f"{offset} says it has {count}, in a file of {source.size} bytes",
                     hint="the end of the file may be missing; download it again",
                 )
-            self.places[key] = at + 8, nbytes
-            at += 8 + nbytes
+            self.places[key] = offset + 8, nbytes
+            offset += 8 + nbytes
         if missing := self.storages.keys() - self.places.keys():
             raise FormatError(f"{source.name}: storage {min(missing)!r:.50} is missing")
 
@@ -182,14 +182,14 @@ def _made(
     file: SavedFile, leaf: Callable[[TensorRef], Any], derived: Callable[[DerivedRef], Any]
 ) -> Any:
     values = Values(file.source.name, leaf, derived)
-    made = values.make(file.value)
+    value = values.make(file.value)
     if names := list(values.left):
-        if not values.kept or type(made) is LeftOut:
+        if not values.kept or type(value) is LeftOut:
             raise file.refusal(names[0])
         more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
         log.warning("%s: left out, as only code could make them: %s%s", file.source.name,
                     ", ".join(f"{name:.100}" for name in names[:_MOST_TOLD]), more)  # fmt: skip
-    return made
+    return value
 
 
 def load_pytorch(source: Source, device: str | Place = "cpu", encoding: str = "utf-8") -> Any:
@@ -202,6 +202,8 @@ def load_pytorch(source: Source, device: str | Place = "cpu", encoding: str = "u
     enumeration its value. Nothing of the file is run or imported: in place of what only code could
     make stands a LeftOut with its name, and a warning is logged. Raises FormatError for a file of
     nothing else, and for one that is damaged.
+
+    `source` is the file; `encoding` of texts that Python 2 pickled.
     """
     file = SavedFile(source, encoding=encoding).read()
     place = placing(device) if not callable(device) else device
@@ -231,10 +233,10 @@ def load_pytorch(source: Source, device: str | Place = "cpu", encoding: str = "u
         return host(ref).to(devices[storage.key])
 
     def computed(ref: DerivedRef) -> Tensor | LeftOut:
-        made = derive(ref, host)
-        if isinstance(made, LeftOut) or ref.how == "meta":
-            return made
-        return made.to(place(made, ref.storage.location))
+        value = derive(ref, host)
+        if isinstance(value, LeftOut) or ref.how == "meta":
+            return value
+        return value.to(place(value, ref.storage.location))
 
     return _made(file, tensor, computed)
 
@@ -247,29 +249,29 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
     left = [_MOST_VALUES, _MOST_TENSORS]
     around: set[int] = set()  # the containers that hold what is walked
 
-    def walk(found: Any, name: str) -> Iterator[tuple[str, Any]]:
+    def walk(node: Any, name: str) -> Iterator[tuple[str, Any]]:
         left[0] -= 1
         if len(name) > _LONGEST_NAME:
             raise FormatError(f"a tensor's name has {len(name)} characters: {name[:100]!r}")
-        if type(found) is leaf:
+        if type(node) is leaf:
             left[1] -= 1
-            yield name, found
+            yield name, node
         if min(left) < 0:
             raise FormatError(
                 f"the file holds more than {_MOST_TENSORS} tensors or {_MOST_VALUES} values"
             )
-        if type(found) in (list, tuple):
-            if id(found) in around:
+        if type(node) in (list, tuple):
+            if id(node) in around:
                 return
-            around.add(id(found))
-            yield from (pair for i, item in enumerate(found)
+            around.add(id(node))
+            yield from (pair for i, item in enumerate(node)
                         for pair in walk(item, f"{name}.{i}" if name else str(i)))  # fmt: skip
-            around.remove(id(found))
-        elif isinstance(found, dict) and id(found) not in around:
-            around.add(id(found))
-            for key, item in found.items():
+            around.remove(id(node))
+        elif isinstance(node, dict) and id(node) not in around:
+            around.add(id(node))
+            for key, item in node.items():
                 yield from walk(item, f"{name}.{key}" if name else str(key))
-            around.remove(id(found))
+            around.remove(id(node))
 
     return walk(value, "")
 
@@ -297,18 +299,18 @@ _WRAPPERS = "state_dict", "model_state_dict", "model_state", "model", "module"
 _HOLDERS = "ema", "model"  # of whole modules
 
 
-def state_dict(found: Any, leaf: type = Tensor) -> dict[str, Any]:
+def state_dict(value: Any, leaf: type = Tensor) -> dict[str, Any]:
     """The tensors by dotted name in what a file held, or in the state dict that it holds.
 
     Names of a module's classes are the tensor CLASSES. Raises FormatError if there is no tensor.
     """
-    while type(found) is dict and not any(type(item) is leaf for item in found.values()):
-        held = next((found[key] for key in _HOLDERS if type(found.get(key)) is ModuleParts), None)
-        wrapped = (found[key] for key in _WRAPPERS if type(found.get(key)) is dict)
-        inner = next(wrapped, None) if held is None else held
+    while type(value) is dict and not any(type(item) is leaf for item in value.values()):
+        module = next((value[key] for key in _HOLDERS if type(value.get(key)) is ModuleParts), None)
+        wrapped = (value[key] for key in _WRAPPERS if type(value.get(key)) is dict)
+        inner = next(wrapped, None) if module is None else module
         if inner is None:
             break
-        found = inner
-    if not (tensors := dict(flat(found, leaf))):
-        raise FormatError(f"the file holds {brief(found)}: no tensor")
-    return tensors | classes_in(found) if leaf is Tensor else tensors
+        value = inner
+    if not (tensors := dict(flat(value, leaf))):
+        raise FormatError(f"the file holds {brief(value)}: no tensor")
+    return tensors | classes_in(value) if leaf is Tensor else tensors

@@ -60,10 +60,12 @@ def pickled(value: Any, protocol: int = 2, row: bool = False) -> Pickled:
     """The pickle of `value`; TypeError, before anything is written, for other kinds.
 
     row: for the format before 1.6, in which a storage's id has one part more.
+
+    `protocol` is the pickle's, 2 to 5.
     """
-    made = Pickled(protocol, row)
-    made.data = bytes([0x80, made.protocol]) + _saved(value, made, 0) + b"."
-    return made
+    output = Pickled(protocol, row)
+    output.data = bytes([0x80, output.protocol]) + _saved(value, output, 0) + b"."
+    return output
 
 
 def write_zip(content: Pickled, file: BinaryIO) -> None:
@@ -115,27 +117,27 @@ def _global(module: str, name: str) -> bytes:
     return f"c{module}\n{name}\n".encode()
 
 
-def _saved(value: Any, made: Pickled, depth: int, name: Any = "value") -> bytes:
+def _saved(value: Any, output: Pickled, depth: int, name: Any = "value") -> bytes:
     if depth > _DEPTH:
         raise TypeError(f"save: the values are nested more than {_DEPTH} deep")
     if value is None or type(value) in (bool, int, float, str):
         return _plain(value)
     if isinstance(value, Tensor):
-        return _tensor(value.detach(), value.requires_grad, made)
+        return _tensor(value.detach(), value.requires_grad, output)
     if isinstance(value, Mapping):
-        return _mapping(value, made, depth)
+        return _mapping(value, output, depth)
     if type(value) in (list, deque):
         begin = b"]"
         if type(value) is deque:
             begin = b"ccollections\ndeque\n" + _plain(((), value.maxlen)) + b"R"
-        return begin + b"(" + _each(value, made, depth, name) + b"e"
+        return begin + b"(" + _each(value, output, depth, name) + b"e"
     if type(value) is Size:
         return _global("torch", "Size") + _plain((tuple(value),)) + b"R"
     if isinstance(value, tuple):
-        return b"(" + _each(value, made, depth, name) + b"t"
+        return b"(" + _each(value, output, depth, name) + b"t"
     if type(value) in (set, frozenset):
-        items = b"](" + _each(value, made, depth, name) + b"e\x85R"
-        module = "__builtin__" if made.protocol < 3 else "builtins"
+        items = b"](" + _each(value, output, depth, name) + b"e\x85R"
+        module = "__builtin__" if output.protocol < 3 else "builtins"
         return _global(module, type(value).__name__) + items
     if type(value) is DType:
         if value.kind == "q":
@@ -144,19 +146,19 @@ def _saved(value: Any, made: Pickled, depth: int, name: Any = "value") -> bytes:
     if type(value) is Device:
         return _global("torch", "device") + _plain((str(value),)) + b"R"
     if type(value) in _PLAIN or isinstance(value, np.generic | np.dtype):
-        return _plain(value, made.protocol)
+        return _plain(value, output.protocol)
     if isinstance(value, np.ndarray):
-        return _array(value, made, depth, name)
-    return _object(value, made, depth, name)
+        return _array(value, output, depth, name)
+    return _object(value, output, depth, name)
 
 
-def _each(values: Any, made: Pickled, depth: int, name: Any) -> bytes:
-    return b"".join([_saved(value, made, depth + 1, name) for value in values])
+def _each(values: Any, output: Pickled, depth: int, name: Any) -> bytes:
+    return b"".join([_saved(value, output, depth + 1, name) for value in values])
 
 
-def _mapping(value: Mapping[Any, Any], made: Pickled, depth: int) -> bytes:
-    pairs = [_saved(part, made, depth + 1, name=pair[0])
-             for pair in value.items() for part in pair]  # fmt: skip
+def _mapping(value: Mapping[Any, Any], output: Pickled, depth: int) -> bytes:
+    pairs = [_saved(key_or_item, output, depth + 1, name=pair[0])
+             for pair in value.items() for key_or_item in pair]  # fmt: skip
     begin = b"}"
     if type(value) is Counter:
         begin = b"ccollections\nCounter\n)R"
@@ -164,37 +166,37 @@ def _mapping(value: Mapping[Any, Any], made: Pickled, depth: int) -> bytes:
         begin = _ORDERED
     elif type(value) is defaultdict and value.default_factory in _FACTORIES:
         kind = value.default_factory
-        factory = _plain(kind, made.protocol)
+        factory = _plain(kind, output.protocol)
         begin = b"ccollections\ndefaultdict\n" + factory + b"\x85R"
     return begin + b"(" + b"".join(pairs) + b"u"
 
 
-def _array(value: Any, made: Pickled, depth: int, name: Any) -> bytes:
+def _array(value: Any, output: Pickled, depth: int, name: Any) -> bytes:
     """An array of NumPy; one of objects with each of them checked."""
     if not value.dtype.hasobject:
-        return _plain(np.array(value, subok=False, order="K"), made.protocol)
+        return _plain(np.array(value, subok=False, order="K"), output.protocol)
     if value.dtype.names is not None:
         raise _refused(value, f"{name!r} is an array of records with objects")
     begin = (
         b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n" + _plain((0,))
-        + _plain(b"b", made.protocol) + b"tR(" + _plain(1) + _plain(value.shape)
-        + _plain(value.dtype, made.protocol) + _plain(False)
+        + _plain(b"b", output.protocol) + b"tR(" + _plain(1) + _plain(value.shape)
+        + _plain(value.dtype, output.protocol) + _plain(False)
     )  # fmt: skip
-    return begin + b"](" + _each(value.ravel().tolist(), made, depth, name) + b"etb"
+    return begin + b"](" + _each(value.ravel().tolist(), output, depth, name) + b"etb"
 
 
-def _object(value: Any, made: Pickled, depth: int, name: Any) -> bytes:
+def _object(value: Any, output: Pickled, depth: int, name: Any) -> bytes:
     """A namespace, a dataclass's object or a member of an enumeration."""
     kind = type(value)
     if isinstance(value, enum.Enum):
         begin = _global(kind.__module__, kind.__qualname__)
-        return begin + _saved(value.value, made, depth + 1, name) + b"\x85R"
+        return begin + _saved(value.value, output, depth + 1, name) + b"\x85R"
     if kind is Namespace or (dataclasses.is_dataclass(value) and hasattr(value, "__dict__")):
         begin = _global(kind.__module__, kind.__qualname__) + b")\x81"
-        return begin + _saved(vars(value), made, depth + 1, name) + b"b"
+        return begin + _saved(vars(value), output, depth + 1, name) + b"b"
     if kind is SimpleNamespace:
         begin = _global("types", "SimpleNamespace") + b")R"
-        return begin + _saved(vars(value), made, depth + 1, name) + b"b"
+        return begin + _saved(vars(value), output, depth + 1, name) + b"b"
     raise _refused(value, f"{name!r} is a {kind.__name__}")
 
 
@@ -209,24 +211,24 @@ def _refused(value: Any, what: str) -> TypeError:
     )
 
 
-def _sparse(tensor: Any, made: Pickled) -> bytes:
+def _sparse(tensor: Any, output: Pickled) -> bytes:
     """A sparse tensor: its layout, indices, values and shape, and whether it is coalesced."""
     layout = _global("torch.serialization", "_get_layout") + _plain(("torch.sparse_coo",)) + b"R"
-    parts = _tensor(tensor._indices(), False, made) + _tensor(tensor._values(), False, made)
-    rest = _saved(Size(tensor.shape), made, 0) + _plain(tensor.is_coalesced())
+    parts = _tensor(tensor._indices(), False, output) + _tensor(tensor._values(), False, output)
+    rest = _saved(Size(tensor.shape), output, 0) + _plain(tensor.is_coalesced())
     return _global("torch._utils", "_rebuild_sparse_tensor") + (
         b"(" + layout + b"(" + parts + rest + b"ttR"
     )  # fmt: skip
 
 
-def _tensor(tensor: Tensor, needs: bool, made: Pickled) -> bytes:
+def _tensor(tensor: Tensor, needs: bool, output: Pickled) -> bytes:
     if tensor.is_sparse:
-        return _sparse(tensor, made)
+        return _sparse(tensor, output)
     kind: DType = tensor.dtype
     untyped = kind.name in _UNTYPED
-    if kind.name not in STORAGES.values() and (made.row or not untyped):
-        known = [*STORAGES.values()] + ([] if made.row else [*_UNTYPED])
-        what = "PyTorch before 1.6" if made.row else "PyTorch"
+    if kind.name not in STORAGES.values() and (output.row or not untyped):
+        known = [*STORAGES.values()] + ([] if output.row else [*_UNTYPED])
+        what = "PyTorch before 1.6" if output.row else "PyTorch"
         raise TypeError(
             f"save: {kind.name} has no storage in the format of {what}; supported: "
             f"{', '.join(dict.fromkeys(known))}"
@@ -236,8 +238,8 @@ def _tensor(tensor: Tensor, needs: bool, made: Pickled) -> bytes:
         "torch", _NAMES[kind.name]
     )  # fmt: skip
     begin = (
-        b"(" + _plain("storage") + storage + _plain(str(made.key(tensor))) + _plain("cpu")
-        + _plain(_numel(tensor)) + (b"NtQ" if made.row else b"tQ")
+        b"(" + _plain("storage") + storage + _plain(str(output.key(tensor))) + _plain("cpu")
+        + _plain(_numel(tensor)) + (b"NtQ" if output.row else b"tQ")
     )  # fmt: skip
     rebuild = "_rebuild_tensor_v3" if untyped else "_rebuild_tensor_v2"
     return (

@@ -81,8 +81,8 @@ def read_saved(source: Source) -> Saved | None:
     from rushlight.core.io.weights.pickles import pytorch
 
     table, strided = pytorch.table_of(pytorch.SavedFile(source, lazily=True).read())
-    made = "PyTorch, zip" if members else "PyTorch, before 1.6"
-    return Saved(made, table, dict.fromkeys(strided, "is a view with strides"), records)
+    format_name = "PyTorch, zip" if members else "PyTorch, before 1.6"
+    return Saved(format_name, table, dict.fromkeys(strided, "is a view with strides"), records)
 
 
 # Modules of formats that a page seldom has are imported when they are used.
@@ -94,7 +94,7 @@ def _of_pytorch(source: Source) -> Stored:
 
     file = SavedFile(source, lazily=True).read()
     refs = state_dict(described(file), TensorRef)
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     seen: set[str] = set()
     views: dict[str, tuple[str, Layout]] = {}
     kinds: dict[str, DType] = {}
@@ -103,13 +103,13 @@ def _of_pytorch(source: Source) -> Stored:
         offset, nbytes = file.places[storage]
         key, count = f"{storage} {dtype.name}", nbytes // dtype.itemsize
         size = count * dtype.itemsize
-        found[key] = Entry(key, dtype, (count,), offset, size, file.swapped)
+        entries[key] = Entry(key, dtype, (count,), offset, size, file.swapped)
         views[name] = key, layout
-        whole = layout.is_contiguous and layout.numel == count
-        if not whole or kinds.setdefault(storage, dtype) is not dtype:
+        covers_storage = layout.is_contiguous and layout.numel == count
+        if not covers_storage or kinds.setdefault(storage, dtype) is not dtype:
             seen.update((key, f"{storage} {kinds.get(storage, dtype).name}"))
-    tables = [{k: e for k, e in found.items() if (k in seen) is other} for other in (False, True)]
-    zipped = {e.offset - LEAD for e in found.values()} if file.zipped else ()
+    tables = [{k: e for k, e in entries.items() if (k in seen) is other} for other in (False, True)]
+    zipped = {e.offset - LEAD for e in entries.values()} if file.zipped else ()
     return Stored(Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)),
                   numbers_beside(file.value))  # fmt: skip
 
@@ -132,10 +132,10 @@ def _of_npz(source: Source) -> Stored | None:
     return Stored(Table(tables[0]), Table(tables[1]), views, records)
 
 
-def numbers_beside(found: Any) -> dict[str, int]:
+def numbers_beside(value: Any) -> dict[str, int]:
     """The sizes that OpenAI's files of Whisper hold beside the state dict: dims.NAME -> number."""
-    dims = found.get("dims") if type(found) is dict else None
+    dims = value.get("dims") if type(value) is dict else None
     if type(dims) is not dict or not 0 < len(dims) <= _MOST_NUMBERS:
         return {}
-    whole = all(type(k) is str and type(v) is int and abs(v) < 2**31 for k, v in dims.items())
-    return {f"dims.{name}": number for name, number in dims.items()} if whole else {}
+    all_numbers = all(type(k) is str and type(v) is int and abs(v) < 2**31 for k, v in dims.items())
+    return {f"dims.{name}": number for name, number in dims.items()} if all_numbers else {}

@@ -78,11 +78,11 @@ def _layout(storage: Any, offset: Any, shape: Any, strides: Any, kind: DType) ->
     if storage.begin and kind is not storage.dtype:
         raise ValueError("a view of a storage of another dtype")
     layout = Layout(tuple(shape), tuple(strides), storage.begin + offset)
-    whole = storage.numel * storage.dtype.itemsize // kind.itemsize
-    if layout.extent[1] > storage.begin + whole or offset > whole:
-        raise ValueError(f"beyond the {whole} elements of storage {brief(storage.key)}")
-    if layout.numel > max(whole, _SPREAD):
-        raise ValueError(f"{layout.numel} elements out of {whole}")
+    elements = storage.numel * storage.dtype.itemsize // kind.itemsize
+    if layout.extent[1] > storage.begin + elements or offset > elements:
+        raise ValueError(f"beyond the {elements} elements of storage {brief(storage.key)}")
+    if layout.numel > max(elements, _SPREAD):
+        raise ValueError(f"{layout.numel} elements out of {elements}")
     return layout
 
 
@@ -137,7 +137,7 @@ def _sparse(layout: Any, data: Any) -> DerivedRef:
     name = str(layout).removeprefix("torch.sparse_")
     *parts, shape = data[:3] if name == "coo" else data[:4]
     said = name == "coo" and data[3:] == (True,)  # that its indices are in order, each once
-    if name not in ("coo", "csr", "csc") or not all(type(part) is TensorRef for part in parts):
+    if name not in ("coo", "csr", "csc") or not all(type(tensor) is TensorRef for tensor in parts):
         raise ValueError("not a layout that is known")
     _size(shape)
     if count_elements(shape) > MOST_ELEMENTS or len(shape) > MAX_DIMS or min(shape, default=0) < 0:
@@ -308,12 +308,12 @@ def _dense(how: str, ends: Any, other: Any, values: Any, shape: tuple[int, ...])
         raise FormatError(f"a sparse tensor of shape {shape} has an index out of range")
     rows = np.repeat(np.arange(outer), counts)
     place = (rows, other) if how == "csr" else (other, rows)
-    made = np.zeros(shape, values.dtype)
+    array = np.zeros(shape, values.dtype)
     if values.dtype == np.bool_:
-        made[place] = values
+        array[place] = values
     else:
-        np.add.at(made, place, values)
-    return made
+        np.add.at(array, place, values)
+    return array
 
 
 def storage_tensor(ref: StorageRef) -> TensorRef:

@@ -108,8 +108,8 @@ class Unpickler:
 
     def _top(self, *kinds: type) -> Any:
         if not self.stack or type(self.stack[-1]) not in (*kinds, Record):
-            found = type(self.stack[-1]).__name__ if self.stack else "nothing"
-            raise self._bad(f"adds to {found}, not to a {kinds[0].__name__}")
+            top = type(self.stack[-1]).__name__ if self.stack else "nothing"
+            raise self._bad(f"adds to {top}, not to a {kinds[0].__name__}")
         return self.stack[-1]
 
     def _extend(self, items: list[Any]) -> None:
@@ -272,7 +272,7 @@ class Unpickler:
         except FormatError:
             raise
         except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-            if not maker.strict or any(type(part) in (Record, Named) for part in arguments):
+            if not maker.strict or any(type(argument) in (Record, Named) for argument in arguments):
                 self._push(Record(maker.name, called=True), 400)  # it is left out
                 return
             raise self._bad(f"calls {maker.name} with {brief(arguments)}: {error}") from None

@@ -37,57 +37,57 @@ class Values:
         self._made: dict[int, Any] = {}
         self._alive: list[Any] = []  # whose ids are in use
 
-    def make(self, found: Any, depth: int = 0) -> Any:
+    def make(self, saved: Any, depth: int = 0) -> Any:
         """The value with new containers; what is shared, or holds itself, stays so."""
-        kind = type(found)
+        kind = type(saved)
         if kind in ATOMS and kind is not LeftOut:
             self.kept += 1
-            return found
-        if id(found) in self._made:
-            done = self._made[id(found)]
+            return saved
+        if id(saved) in self._made:
+            done = self._made[id(saved)]
             return LeftOut(f"a {kind.__name__} that holds itself") if done is self else done
         if depth > _DEPTH:
             raise FormatError(f"{self.file}: its values nest deeper than {_DEPTH}")
-        self._alive.append(found)
-        self._made[id(found)] = self  # in the making
-        done = self._make(found, depth)
+        self._alive.append(saved)
+        self._made[id(saved)] = self  # in the making
+        done = self._make(saved, depth)
         if type(done) is LeftOut:
             self.left[done.name] = None
-        self._made[id(found)] = done
+        self._made[id(saved)] = done
         return done
 
-    def _make(self, found: Any, depth: int) -> Any:
-        match found:
+    def _make(self, saved: Any, depth: int) -> Any:
+        match saved:
             case Record():
-                return self._object(found, depth)
+                return self._object(saved, depth)
             case dict() | list() | deque():
-                return self._container(found, found, depth)
+                return self._container(saved, saved, depth)
             case tuple():
-                return tuple([self.make(item, depth + 1) for item in found])
+                return tuple([self.make(item, depth + 1) for item in saved])
             case set() | frozenset():
-                return type(found)(self._keys(found, depth))
+                return type(saved)(self._keys(saved, depth))
             case TensorRef():
                 self.kept += 1
-                return self.leaf(found)
+                return self.leaf(saved)
             case StorageRef():
-                return self._make(storage_tensor(found), depth)
+                return self._make(storage_tensor(saved), depth)
             case DerivedRef():
                 self.kept += 1
-                return self.derive(found)
+                return self.derive(saved)
             case NumpyType():
-                return found.dtype
+                return saved.dtype
             case ArrayRef():
                 self.kept += 1
-                inside = found.data if found.kind.objects else ()
+                inside = saved.data if saved.kind.objects else ()
                 objects = [self.make(item, depth + 1) for item in inside]
-                return found.values(objects if inside else None)
+                return saved.values(objects if inside else None)
             case Named():
-                return LeftOut(found.name) if found.value is None else found.value
+                return LeftOut(saved.name) if saved.value is None else saved.value
             case Maker():
-                return LeftOut(found.name)
+                return LeftOut(saved.name)
             case LeftOut():
-                return found
-        raise FormatError(f"{self.file} holds a {type(found).__name__} where a value should be")
+                return saved
+        raise FormatError(f"{self.file} holds a {type(saved).__name__} where a value should be")
 
     def _object(self, record: Record, depth: int) -> Any:
         state = record.attributes
@@ -101,39 +101,39 @@ class Values:
 
     def _module(self, key: Any, parts: dict[str, Any], names: tuple[str, ...], depth: int) -> Any:
         """The state dict of a module: those of the modules in it have their names in front."""
-        made = self._made[id(key)] = ModuleParts()
-        made.names = names
-        for name, part in parts.items():
-            value = self.make(part, depth + 1)
+        parts_by_name = self._made[id(key)] = ModuleParts()
+        parts_by_name.names = names
+        for name, saved_part in parts.items():
+            value = self.make(saved_part, depth + 1)
             if type(value) is not ModuleParts:
-                made[name] = value
-            elif value is not made:
-                made.update({f"{name}.{inner}": item for inner, item in value.items()})
-        self._names += len(made)
-        if self._names > _MOST_NAMES or max(map(len, made), default=0) > _LONGEST_NAME:
+                parts_by_name[name] = value
+            elif value is not parts_by_name:
+                parts_by_name.update({f"{name}.{inner}": item for inner, item in value.items()})
+        self._names += len(parts_by_name)
+        if self._names > _MOST_NAMES or max(map(len, parts_by_name), default=0) > _LONGEST_NAME:
             raise FormatError(f"{self.file}: its modules have more than {_MOST_NAMES} tensors, or "
                               f"names of more than {_LONGEST_NAME} characters")  # fmt: skip
-        return made
+        return parts_by_name
 
-    def _container(self, key: Any, found: Any, depth: int) -> Any:
+    def _container(self, key: Any, saved: Any, depth: int) -> Any:
         """A dict, list or deque, known under `key` before it is filled."""
         done: Any
-        if isinstance(found, dict):
-            done = Counter() if type(found) is Counter else {}
-            if type(found) is defaultdict:
-                done = defaultdict(found.default_factory)
+        if isinstance(saved, dict):
+            done = Counter() if type(saved) is Counter else {}
+            if type(saved) is defaultdict:
+                done = defaultdict(saved.default_factory)
             self._made[id(key)] = done
-            for name, item in found.items():
-                (made,) = (name,) if type(name) in _SIMPLE else self._keys([name], depth)
-                dict.__setitem__(done, made, self.make(item, depth + 1))
+            for name, item in saved.items():
+                (hashable_name,) = (name,) if type(name) in _SIMPLE else self._keys([name], depth)
+                dict.__setitem__(done, hashable_name, self.make(item, depth + 1))
             return done
-        done = deque(maxlen=found.maxlen) if type(found) is deque else []
+        done = deque(maxlen=saved.maxlen) if type(saved) is deque else []
         self._made[id(key)] = done
-        done.extend([self.make(item, depth + 1) for item in found])
+        done.extend([self.make(item, depth + 1) for item in saved])
         return done
 
     def _keys(self, keys: Any, depth: int) -> list[Any]:
-        kept = self.kept
-        made = list(hashed([self.make(key, depth + 1) for key in keys]))
-        self.kept = kept + (len(made) if len(made) > 1 else 0)
-        return made
+        before = self.kept
+        hashable = list(hashed([self.make(key, depth + 1) for key in keys]))
+        self.kept = before + (len(hashable) if len(hashable) > 1 else 0)
+        return hashable

@@ -20,12 +20,12 @@ _PARTIAL_TILES = 512
 
 def _reshaped(e: Emitter, x: Operand, layout: Layout, shape: Sequence[int]) -> Matrix:
     """`x` viewed as `shape`, or a copy if its strides do not allow a view."""
-    found = layout.reshape(shape)
-    if found is not None:
-        return matrix(x, found)
-    made = e.temporary(layout.shape, x.dtype)
-    move(e, view(x, layout), made)
-    return matrix(made, Layout.contiguous(shape))
+    viewed = layout.reshape(shape)
+    if viewed is not None:
+        return matrix(x, viewed)
+    copy = e.temporary(layout.shape, x.dtype)
+    move(e, view(x, layout), copy)
+    return matrix(copy, Layout.contiguous(shape))
 
 
 def _grouped(x: Operand, groups: int) -> Layout:
@@ -139,15 +139,15 @@ def conv2d_weight(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> Non
     at_once = max(min(n, _PARTIAL_BYTES // (4 * size), -(-_PARTIAL_TILES // tiles)), 1)
     direct = at_once == 1 and out.dtype is float32
     shape = (at_once, groups, per, taps)
-    made = _result(out, shape) if direct else matrix(e.temporary(shape, float32))
+    sums = _result(out, shape) if direct else matrix(e.temporary(shape, float32))
     for start in range(0, n, at_once):
         stop = min(start + at_once, n)
-        part = made.part(0, 0, stop - start)
-        product(e, a.part(0, start, stop), b.part(0, start, stop), part, add=start > 0)
+        batch_sums = sums.part(0, 0, stop - start)
+        product(e, a.part(0, start, stop), b.part(0, start, stop), batch_sums, add=start > 0)
     if direct:
         return
     summed = Emitter("sum", e.recorder, e.pool, e.status)
-    parts = view(made.operand, Layout.contiguous((at_once, *out.layout.shape)))
+    parts = view(sums.operand, Layout.contiguous((at_once, *out.layout.shape)))
     reduce.LOWERINGS["sum"](summed, [parts], out, {"dim": (0,), "keepdim": False})
 
 

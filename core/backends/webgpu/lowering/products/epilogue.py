@@ -39,10 +39,10 @@ class Tail(NamedTuple):
         bindings, parameters = [], {}
         free = iter(numbers)
         for x in self.others:
-            bound, at = e.bind(x)
+            bound, offset = e.bind(x)
             bindings.append(bound)
             same = _form(x.layout) == "="
-            parameters[next(free)] = (at - start if same else at) & 0xFFFFFFFF
+            parameters[next(free)] = (offset - start if same else offset) & 0xFFFFFFFF
         parameters.update(zip(free, self.chain.words, strict=False))
         return bindings, parameters
 
@@ -51,16 +51,16 @@ def split(inputs: Inputs, attrs: Attrs) -> tuple[Inputs, Tail | None]:
     """The inputs of an op itself, and its epilogue if it has one."""
     if "epilogue" not in attrs:
         return inputs, None
-    own = len(inputs) - attrs["others"]
-    others = tuple(x for x in inputs[own:] if x is not None)
-    return inputs[:own], Tail(attrs["epilogue"], others)
+    first_other = len(inputs) - attrs["others"]
+    others = tuple(x for x in inputs[first_other:] if x is not None)
+    return inputs[:first_other], Tail(attrs["epilogue"], others)
 
 
-def afterwards(e: Emitter, tail: Tail, made: Operand, out: Operand) -> None:
+def afterwards(e: Emitter, tail: Tail, result: Operand, out: Operand) -> None:
     """The chain as a separate dispatch; made: the op's stored result, row-major."""
-    made = view(made, Layout.contiguous(out.layout.shape))
-    chain = tail.chain._replace(inputs=(made.dtype, *tail.chain.inputs[1:]))
-    run(e, chain, [made, *tail.others], out)
+    result = view(result, Layout.contiguous(out.layout.shape))
+    chain = tail.chain._replace(inputs=(result.dtype, *tail.chain.inputs[1:]))
+    run(e, chain, [result, *tail.others], out)
 
 
 def _form(layout: Layout) -> str:
@@ -91,7 +91,7 @@ def lines(key: tuple[Chain, str], binding: int, numbers: Sequence[int]) -> list[
     Inputs are bound from `binding` on; numbers: the parameters given to `Tail.bind`.
     """
     chain, forms = key
-    found = [access.reader(f"e{k}", binding + k, d) for k, d in enumerate(chain.inputs[1:])]
+    readers = [access.reader(f"e{k}", binding + k, d) for k, d in enumerate(chain.inputs[1:])]
     places = {"=": "at + ", "|": "column + ", ".": ""}
     loads = [
         f"let v{k} = load_e{k}({places[f]}P({numbers[k]}u));" for k, f in enumerate(forms)
@@ -99,4 +99,4 @@ def lines(key: tuple[Chain, str], binding: int, numbers: Sequence[int]) -> list[
     values = ["v", *(f"v{k}" for k in range(len(forms)))]
     code = body(chain, values, numbers[len(forms) :])
     head = "fn finished(v: f32, at: u32, column: u32) -> f32 {"
-    return [*found, "\n".join([head, *loads, code]) + "\n}"]
+    return [*readers, "\n".join([head, *loads, code]) + "\n}"]

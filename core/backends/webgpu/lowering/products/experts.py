@@ -63,23 +63,23 @@ def _product(
     parts = list(_pieces(e, matrix(x), weight))
     if access.per_word(out.dtype) > 1 and (m % 4 or any(p[4] for p in parts)):
         # Words would be shared between rows, or sums rounded on the way.
-        made = e.temporary(out.layout.shape, float32)
-        _product(e, x, weight, index, bias, made)
-        emit_map(e, cast_expression(float32, out.dtype), [made], out, "cast")
+        wide = e.temporary(out.layout.shape, float32)
+        _product(e, x, weight, index, bias, wide)
+        emit_map(e, cast_expression(float32, out.dtype), [wide], out, "cast")
         return
     todo = [(x.layout, index.layout, out.layout)]
     while todo:
-        given, named, target = todo.pop()
+        source, named, target = todo.pop()
         dim = next((d for d, n in enumerate(named.shape) if n > 1), None)
-        if dim is None or (e.fits(x, given) and e.fits(out, target)):
+        if dim is None or (e.fits(x, source) and e.fits(out, target)):
             for a, b, *firsts in parts:
-                left = given.slice(given.ndim - 1, firsts[2], firsts[2] + a.layout.shape[-1])
+                left = source.slice(source.ndim - 1, firsts[2], firsts[2] + a.layout.shape[-1])
                 _emit(e, matrix(x, left), b, TensorView(index.buffer, named, index.dtype), bias,
                       matrix(out, target), weight.layout.shape[0], firsts)  # fmt: skip
             continue
         size = named.shape[dim]
         todo += [
-            (given.slice(dim, s, t), named.slice(dim, s, t), target.slice(dim, s, t))
+            (source.slice(dim, s, t), named.slice(dim, s, t), target.slice(dim, s, t))
             for s, t in ((size // 2, size), (0, size // 2))
         ]
 
@@ -89,7 +89,7 @@ def _emit(
     experts: int, firsts: Sequence[int],
 ) -> None:  # fmt: skip
     """One part: of the experts, of the columns and of k from `firsts` on."""
-    rows, whole = index.layout.numel, out.layout.shape[-1]
+    rows, columns = index.layout.numel, out.layout.shape[-1]
     count, k, m = b.layout.shape
     first, column, start = firsts
     sizes, steps = e.walk(index.layout.shape, [a.layout.strides[:-1], index.layout.strides])
@@ -103,7 +103,7 @@ def _emit(
     config = configuration(choose(e, each, m, k, 1, right), right)
     single = config.rows == 1
     bound_out, out_at = e.bind(out.operand, out.layout)
-    wide = not any(n % 4 for n in (m, whole, column, out.layout.offset))
+    wide = not any(n % 4 for n in (m, columns, column, out.layout.offset))
     kernel = product_kernel(
         config.file, config.lines, left, right, out.dtype, wide,
         None if bias is None else bias.dtype, start > 0, "shader-f16" in e.features,
@@ -117,13 +117,13 @@ def _emit(
     p: list[int] = [0] * 63
     p[0:13] = [
         rows, m, k, len(sizes), a_at, 0, a.layout.strides[-1], b_at, *b.layout.strides[1:],
-        out_at + column, whole, 1,
+        out_at + column, columns, 1,
     ]  # fmt: skip
     if bias is not None:
-        bound, at = e.bind(bias)
+        bound, offset = e.bind(bias)
         bindings.append(bound)
         step = bias.layout.strides
-        p[14:16], p[60] = [at + column * step[1], step[1]], step[0]
+        p[14:16], p[60] = [offset + column * step[1], step[1]], step[0]
     fill(p, 16, sizes, *steps)
     p[51:58] = [tiles, across, tiles * across, b.layout.strides[0], experts, first, first + count]
     for base, words in more.items():
@@ -146,9 +146,9 @@ def _sorted(
     """The table of the tiles and their rows; see experts_sort.wgsl."""
     rows = index.layout.numel
     table = e.temporary((3 * slots + 2 * rows,), uint32)
-    bound, at = e.bind(index)
+    bound, offset = e.bind(index)
     p = [0] * 40
-    p[0:7] = [rows, at, experts, len(sizes), e.status.code(e.op, "index"), tile, slots]
+    p[0:7] = [rows, offset, experts, len(sizes), e.status.code(e.op, "index"), tile, slots]
     fill(p, 16, sizes, *steps)
     kernel = e.kernel(
         "experts_sort", "rww", access.reader("index", 0, index.dtype),

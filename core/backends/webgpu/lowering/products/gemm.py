@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, quads
 from rushlight.core.backends.webgpu.codegen.blocks import planes_fit
-from rushlight.core.backends.webgpu.compiler.tune import up_to
+from rushlight.core.backends.webgpu.compiler.autotune import up_to
 from rushlight.core.backends.webgpu.emit import ROUNDS, Emitter, fill, grid
 from rushlight.core.backends.webgpu.lowering.creation import cast_expression
 from rushlight.core.backends.webgpu.lowering.map import emit_map
@@ -149,8 +149,8 @@ class Matrix:
 
     def bind(self, e: Emitter) -> tuple[list[Slice], int, dict[int, Sequence[int]]]:
         """Bindings, where its first element lies in them, and parameters from some on."""
-        bound, at, shifts = quads.bind(e, self.operand, self.layout)
-        return bound, at, {48: shifts}
+        bound, offset, shifts = quads.bind(e, self.operand, self.layout)
+        return bound, offset, {48: shifts}
 
 
 def matrix(x: Operand, layout: Layout | None = None) -> Matrix:
@@ -187,17 +187,17 @@ def candidates(
     e: Emitter, rows: int, columns: int, k: int, batch: int, kind: str, way: str
 ) -> list[str]:
     """The configurations that may be chosen for a class of products."""
-    found = []
+    names = []
     if rows <= 16:
-        one = "row" if rows == 1 else "rows"
-        found = [one, f"{one}_split", f"{one}_split_columns"]
-        few = BLOCKS[one].rows
+        few_rows = "row" if rows == 1 else "rows"
+        names = [few_rows, f"{few_rows}_split", f"{few_rows}_split_columns"]
+        few = BLOCKS[few_rows].rows
         if rows <= 4 and way == "along" and kind in DTYPES and DTYPES[kind].kind == "q":
-            found += [name for name, c in BLOCKS.items() if name not in found and c.rows == few]
+            names += [name for name, c in BLOCKS.items() if name not in names and c.rows == few]
     if rows > 1:
-        found += ["registers", "tile64"]
-        found += ["quads"] * ("subgroups" in e.features) + ["tile128"] * (not e.on_cpu)
-    return found
+        names += ["registers", "tile64"]
+        names += ["quads"] * ("subgroups" in e.features) + ["tile128"] * (not e.on_cpu)
+    return names
 
 
 def _guess(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool) -> str:
@@ -256,10 +256,10 @@ def gemm(
             return
     if per > 1 and (odd or summed or out.layout.strides[-1] != 1):
         # Words would be shared between rows, or sums rounded on the way.
-        made = e.temporary(out.layout.shape, float32)
-        gemm(e, a, b, matrix(made), bias)
-        given = TensorView(out.operand.buffer, out.layout, out.dtype)
-        emit_map(e, cast_expression(float32, out.dtype), [made], given, "cast")
+        wide = e.temporary(out.layout.shape, float32)
+        gemm(e, a, b, matrix(wide), bias)
+        target = TensorView(out.operand.buffer, out.layout, out.dtype)
+        emit_map(e, cast_expression(float32, out.dtype), [wide], target, "cast")
         return
     for p in pieces:
         _emit(e, *p, tail)
@@ -284,9 +284,9 @@ class _Piece(NamedTuple):
         )
 
 
-def _pieces(e: Emitter, whole: _Piece) -> Iterator[_Piece]:
+def _pieces(e: Emitter, piece: _Piece) -> Iterator[_Piece]:
     """Parts whose operands can be bound: of the batch, of rows or columns, or of the sum."""
-    todo = [whole]
+    todo = [piece]
     while todo:
         p = todo.pop()
         fit = [x.fits(e) for x in (p.a, p.b, p.out)]
@@ -371,13 +371,13 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
         51: [down, across, down * across * count],
     }  # fmt: skip
     if bias is not None:
-        bound, at = e.bind(bias.operand, bias.layout)
+        bound, place = e.bind(bias.operand, bias.layout)
         bindings.append(bound)
-        more |= {13: [every[3][-2], at, every[3][-1]], 54: steps[3]}
+        more |= {13: [every[3][-2], place, every[3][-1]], 54: steps[3]}
     if tail is not None:
         others, numbers = tail.bind(e, o_at, TAIL)
         bindings += others
-        more |= {at: [n] for at, n in numbers.items()}
+        more |= {place: [n] for place, n in numbers.items()}
     for base, words in (*more.items(), *a_more.items(), *b_more.items()):
         fill(parameters, base, words)
     e.dispatch(kernel, bindings, parameters, grid(down * across * count))

@@ -64,9 +64,9 @@ def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
     if e.on_cpu and length * access.per_word(out.dtype) > ROUNDS:
         half, d = length // 2, a.layout.ndim
         parts = [e.temporary(out.layout.shape, out.dtype) for _ in range(2)]
-        for part, start, stop in zip(parts, (0, half), (half, length), strict=True):
+        for target, start, stop in zip(parts, (0, half), (half, length), strict=True):
             left, right = a.layout.slice(d - 1, start, stop), b.layout.slice(d - 2, start, stop)
-            _integers(e, view(a, left), view(b, right), part)
+            _integers(e, view(a, left), view(b, right), target)
         if out.dtype is int64:
             code = e.status.code(e.op, "overflow")
             emit_map(e, "add_64(a, b)", parts, out, extra=[code], notes=True)

@@ -24,20 +24,20 @@ def _each(
     rows = out.layout.shape[0]
     if not (e.fits(x, x.layout) and e.fits(out, out.layout)) and rows > 1 and dim:
         for a, b in ((0, rows // 2), (rows // 2, rows)):
-            part, made = (view(v, v.layout.slice(0, a, b)) for v in (x, out))
-            _each(e, file, part, tables, made, dim, more, *lines)
+            piece, target = (view(v, v.layout.slice(0, a, b)) for v in (x, out))
+            _each(e, file, piece, tables, target, dim, more, *lines)
         return
     names = ("x", "at", "weight")
-    held = [contiguous(e, v) for v in (x, *tables)]
+    read = [contiguous(e, v) for v in (x, *tables)]
     reads = [
-        access.reader(n, i, v.dtype) for i, (n, v) in enumerate(zip(names, held, strict=False))
+        access.reader(n, i, v.dtype) for i, (n, v) in enumerate(zip(names, read, strict=False))
     ]
-    writes = access.writer(len(held), out.dtype)
-    kernel = Kernel(compose("map", *reads, writes, *lines, text(file)), "r" * len(held) + "w", file)
-    bound = [e.bind(v) for v in (out, *held)]
+    writes = access.writer(len(read), out.dtype)
+    kernel = Kernel(compose("map", *reads, writes, *lines, text(file)), "r" * len(read) + "w", file)
+    bound = [e.bind(v) for v in (out, *read)]
     count = out.layout.numel
     parameters = [0] * (8 + len(more))
-    fill(parameters, 0, [count, *(at for _, at in bound)])
+    fill(parameters, 0, [count, *(offset for _, offset in bound)])
     fill(parameters, 8, more)
     words = -(-count // access.per_word(out.dtype))
     e.dispatch(kernel, [b for b, _ in (*bound[1:], bound[0])], parameters, grid(-(-words // 64)))
@@ -66,11 +66,11 @@ def _largest(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, result: str
 
 def resample(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Sums of a few weighted elements along a dim, in the order of the table."""
-    x, at, weight, *_ = given(*inputs)
+    x, places, weight, *_ = given(*inputs)
     dim = attrs["dim"]
     inner = math.prod(out.layout.shape[dim + 1 :])
-    more = [inner, out.layout.shape[dim], x.layout.shape[dim], at.layout.shape[1]]
-    _each(e, "resample", x, (at, weight), out, dim, more)
+    more = [inner, out.layout.shape[dim], x.layout.shape[dim], places.layout.shape[1]]
+    _each(e, "resample", x, (places, weight), out, dim, more)
 
 
 LOWERINGS = {

@@ -62,8 +62,8 @@ def _vectors(name: str, side: Side, gathered: bool) -> tuple[str, str]:
         starts = [s.replace(" + q", " + q * T") if gathered else s for s in starts]
         ones = [[f"one_{name}({s} + {j}u * T)" for j in range(4)] for s in starts]
         rows = [f"vec4<f32>({', '.join(row)})" for row in ones]
-    whole = f"mat4x4<f32>({', '.join(rows)})"
-    return lets, f"transpose({whole})" if side.quads and side.turned else whole
+    matrix = f"mat4x4<f32>({', '.join(rows)})"
+    return lets, f"transpose({matrix})" if side.quads and side.turned else matrix
 
 
 def _block_lines(name: str, rows: str, columns: str, side: Side, gathered: bool) -> list[str]:
@@ -73,7 +73,7 @@ def _block_lines(name: str, rows: str, columns: str, side: Side, gathered: bool)
     """
     start = f"{name}_start(p)" if gathered else f"{name}_base + p * {name}_P()"
     row = ", ".join(f"{name}_one(p + i, q + {j}u)" for j in range(4))
-    lets, whole = _vectors(name, side, gathered)
+    lets, matrix = _vectors(name, side, gathered)
     return [
         f"fn {name}_one(p: u32, q: u32) -> f32 {{",
         f"if (p < {rows} && q < {columns}) {{ return one_{name}({start} + q * {name}_Q()); }}",
@@ -83,7 +83,7 @@ def _block_lines(name: str, rows: str, columns: str, side: Side, gathered: bool)
         f"for (var i = 0u; i < 4u; i++) {{ m[i] = vec4<f32>({row}); }} return m; }}",
         f"fn {name}_block(p: u32, q: u32) -> mat4x4<f32> {{",
         f"if (p + 4u > {rows} || q + 4u > {columns}) {{ return {name}_edge(p, q); }}",
-        f"{lets}return {whole}; }}",
+        f"{lets}return {matrix}; }}",
     ]
 
 
@@ -93,18 +93,18 @@ def _inside_lines(name: str, side: Side, along: str, ragged: bool, gathered: boo
     What lies beyond the operand may be anything, which results that nobody stores are made of;
     but beyond the end of the sums (ragged: it is no multiple of four; along: p or q) it is zero.
     """
-    lets, whole = _vectors(name, side, gathered)
-    found = [f"{lets}let v = {whole};"]
-    whole = "v"
+    lets, matrix = _vectors(name, side, gathered)
+    lines = [f"{lets}let v = {matrix};"]
+    matrix = "v"
     if ragged and along == "p":
         parts = [f"select(vec4<f32>(), v[{i}], p + {i}u < P(2u))" for i in range(4)]
-        whole = f"mat4x4<f32>({', '.join(parts)})"
+        matrix = f"mat4x4<f32>({', '.join(parts)})"
     elif ragged:
-        found.append("let there = vec4<u32>(q) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(P(2u));")
+        lines.append("let there = vec4<u32>(q) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(P(2u));")
         parts = [f"select(vec4<f32>(), v[{i}], there)" for i in range(4)]
-        whole = f"mat4x4<f32>({', '.join(parts)})"
+        matrix = f"mat4x4<f32>({', '.join(parts)})"
     head = f"fn {name}_inside(p: u32, q: u32) -> mat4x4<f32> {{"
-    return [head, *found, f"return {whole}; }}"]
+    return [head, *lines, f"return {matrix}; }}"]
 
 
 def window_lines(divided: bool) -> list[str]:
@@ -115,15 +115,15 @@ def window_lines(divided: bool) -> list[str]:
     step = "vec2<u32>(P(38u), P(39u))"
     rest = f"let rest = at % {step}; at /= {step};" if divided else ""
     # No `&&`: each is a branch, and of sixteen in a block SwiftShader makes minutes of compiling.
-    there = "all(at < vec2<u32>(P(34u), P(35u)))"
-    there += " & all(rest == vec2<u32>())" if divided else ""
+    inside = "all(at < vec2<u32>(P(34u), P(35u)))"
+    inside += " & all(rest == vec2<u32>())" if divided else ""
     return [
         "fn tap(i: u32, plane: u32, row: u32) -> vec3<u32> { let r = i % plane; "
         "return vec3<u32>(i / plane, r / row, r % row); }",
         "fn b_value(p: vec3<u32>, q: vec3<u32>) -> f32 {",
         "var at = p.yz * vec2<u32>(P(26u), P(27u)) + q.yz * vec2<u32>(P(28u), P(29u)) "
         f"+ vec2<u32>(P(30u), P(31u)); {rest}",
-        f"let there = {there};",
+        f"let there = {inside};",
         "let place = b_base + p.x * P(8u) + q.x * P(9u) + at.x * P(36u) + at.y * P(37u);",
         "return select(0.0, one_b(select(0u, place, there)), there); }",
     ]
@@ -224,13 +224,13 @@ def _experts_lines(rows: str, binding: int, index: DType) -> list[str]:
 
 def _row_line(a: Side, ragged: bool, gathered: bool) -> str:
     """a_row(p, q): elements q to q + 3 of row p, zeros beyond the end of the sums."""
-    at = "let at = " + ("a_start(p)" if gathered else "a_base + p * P(5u)") + " + q * P(6u); "
+    start = "let at = " + ("a_start(p)" if gathered else "a_base + p * P(5u)") + " + q * P(6u); "
     ones = ", ".join(f"one_a(at + {j}u * P(6u))" for j in range(4))
     read = "quad_a(at)" if a.quads and not a.turned else f"vec4<f32>({ones})"
     if ragged:
-        there = "vec4<u32>(q) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(P(2u))"
-        read = f"select(vec4<f32>(), {read}, {there})"
-    return f"fn a_row(p: u32, q: u32) -> vec4<f32> {{ {at}return {read}; }}"
+        inside = "vec4<u32>(q) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(P(2u))"
+        read = f"select(vec4<f32>(), {read}, {inside})"
+    return f"fn a_row(p: u32, q: u32) -> vec4<f32> {{ {start}return {read}; }}"
 
 
 # The parameters of an epilogue; the last of them are free where there are up to four batch dims.
@@ -239,25 +239,25 @@ TAIL = (62, 58, 59, 60, 61, 20, 21, 22, 23)
 
 def _store_lines(binding: int, out: DType, wide: bool, add: bool, tail: bool) -> list[str]:
     """WGSL of put(row, column, v): four elements of a row of the result, where they exist."""
-    whole = "biased(value, row, column)"
+    biased = "biased(value, row, column)"
     ends = ", ".join(f"finished(u[{i}], at + {i}u * P(12u), column + {i}u)" for i in range(4))
     head = [
         "fn put(row: u32, column: u32, value: vec4<f32>) {",
         "if (row >= row_end() || column >= P(1u)) { return; }",
         "let at = out_start(row) + column * P(12u);",
-        f"let u = {whole}; let v = vec4<f32>({ends});" if tail else f"let v = {whole};",
+        f"let u = {biased}; let v = vec4<f32>({ends});" if tail else f"let v = {biased};",
     ]
     if wide:
         store = {4: "vec4<u32>", 2: "vec2<u32>", 1: "u32"}[access.width(out)]
         codes = [f"encode(v[{i}])" for i in range(4)]
-        whole = {
+        biased = {
             4: "bitcast<vec4<u32>>(v)",
             2: f"vec2<u32>({codes[0]} | ({codes[1]} << 16u), {codes[2]} | ({codes[3]} << 16u))",
             1: " | ".join(f"({c} << {8 * i}u)" for i, c in enumerate(codes)),
         }[access.width(out)]
         encode = access.writer(binding, out).split("\n", 1)[1]
         now = "out_quads[at >> 2u] = " + (
-            "bitcast<vec4<u32>>(v + bitcast<vec4<f32>>(out_quads[at >> 2u]))" if add else whole
+            "bitcast<vec4<u32>>(v + bitcast<vec4<f32>>(out_quads[at >> 2u]))" if add else biased
         )
         return [
             f"@group(0) @binding({binding}) var<storage, read_write> out_quads: array<{store}>;",

@@ -101,8 +101,8 @@ class Windows(Matrix):
     def bind(self, e: Emitter) -> tuple[list[Slice], int, dict[int, Sequence[int]]]:
         """Bindings, where the image begins in them, and the parameters of the geometry."""
         g, reach = self.geometry, self._reach()
-        bound, at = e.bind(self.operand, reach)
-        return [bound], at + self.layout.offset - reach.offset, {
+        bound, offset = e.bind(self.operand, reach)
+        return [bound], offset + self.layout.offset - reach.offset, {
             18: [g.p_grid[0] * g.p_grid[1], g.p_grid[1], g.q_grid[0] * g.q_grid[1], g.q_grid[1],
                  *self.first],
             26: [*g.a, *g.b, *g.c],
@@ -123,19 +123,19 @@ def copied(e: Emitter, x: Windows) -> Matrix:
     """The windows as a matrix in memory."""
     *batch, k, m = x.layout.shape
     columns = -(-m // 4) * 4  # so that four are read at once
-    made = e.temporary((*batch, k, columns), x.dtype)
-    bound, at, more = x.bind(e)
+    windows = e.temporary((*batch, k, columns), x.dtype)
+    bound, offset, more = x.bind(e)
     sizes, (steps,) = e.walk(tuple(batch), [x.layout.strides[:-2]])
-    count = made.layout.numel
+    count = windows.layout.numel
     p = [0] * 56
-    more[0] = [count, 0, columns, k, m, len(sizes), 0, at, *x.layout.strides[-2:]]
+    more[0] = [count, 0, columns, k, m, len(sizes), 0, offset, *x.layout.strides[-2:]]
     for base, words in more.items():
         fill(p, base, words)
     fill(p, 40, sizes, steps)
     kernel = _kernel(x.dtype, max(x.geometry.d) > 1)
     groups = grid(-(-count // access.per_word(x.dtype) // 64))
-    e.dispatch(kernel, [*bound, e.bind(made)[0]], p, groups)
-    return matrix(made, made.layout.slice(len(batch) + 1, 0, m))
+    e.dispatch(kernel, [*bound, e.bind(windows)[0]], p, groups)
+    return matrix(windows, windows.layout.slice(len(batch) + 1, 0, m))
 
 
 def product(

@@ -1,4 +1,4 @@
-"""`rushlight tune`: measure which kernels of a webgpu device are fastest, and save the choice."""
+"""`rushlight autotune`: measure which kernels of a webgpu device are fastest, and save that."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 from rushlight.cli.commands import Json, check_device, fetched
 
 if TYPE_CHECKING:
-    from rushlight.core.backends.tuning import Row
+    from rushlight.core.backends.autotuning import Row
 
 
-def tune(
+def autotune(
     device: Annotated[str, typer.Option(help="Which adapter.")] = "webgpu",
     model: Annotated[
         str | None, typer.Option(help="Measure the ops of this model; default: common ops.")
@@ -72,7 +72,7 @@ def _measure(device: str, work: Callable[[], object] | None) -> None:
         def progress(done: int, total: int, what: str) -> None:
             bar.update(task, completed=done, total=total, description=what)
 
-        rl.tune(device, work, progress)
+        rl.autotune(device, work, progress)
 
 
 def _print(rows: Sequence[Row]) -> None:

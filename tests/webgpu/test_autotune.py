@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.tuning import Choices, Row
-from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.backends.autotuning import Choices, Row
+from rushlight.core.backends.webgpu.compiler import autotune
 from rushlight.core.backends.webgpu.lowering.products import gemm
 from rushlight.core.io.hub.fetch import cache_dir
 from rushlight.core.nn import functional as F
@@ -76,7 +76,7 @@ def test_every_candidate_is_within_the_table(
     assert choices.met
     first = next(iter(choices.met)) if "head" not in case else None
     for key, (guess, sample) in list(choices.met.items()):
-        names = tune.candidates(backend.emitter("test"), key)
+        names = autotune.candidates(backend.emitter("test"), key)
         assert sample is not None
         assert key[0] == "attention" or guess in names
         # What a test of attention makes of products has its own tests.
@@ -102,7 +102,7 @@ def test_every_candidate_reads_every_weight(
     there = weight.to(gpu)
     F.linear(x.to(gpu), there)
     ((key, _),) = choices.met.items()
-    for name in tune.candidates(backend.emitter("test"), key):
+    for name in autotune.candidates(backend.emitter("test"), key):
         choices.table[key] = name
         assert_close(F.linear(x.to(gpu), there).cpu().float(), want, "several", label=name)
 
@@ -123,7 +123,7 @@ def test_every_candidate_takes_what_comes_after_it(
         choices.met.clear()
         want = fn(x, y).cpu().double().numpy()
         ((key, _),) = choices.met.items()
-        for name in tune.candidates(backend.emitter("test"), key):
+        for name in autotune.candidates(backend.emitter("test"), key):
             choices.table[key] = name
             captured = rl.jit(fn)
             for _ in range(2):
@@ -141,7 +141,7 @@ def test_a_class_is_asked_for_once_and_decided_by_the_table(choices: Choices) ->
 
 
 def test_sizes_share_classes() -> None:
-    assert [tune.up_to(n, 64) for n in (0, 1, 2, 3, 4, 5, 33, 64, 65, 1000)] == [
+    assert [autotune.up_to(n, 64) for n in (0, 1, 2, 3, 4, 5, 33, 64, 65, 1000)] == [
         1, 1, 2, 4, 4, 8, 64, 64, 64, 64,
     ]  # fmt: skip
 
@@ -163,7 +163,7 @@ def test_tuning_chooses_among_right_results(
     monkeypatch.setitem(gemm.CONFIGS, "wrong", wrong)
     monkeypatch.setitem(gemm.CONFIGS, "broken", broken)
     told = []
-    running = rl.tune_async(gpu, lambda: small(gpu), lambda *a: told.append(a))
+    running = rl.autotune_async(gpu, lambda: small(gpu), lambda *a: told.append(a))
     (row,) = finish(running)
     assert set(row.seconds) == {"rows", "registers", row.guess} >= {row.choice}
     assert set(row.refused) == {"broken", "wrong"}
@@ -214,11 +214,11 @@ def test_a_plan_takes_the_kernels_that_were_chosen_since(gpu: rl.Device, choices
 
 @pytest.mark.native
 def test_measurements_are_kept(gpu: rl.Device, backend: Any, tmp_path: Path) -> None:
-    rows = rl.tune(gpu, lambda: small(gpu))
+    rows = rl.autotune(gpu, lambda: small(gpu))
     (place,) = (tmp_path / "tune").iterdir()
-    assert place.name == tune.kept_as(backend)
-    assert tune.decode(backend, place.read_text()) == rows
-    assert tune.folder().parent == cache_dir() == tmp_path
+    assert place.name == autotune.kept_as(backend)
+    assert autotune.decode(backend, place.read_text()) == rows
+    assert autotune.folder().parent == cache_dir() == tmp_path
 
 
 KEY = ("product", 4, 8, 8, 1, "float32", "along")
@@ -232,7 +232,7 @@ GOOD = {
 
 def placed(backend: Any, rows: Any, **other: Any) -> Path:
     """A kept table."""
-    place = tune.folder() / tune.kept_as(backend)
+    place = autotune.folder() / autotune.kept_as(backend)
     place.parent.mkdir()
     table = {"adapter": {}, "kernels": digest(), "rows": rows, **other}
     place.write_text(json.dumps(table))
@@ -242,13 +242,13 @@ def placed(backend: Any, rows: Any, **other: Any) -> Path:
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are read, as outside of tests."""
-    monkeypatch.delenv("RUSHLIGHT_TUNE")
+    monkeypatch.delenv("RUSHLIGHT_AUTOTUNE")
 
 
 @pytest.mark.native
 def test_a_kept_table_decides(backend: Any, choices: Choices, wanted: None, gpu: rl.Device) -> None:
     placed(backend, [GOOD])
-    tune.recall(backend)
+    autotune.recall(backend)
     assert choices.table == {KEY: "registers"}
     seen: list[tuple[str, str]] = []
     backend.recorder.observer = seen
@@ -262,14 +262,14 @@ def test_a_kept_table_decides(backend: Any, choices: Choices, wanted: None, gpu:
 @pytest.mark.native
 def test_a_table_is_void_with_other_kernels(backend: Any, choices: Choices, wanted: None) -> None:
     placed(backend, [GOOD], kernels="0" * 64)
-    tune.recall(backend)
+    autotune.recall(backend)
     assert choices.table == {}
 
 
 @pytest.mark.native
 def test_a_table_is_left_alone_where_it_is_switched_off(backend: Any, choices: Choices) -> None:
     placed(backend, [GOOD])
-    tune.recall(backend)
+    autotune.recall(backend)
     assert choices.table == {}
 
 
@@ -305,8 +305,8 @@ def test_a_damaged_file_is_left_out_with_a_warning(
     content: bytes, backend: Any, choices: Choices, wanted: None
 ) -> None:
     placed(backend, []).write_bytes(content)
-    with pytest.warns(RuntimeWarning, match=r"left out.*rushlight tune"):
-        tune.recall(backend)
+    with pytest.warns(RuntimeWarning, match=r"left out.*rushlight autotune"):
+        autotune.recall(backend)
     assert choices.table == {} and choices.rows == {}
 
 
@@ -318,7 +318,7 @@ def test_a_row_that_nobody_measured_is_never_used(
     placed(backend, [GOOD, row])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tune.recall(backend)
+        autotune.recall(backend)
     if row != BAD_ROWS["what the guess is not"]:  # which decides nothing
         assert len(caught) == 1 and choices.rows == {}
     assert choices.table.keys() <= {KEY}
@@ -330,23 +330,25 @@ def test_the_command(
 ) -> None:
     from rushlight.cli import run
 
-    assert run(["tune", "--show"]) == 0
+    assert run(["autotune", "--show"]) == 0
     assert "nothing was measured" in capsys.readouterr().out
     small(gpu)
-    assert run(["tune"]) == 0
+    assert run(["autotune"]) == 0
     out, err = capsys.readouterr()
-    assert "4 rows, 8 long, 8 columns" in out and f"kept in {tune.folder()}" in err
-    assert run(["tune", "--show", "--json"]) == 0
+    assert "4 rows, 8 long, 8 columns" in out and f"kept in {autotune.folder()}" in err
+    assert run(["autotune", "--show", "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
     assert shown["guess"] in shown["seconds"] and tuple(shown["key"]) == KEY
-    assert run(["tune", "--clear"]) == 0
+    assert run(["autotune", "--clear"]) == 0
     assert capsys.readouterr().out.startswith("removed ")
-    assert choices.rows == {} and not list(tune.folder().iterdir())
-    assert run(["tune", "--device", "cpu"]) == 2
-    assert run(["tune", "--show", "--clear"]) == 2
+    assert choices.rows == {} and not list(autotune.folder().iterdir())
+    assert run(["autotune", "--device", "cpu"]) == 2
+    assert run(["autotune", "--show", "--clear"]) == 2
 
 
 @pytest.mark.native
 def test_the_cpu_has_nothing_to_choose_among() -> None:
-    with pytest.raises(ValueError, match="tune: tuning cpu is not supported; supported: webgpu"):
-        rl.tune("cpu")
+    with pytest.raises(
+        ValueError, match="autotune: tuning cpu is not supported; supported: webgpu"
+    ):
+        rl.autotune("cpu")

@@ -16,12 +16,12 @@ TEXTS = ["a rush and a little fat", "cheap light"]
 TUNE = """
 import os
 import rushlight as rl
-from rushlight.core.backends.webgpu import tune
+from rushlight.core.backends.webgpu import autotune
 
-os.environ.pop("RUSHLIGHT_TUNE", None)
+os.environ.pop("RUSHLIGHT_AUTOTUNE", None)
 await rl.device_async("webgpu")
 told = []
-rows = await rl.tune_async(
+rows = await rl.autotune_async(
     "webgpu", lambda: rl.zeros(3, 40, device="webgpu").softmax(-1), lambda *a: told.append(a)
 )
 rl.device("webgpu").reset()
@@ -36,7 +36,7 @@ from rushlight.web import import_js
 
 backend = rl.device("webgpu").backend
 tables = await import_js("tables.js")
-name = tune.kept_as(backend)
+name = autotune.kept_as(backend)
 found = []
 for text in ("{", "[" * 100000, (await tables.recall(name)).replace('"choice": "', '"choice": "x')):
     assert await tables.keep(name, text)
@@ -66,23 +66,23 @@ def test_a_page_tunes_for_its_model(shared_page: Any, native: Any) -> None:
         """async (texts) => {
           const m = await rl.load("/models/tiny/", { device: "webgpu" });
           const told = [];
-          const rows = await m.tune({ onProgress: (p) => told.push(p) });
+          const rows = await m.autotune({ onProgress: (p) => told.push(p) });
           const vectors = (await m.encode(texts)).map((v) => [...v]);
           const control = new AbortController();
           const { signal } = control;
-          const stopped = await m.tune({ signal, onProgress: () => control.abort() })
+          const stopped = await m.autotune({ signal, onProgress: () => control.abort() })
             .catch((error) => error.name);
           await m.dispose();
-          const wrong = await model.tune().catch((error) => error.message);
+          const wrong = await model.autotune().catch((error) => error.message);
           await rl.cache.clear("nothing");
           return { told, rows, vectors, stopped, wrong };
         }""",
         TEXTS,
     )
     last = found["told"][-1]
-    assert last["stage"] == "tune" and last["done"] == last["total"] >= len(found["rows"]) > 3
+    assert last["stage"] == "autotune" and last["done"] == last["total"] >= len(found["rows"]) > 3
     for row in found["rows"]:
         assert {row["choice"], row["guess"]} <= row["seconds"].keys() and row["what"]
     assert np.abs(np.array(found["vectors"]) - native.encode(TEXTS).numpy()).max() <= 1e-5
     assert found["stopped"] == "AbortError"
-    assert found["wrong"] == "tune: the model is on the CPU; load it on webgpu"
+    assert found["wrong"] == "autotune: the model is on the CPU; load it on webgpu"

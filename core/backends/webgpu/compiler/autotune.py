@@ -1,7 +1,7 @@
 """Tables of measured choices of a webgpu device: candidates, files, the tab's storage.
 
-`rushlight tune` saves an adapter's measurements, and they are read when the device opens.
-RUSHLIGHT_TUNE=off ignores them.
+`rushlight autotune` saves an adapter's measurements, and they are read when the device opens.
+RUSHLIGHT_AUTOTUNE=off ignores them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends.tuning import Key, Row
+from rushlight.core.backends.autotuning import Key, Row
 from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.wgsl_kernels import digest
@@ -50,7 +50,7 @@ def candidates(e: Emitter, key: Key) -> Sequence[str]:
 
 
 class WebGpuTuner:
-    """The choices of one device, which `rl.tune` measures and saves."""
+    """The choices of one device, which `rl.autotune` measures and saves."""
 
     def __init__(self, backend: WebGpuBackend) -> None:
         self.backend, self.lock = backend, backend.lock
@@ -99,8 +99,8 @@ def kept_as(backend: WebGpuBackend) -> str:
 def folder() -> Path:
     """The native folder of tables: beside the downloads."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    own = os.environ.get("RUSHLIGHT_CACHE")
-    return (Path(own).expanduser() if own else Path(cache) / "rushlight") / "tune"
+    chosen = os.environ.get("RUSHLIGHT_CACHE")
+    return (Path(chosen).expanduser() if chosen else Path(cache) / "rushlight") / "tune"
 
 
 def encode(backend: WebGpuBackend) -> str:
@@ -124,26 +124,26 @@ def decode(backend: WebGpuBackend, text: str) -> list[Row]:
         table = parse_json(text.encode(), "the table", depth=8)
         if table["kernels"] != digest():
             return []
-        found = table["rows"]
+        stored_rows = table["rows"]
         rows = [
             Row(tuple(r["class"]), r["choice"], r["guess"],
                 {str(k): float(v) for k, v in r["seconds"].items()})
-            for r in found[:_MOST_CLASSES]
+            for r in stored_rows[:_MOST_CLASSES]
         ]  # fmt: skip
     except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
         raise ValueError(f"it is damaged ({type(error).__name__})") from None
     e = backend.emitter("tune")
     for row in rows:
-        plain = all(type(part) is int or (type(part) is str and len(part) < 32) for part in row.key)
+        plain = all(type(p) is int or (type(p) is str and len(p) < 32) for p in row.key)
         names = candidates(e, row.key) if plain and row.key else ()
-        told = type(row.choice) is type(row.guess) is str
-        if not told or row.choice not in names and not (names and row.choice == row.guess):
+        named = type(row.choice) is type(row.guess) is str
+        if not named or row.choice not in names and not (names and row.choice == row.guess):
             raise ValueError(f"{str(row.choice)[:32]!r} is no choice for {str(row.key)[:64]}")
     return rows
 
 
 def _wanted() -> bool:
-    return os.environ.get("RUSHLIGHT_TUNE") != "off"
+    return os.environ.get("RUSHLIGHT_AUTOTUNE") != "off"
 
 
 def _adopt(backend: WebGpuBackend, text: str | None, place: str) -> None:
@@ -153,7 +153,7 @@ def _adopt(backend: WebGpuBackend, text: str | None, place: str) -> None:
     except ValueError as error:
         warnings.warn(
             f"webgpu: the table of measured choices {place} is left out: {error}; "
-            "`rushlight tune` makes a new one",
+            "`rushlight autotune` makes a new one",
             RuntimeWarning, stacklevel=2,
         )  # fmt: skip
 
@@ -196,9 +196,9 @@ def forget(backend: WebGpuBackend) -> bool:
     """Guess again, now and natively later; whether there was a file."""
     backend.recorder.choices.clear()
     place = folder() / kept_as(backend)
-    there = place.exists()
+    existed = place.exists()
     place.unlink(missing_ok=True)
-    return there
+    return existed
 
 
 async def _storage() -> Any:

@@ -8,7 +8,7 @@ from rushlight.core.functional.network.activations import logsigmoid
 from rushlight.core.functional.network.losses import cross_entropy
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.tuning.examples import IGNORED
+from rushlight.models.finetune.examples import IGNORED
 
 
 def causal_loss(logits: Tensor, labels: Tensor) -> Tensor:

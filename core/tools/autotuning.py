@@ -1,4 +1,4 @@
-"""tune: choose the kernels of a webgpu device by measuring them."""
+"""autotune: choose the kernels of a webgpu device by measuring them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.backends import Device
 
 if TYPE_CHECKING:
-    from rushlight.core.backends.tuning import Row
+    from rushlight.core.backends.autotuning import Row
 
 Progress = Callable[[int, int, str], Any]
 
 
-async def tune_async(
+async def autotune_async(
     device: str | Device = "webgpu",
     work: Callable[[], Any] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """`tune` without blocking, for use in a tab.
+    """`autotune` without blocking, for use in a tab.
 
     work and progress may be coroutine functions.
 
@@ -29,7 +29,7 @@ async def tune_async(
     return await tuned(device, work, progress)
 
 
-def tune(
+def autotune(
     device: str | Device = "webgpu",
     work: Callable[[], Any] | None = None,
     progress: Progress | None = None,
@@ -46,14 +46,14 @@ def tune(
     again if a choice changed. Returns a row for each class of operands: the class, the choice, the
     default guess, and seconds by name. This takes from seconds to minutes.
 
-    RUSHLIGHT_TUNE=off in the environment ignores saved choices. ValueError for a device without
+    RUSHLIGHT_AUTOTUNE=off in the environment ignores saved choices. ValueError for a device without
     candidates; RuntimeError inside an event loop or in a tab.
     """
-    running = tune_async(device, work, progress)
+    running = autotune_async(device, work, progress)
     try:
         running.send(None)
     except StopIteration as done:
         found: list[Row] = done.value
         return found
     running.close()
-    raise RuntimeError("tune: an event loop is running; use `await rl.tune_async(...)`")
+    raise RuntimeError("autotune: an event loop is running; use `await rl.autotune_async(...)`")

@@ -1,8 +1,8 @@
 """Choices among several kernels for an op: measured ones, else a guess.
 
 A lowering with several candidates calls `Choices.pick` with its guess and the class: a tuple of the
-family and of properties of the operands, with sizes rounded up to powers of two. `rl.tune` measures
-through a backend's Tuner. Nothing is measured without it.
+family and of properties of the operands, with sizes rounded up to powers of two. `rl.autotune`
+measures through a backend's Tuner. Nothing is measured without it.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Choices:
         self, op: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
         """Record the op that asked last as the sample of its classes."""
-        given = tuple(None if x is None else (x.dtype, x.layout) for x in inputs)
+        operands = tuple(None if x is None else (x.dtype, x.layout) for x in inputs)
         # A fused op asks like its ops, but cannot run by itself.
         for key in self.asked if "epilogue" not in attrs else ():
-            self.met[key] = self.met[key][0], Sample(op, given, (out.dtype, out.layout), attrs)
+            self.met[key] = self.met[key][0], Sample(op, operands, (out.dtype, out.layout), attrs)
         self.asked.clear()
 
     def adopt(self, rows: Sequence[Row]) -> None:
@@ -98,7 +98,7 @@ class Choices:
 
 
 class Tuner(Protocol):
-    """The part of a backend with a choice among kernels that `rl.tune` works with."""
+    """The part of a backend with a choice among kernels that `rl.autotune` works with."""
 
     choices: Choices
 

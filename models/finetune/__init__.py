@@ -1,6 +1,6 @@
-"""Fine-tuning: examples of chats and texts, losses, heads, and a loop. `rl.tuning`."""
+"""Fine-tuning: examples of chats and texts, losses, heads, and a loop. `rl.finetune`."""
 
-from rushlight.models.tuning.examples import (
+from rushlight.models.finetune.examples import (
     IGNORED,
     Batch,
     Example,
@@ -10,14 +10,14 @@ from rushlight.models.tuning.examples import (
     preference_of,
     read_rows,
 )
-from rushlight.models.tuning.heads import ClassificationHead, embed
-from rushlight.models.tuning.losses import (
+from rushlight.models.finetune.heads import ClassificationHead, embed
+from rushlight.models.finetune.losses import (
     causal_loss,
     dpo_loss,
     log_probabilities,
     ranking_loss,
 )
-from rushlight.models.tuning.training import finetune, finetuning, train
+from rushlight.models.finetune.training import finetune, finetuning, train
 
 __all__ = [
     "IGNORED", "Batch", "ClassificationHead", "Example", "causal_loss", "dpo_loss", "embed",

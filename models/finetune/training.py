@@ -13,7 +13,7 @@ from rushlight.core.nn.utils import clip_grad_norm_
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters import disable_adapter
-from rushlight.models.tuning.examples import (
+from rushlight.models.finetune.examples import (
     Batch,
     Example,
     examples_of,
@@ -21,8 +21,8 @@ from rushlight.models.tuning.examples import (
     padded,
     preference_of,
 )
-from rushlight.models.tuning.heads import embed
-from rushlight.models.tuning.losses import (
+from rushlight.models.finetune.heads import embed
+from rushlight.models.finetune.losses import (
     causal_loss,
     dpo_loss,
     log_probabilities,

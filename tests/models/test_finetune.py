@@ -15,9 +15,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.tools.testing import check_gradient
-from rushlight.models import tuning
+from rushlight.models import finetune
 from rushlight.models.adapters import LoraConfig
-from rushlight.models.tuning import IGNORED, Example
+from rushlight.models.finetune import IGNORED, Example
 
 HERE = Path(__file__).parent
 Array = npt.NDArray[Any]
@@ -57,19 +57,19 @@ def _says(text: str) -> dict[str, str]:
 def test_only_answers_have_labels() -> None:
     m = _generate.tiny()
     row = {"messages": [_user("ab"), _says("cde"), _user("fg"), _says("hi")]}
-    (example,) = tuning.examples_of(m, row)
+    (example,) = finetune.examples_of(m, row)
     assert _learned(m, example) == " cde</s>| hi</s>"
     asked = m.chat_ids(row["messages"][:3])
     assert example.ids[: len(asked)] == asked  # what generation reads
-    (whole,) = tuning.examples_of(m, row, whole=True)
+    (whole,) = finetune.examples_of(m, row, whole=True)
     assert whole.labels == whole.ids == example.ids
-    (text,) = tuning.examples_of(m, {"text": "ab cd"})
+    (text,) = finetune.examples_of(m, {"text": "ab cd"})
     assert text.labels[1:] == text.ids[1:] and text.ids[-1] in m.eos_ids
-    (pair,) = tuning.examples_of(m, {"prompt": "ab ", "completion": "cd"})
+    (pair,) = finetune.examples_of(m, {"prompt": "ab ", "completion": "cd"})
     assert _learned(m, pair) == "cd</s>"
-    (chat,) = tuning.examples_of(m, {"prompt": [_user("ab")], "completion": "cd"})
+    (chat,) = finetune.examples_of(m, {"prompt": [_user("ab")], "completion": "cd"})
     assert _learned(m, chat) == " cd</s>"
-    (short,) = tuning.examples_of(m, row, max_length=len(asked) - 2)
+    (short,) = finetune.examples_of(m, row, max_length=len(asked) - 2)
     assert _learned(m, short) == " cde</s>" and len(short) == len(asked) - 2
 
 
@@ -80,7 +80,7 @@ def test_a_template_that_rewrites_turns_gives_an_example_for_each() -> None:
         "else '-' }}</s>{% endfor %}{% if add_generation_prompt %}<s>assistant:{% endif %}"
     )
     row = {"messages": [_user("ab"), _says("cde"), _user("fg"), _says("hi")]}
-    one, two = tuning.examples_of(m, row)
+    one, two = finetune.examples_of(m, row)
     assert _learned(m, one) == " cde</s>" and _learned(m, two) == " hi</s>"
     assert "-" in m.tokenizer.decode(two.ids) and "fg" not in m.tokenizer.decode(one.ids)
 
@@ -100,15 +100,15 @@ def test_a_template_that_rewrites_turns_gives_an_example_for_each() -> None:
 def test_rows_that_cannot_be_learned_are_named(given: dict[str, Any], message: str) -> None:
     m = _generate.tiny()
     with pytest.raises(ValueError, match=message):
-        tuning.examples_of(m, given, max_length=5)
+        finetune.examples_of(m, given, max_length=5)
     with pytest.raises(ValueError, match=f"row 1: .*{message}"):
-        tuning.finetune(m, [{"text": "ab"}, given], length=5)
+        finetune.finetune(m, [{"text": "ab"}, given], length=5)
 
 
 def test_files_of_rows(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "a"}\n\n{"text": "b"}\n', encoding="utf-8")
-    assert tuning.read_rows(path) == [{"text": "a"}, {"text": "b"}]
+    assert finetune.read_rows(path) == [{"text": "a"}, {"text": "b"}]
     for text, message in (
         ('{"text": "a"}\n[1]\n', r"rows.jsonl:2 holds a list"),
         ('{"text": "a"\n', r"rows.jsonl:1 is not JSON"),
@@ -117,7 +117,7 @@ def test_files_of_rows(tmp_path: Path) -> None:
     ):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(rl.FormatError, match=message):
-            tuning.read_rows(path)
+            finetune.read_rows(path)
 
 
 def test_packed_texts_are_as_if_alone(device: str) -> None:
@@ -126,7 +126,7 @@ def test_packed_texts_are_as_if_alone(device: str) -> None:
     draws = np.random.default_rng(2)
     examples = [Example(ids, list(ids)) for n in lengths
                 if (ids := draws.integers(0, 270, n).tolist())]  # fmt: skip
-    batches = tuning.packed(examples, 12, rows=2, device=device)
+    batches = finetune.packed(examples, 12, rows=2, device=device)
     assert [b.ids.shape for b in batches] == [(2, 12), (2, 12)]  # 9+3, 7+5, 6
     seen = []
     for batch in batches:
@@ -145,7 +145,7 @@ def test_packed_texts_are_as_if_alone(device: str) -> None:
         assert (labels[segments == 0] == IGNORED).all()
     assert sorted(seen) == sorted(lengths)
     with pytest.raises(ValueError, match="an example has 9 tokens, a row holds 8"):
-        tuning.packed(examples, 8)
+        finetune.packed(examples, 8)
     first = batches[0]
     with pytest.raises(ValueError, match="not both, or segments"):
         m(first.ids, segments=first.segments, attention_mask=first.segments)
@@ -178,8 +178,8 @@ def test_losses_by_their_definitions(device: str) -> None:
               for i in range(2)]  # fmt: skip
     on = [rl.tensor(x, device=device) for x in (logits, labels)]
     wanted = -np.mean(np.concatenate(picked))
-    assert math.isclose(tuning.causal_loss(*on).item(), wanted, rel_tol=1e-5)
-    sums = tuning.log_probabilities(*on).numpy()
+    assert math.isclose(finetune.causal_loss(*on).item(), wanted, rel_tol=1e-5)
+    sums = finetune.log_probabilities(*on).numpy()
     np.testing.assert_allclose(sums, [sum(p) for p in picked], rtol=1e-5)
     four = draws.normal(size=(4, 3)).astype(np.float32)
     margin = 0.3 * ((four[0] - four[2]) - (four[1] - four[3]))
@@ -187,7 +187,7 @@ def test_losses_by_their_definitions(device: str) -> None:
         wanted = np.mean((1 - smooth) * np.log1p(np.exp(-margin))
                          + smooth * np.log1p(np.exp(margin)))  # fmt: skip
         given = [rl.tensor(x, device=device) for x in four]
-        found = tuning.dpo_loss(*given, beta=0.3, label_smoothing=smooth)
+        found = finetune.dpo_loss(*given, beta=0.3, label_smoothing=smooth)
         assert math.isclose(found.item(), wanted, rel_tol=1e-5)
     a, b, c = (draws.normal(size=(n, 6)).astype(np.float32) for n in (3, 3, 2))
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (a, b, c)]
@@ -196,19 +196,19 @@ def test_losses_by_their_definitions(device: str) -> None:
         wanted = np.mean(np.log(np.exp(scores).sum(1)) - np.diag(scores))
         more = None if len(others) == 3 else rl.tensor(c, device=device)
         one, two = (rl.tensor(x, device=device) for x in (a, b))
-        found = tuning.ranking_loss(one, two, more)
+        found = finetune.ranking_loss(one, two, more)
         assert math.isclose(found.item(), wanted, rel_tol=1e-4)
     with pytest.raises(ValueError, match="causal_loss: logits are .* they must be"):
-        tuning.causal_loss(on[0], on[1][:, :3])
+        finetune.causal_loss(on[0], on[1][:, :3])
 
 
 def test_gradients_of_losses() -> None:
     draws = np.random.default_rng(6)
     labels = rl.tensor([[IGNORED, 1, 2, 0]])
     losses = (
-        (lambda x: tuning.causal_loss(x, labels), (1, 4, 3)),
-        (lambda x: tuning.dpo_loss(*x), (4, 3)),
-        (lambda x: tuning.ranking_loss(*x), (2, 3, 4)),
+        (lambda x: finetune.causal_loss(x, labels), (1, 4, 3)),
+        (lambda x: finetune.dpo_loss(*x), (4, 3)),
+        (lambda x: finetune.ranking_loss(*x), (2, 3, 4)),
     )
     for loss, shape in losses:
         check_gradient(lambda x, f=loss: f(x).reshape(1), [draws.normal(size=shape)], second=False)
@@ -223,7 +223,7 @@ def test_a_task_is_learned(device: str, pack: bool) -> None:
     rl.manual_seed(0)
     rl.adapters.add_adapter(m, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"))
     told: list[tuple[int, int, float]] = []
-    losses = tuning.finetune(
+    losses = finetune.finetune(
         m, rows, steps=60, batch_size=1 if pack else 6, lr=0.01, pack=pack,
         length=96 if pack else None, watch=lambda *given: told.append(given),
     )  # fmt: skip
@@ -241,7 +241,7 @@ def test_the_order_is_the_seeds() -> None:
         rl.manual_seed(1)
         rl.adapters.add_adapter(m, LoraConfig(r=2, target_modules=["q_proj"], lora_dropout=0.2))
         rows = [{"text": text} for text in ("abc", "defgh", "ij", "klmnop")]
-        return tuning.finetune(m, rows, epochs=2, batch_size=1, seed=seed)
+        return finetune.finetune(m, rows, epochs=2, batch_size=1, seed=seed)
 
     one = run(3)
     assert len(one) == 8 and one == run(3) and one != run(4)
@@ -252,35 +252,35 @@ def test_preferences_are_learned() -> None:
     rows = [{"prompt": [_user(a)], "chosen": "yes", "rejected": "no"} for a in "abcd"]
     rl.manual_seed(0)
     rl.adapters.add_adapter(m, LoraConfig(r=4, target_modules="all-linear"))
-    losses = tuning.finetune(m, rows, steps=12, batch_size=4, lr=0.01)
+    losses = finetune.finetune(m, rows, steps=12, batch_size=4, lr=0.01)
     assert math.isclose(losses[0], math.log(2), rel_tol=1e-4)  # the model is the reference
     assert losses[-1] < 0.5 * losses[0]
-    both = tuning.padded(tuning.preference_of(m, rows[0]))
+    both = finetune.padded(finetune.preference_of(m, rows[0]))
 
     def margin() -> float:
         with rl.no_grad():
-            yes, no = tuning.log_probabilities(m(both.ids), both.labels).tolist()
+            yes, no = finetune.log_probabilities(m(both.ids), both.labels).tolist()
         return float(yes - no)
 
     after = margin()
     with rl.adapters.disable_adapter(m):
         assert after > margin() + 1
     with pytest.raises(ValueError, match="row 1: a row's 'rejected' is None"):
-        tuning.finetune(m, [rows[0], {"prompt": "x", "chosen": "y"}])
+        finetune.finetune(m, [rows[0], {"prompt": "x", "chosen": "y"}])
 
 
 def test_what_cannot_be_trained_is_named() -> None:
     m = _generate.tiny()
     rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"]), trainable=False)
     with pytest.raises(ValueError, match="no parameter takes gradients; add an adapter"):
-        tuning.finetune(m, [{"text": "abc"}])
+        finetune.finetune(m, [{"text": "abc"}])
     rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"]), "other")
     with pytest.raises(ValueError, match="there are no rows"):
-        tuning.finetune(m, [])
+        finetune.finetune(m, [])
     before = {n: t.numpy().copy() for n, t in m.state_dict().items()}
     with pytest.raises(FloatingPointError, match="the loss of step 0 is nan; choose a lower rate"):
         nan = rl.tensor(math.nan)
-        tuning.train(m, [0], lambda _: nan, steps=2)
+        finetune.train(m, [0], lambda _: nan, steps=2)
     assert not m.training
     for name, t in m.state_dict().items():
         np.testing.assert_array_equal(t.numpy(), before[name])
@@ -290,26 +290,26 @@ def test_heads_and_sentences_learn() -> None:
     m = _sentence.tiny("cpu")
     texts = ["a cat", "the dog is here", "one"]
     np.testing.assert_allclose(
-        tuning.embed(m, texts).detach().numpy(), m.encode(texts).numpy(), rtol=1e-4, atol=1e-5
+        finetune.embed(m, texts).detach().numpy(), m.encode(texts).numpy(), rtol=1e-4, atol=1e-5
     )
     rl.manual_seed(0)
     rl.adapters.add_adapter(m, LoraConfig(r=4, target_modules=["query", "value", "dense"]))
     pairs = [{"anchor": a, "positive": p} for a, p in (
         ("cat", "dog is"), ("one two", "here"), ("the", "a b c"), ("is", "cat here"))]  # fmt: skip
-    losses = tuning.finetune(m, pairs, steps=15, batch_size=4, lr=0.02)
+    losses = finetune.finetune(m, pairs, steps=15, batch_size=4, lr=0.02)
     assert losses[-1] < 0.5 * losses[0]
     with pytest.raises(ValueError, match="row 1: 'positive' must be a text"):
-        tuning.finetune(m, [pairs[0], {"anchor": "x"}])
-    head = tuning.ClassificationHead(m.embedding_width, 2)
+        finetune.finetune(m, [pairs[0], {"anchor": "x"}])
+    head = finetune.ClassificationHead(m.embedding_width, 2)
     both = rl.nn.ModuleList([m, head])
     wanted = rl.tensor([0, 1, 1])
-    losses = tuning.train(
-        both, [texts], lambda t: rl.nn.functional.cross_entropy(head(tuning.embed(m, t)), wanted),
+    losses = finetune.train(
+        both, [texts], lambda t: rl.nn.functional.cross_entropy(head(finetune.embed(m, t)), wanted),
         steps=30, lr=0.05,
     )  # fmt: skip
     assert losses[-1] < 0.2 * losses[0]
     with pytest.raises(ValueError, match="classes is 0; at least 1"):
-        tuning.ClassificationHead(4, 0)
+        finetune.ClassificationHead(4, 0)
 
 
 @pytest.mark.native
