@@ -30,7 +30,7 @@ def inspect(
     path = fetched(file) if file in MODELS else Path(file)
     opened = read_tables(path)
     rows = [(name, e) for name, table, _ in opened for e in table.entries.values()]
-    metadata = {k: v for _, _, found in opened for k, v in found.items()}
+    metadata = {k: v for _, _, facts in opened for k, v in facts.items()}
     entries = [e for _, e in rows]
     if as_json:
         tensors = [

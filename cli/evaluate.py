@@ -47,23 +47,23 @@ def perplexity(
 
     check_device(device)
     _check_choices(linear, cache_type)
-    given = _read(text)
+    sample = _read(text)
     loaded, base = _load(model, device), None if kl is None else _load(kl, device)
     with show.bar("perplexity", unit="windows", least=2) as progress:
-        found = measure(
-            loaded, given, context=context, stride=stride, base=base, linear=linear,
+        measured = measure(
+            loaded, sample, context=context, stride=stride, base=base, linear=linear,
             cache_type=cache_type, progress=progress,
         )  # fmt: skip
     if as_json:
-        print(json.dumps({"model": model, "device": device, **dataclasses.asdict(found)}))
+        print(json.dumps({"model": model, "device": device, **dataclasses.asdict(measured)}))
         return
     print(
-        f"perplexity {found.perplexity:.4f} +- {found.error:.4f} "
-        f"({found.tokens} tokens of {found.windows} windows)"
+        f"perplexity {measured.perplexity:.4f} +- {measured.error:.4f} "
+        f"({measured.tokens} tokens of {measured.windows} windows)"
     )
-    if found.kl is not None and found.same_top is not None:
-        print(f"divergence from {kl}: {found.kl:.6f} +- {found.kl_error:.6f} nats")
-        print(f"same likeliest token: {found.same_top:.2%}")
+    if measured.kl is not None and measured.same_top is not None:
+        print(f"divergence from {kl}: {measured.kl:.6f} +- {measured.kl_error:.6f} nats")
+        print(f"same likeliest token: {measured.same_top:.2%}")
 
 
 def imatrix(
@@ -85,17 +85,17 @@ def imatrix(
     _check_choices(linear)
     if out.exists() and not overwrite:  # said before the text is read through
         raise FileExistsError(f"{out} exists already\n  hint: pass --overwrite, or another name")
-    given = _read(text)
+    sample = _read(text)
     loaded = _load(model, device)
     with show.bar("imatrix", unit="windows", least=2) as progress:
-        found = importance(loaded, given, context=context, linear=linear, progress=progress)
-    found.save(out, (text.name,), overwrite=overwrite)
-    facts = {"file": str(out), "tensors": len(found.sums), **dataclasses.asdict(found.quality)}
+        matrix = importance(loaded, sample, context=context, linear=linear, progress=progress)
+    matrix.save(out, (text.name,), overwrite=overwrite)
+    facts = {"file": str(out), "tensors": len(matrix.sums), **dataclasses.asdict(matrix.quality)}
     if as_json:
         print(json.dumps(facts))
         return
-    print(f"{out}: {len(found.sums)} tensors over {found.quality.windows} windows of {context}")
-    print(f"perplexity {found.quality.perplexity:.4f}", file=sys.stderr)
+    print(f"{out}: {len(matrix.sums)} tensors over {matrix.quality.windows} windows of {context}")
+    print(f"perplexity {matrix.quality.perplexity:.4f}", file=sys.stderr)
 
 
 def _check_choices(linear: str, cache_type: str = "float32") -> None:

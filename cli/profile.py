@@ -35,11 +35,11 @@ def profile(
     check_device(device)
     work = _work(rl.pipeline(model=fetched(model), device=device), prompt, tokens)
     work(-1)  # compiles and captures; the text differs, so that no cache helps the timed run
-    with rl.profile(device) as found:
+    with rl.profile(device) as profiled:
         work(1)
-    print(json.dumps(found.summary()) if as_json else found.table(rows))
+    print(json.dumps(profiled.summary()) if as_json else profiled.table(rows))
     if trace is not None:
-        found.save(trace)
+        profiled.save(trace)
         print(f"the trace is in {trace}", file=sys.stderr)
 
 

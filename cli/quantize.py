@@ -76,10 +76,10 @@ def _bytes(said: str | None) -> int | None:
     """The bytes that "2G", "500M" or a number says."""
     if said is None:
         return None
-    found = re.fullmatch(r"(\d{1,15})([KMG]?)", said.upper())
-    if found is None or not int(found[1]):
+    match = re.fullmatch(r"(\d{1,15})([KMG]?)", said.upper())
+    if match is None or not int(match[1]):
         raise typer.BadParameter(f"--split-max-size {said!r} is not a size such as 2G or 500M")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _tell(paths: list[Path]) -> None:
@@ -96,26 +96,26 @@ def totals(entries: Iterable[Entry]) -> dict[str, Any]:
     """What a weight file holds: its tensors, numbers and bytes, in all and by type."""
     types: dict[str, dict[str, Any]] = {}
     for entry in entries:
-        own = types.setdefault(entry.dtype.name, {"tensors": 0, "parameters": 0, "bytes": 0})
-        own["tensors"] += 1
-        own["parameters"] += entry.nbytes // entry.dtype.itemsize * entry.dtype.block
-        own["bytes"] += entry.nbytes
+        row = types.setdefault(entry.dtype.name, {"tensors": 0, "parameters": 0, "bytes": 0})
+        row["tensors"] += 1
+        row["parameters"] += entry.nbytes // entry.dtype.itemsize * entry.dtype.block
+        row["bytes"] += entry.nbytes
     parts = ("tensors", "parameters", "bytes")
-    found: dict[str, Any] = {p: sum(own[p] for own in types.values()) for p in parts}
-    for own in (found, *types.values()):
-        bits = 8 * own["bytes"] / own["parameters"] if own["parameters"] else 0
-        own["bits_per_weight"] = round(bits, 4)
+    sums: dict[str, Any] = {p: sum(row[p] for row in types.values()) for p in parts}
+    for row in (sums, *types.values()):
+        bits = 8 * row["bytes"] / row["parameters"] if row["parameters"] else 0
+        row["bits_per_weight"] = round(bits, 4)
     order = sorted(types, key=lambda name: (-types[name]["bytes"], name))
-    return found | {"types": {name: types[name] for name in order}}
+    return sums | {"types": {name: types[name] for name in order}}
 
 
 def total_lines(entries: Iterable[Entry], files: int = 1) -> list[str]:
     """The totals as lines: of several types one line each, the largest first, and one in all."""
-    found = totals(entries)
+    sums = totals(entries)
     cells = [
-        (name, f"{own['tensors']} tensors", f"{own['parameters']:,} numbers", size(own["bytes"]),
-         f"{own['bits_per_weight']:.2f} bits each")
-        for name, own in found["types"].items()
+        (name, f"{each['tensors']} tensors", f"{each['parameters']:,} numbers", size(each["bytes"]),
+         f"{each['bits_per_weight']:.2f} bits each")
+        for name, each in sums["types"].items()
     ]  # fmt: skip
     widths = [max((len(row[i]) for row in cells), default=0) for i in range(5)]
     lines = [
@@ -124,7 +124,7 @@ def total_lines(entries: Iterable[Entry], files: int = 1) -> list[str]:
     ]
     several = f" in {files} files" if files > 1 else ""
     total = (
-        f"{found['tensors']} tensors{several}, {found['parameters']:,} numbers, "
-        f"{size(found['bytes'])}, {found['bits_per_weight']:.2f} bits each"
+        f"{sums['tensors']} tensors{several}, {sums['parameters']:,} numbers, "
+        f"{size(sums['bytes'])}, {sums['bits_per_weight']:.2f} bits each"
     )
     return [*(lines if len(lines) > 1 else ()), total]

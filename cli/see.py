@@ -67,16 +67,16 @@ def see(
 
 def _given(options: list[str]) -> dict[str, Any]:
     """Options as name=value; a value that is no JSON is a text."""
-    found = {}
+    parsed = {}
     for option in options:
         name, equal, value = option.partition("=")
         if not equal:
             raise typer.BadParameter(f"--option {option} is no name=value")
         try:
-            found[name] = json.loads(value)
+            parsed[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            parsed[name] = value
+    return parsed
 
 
 def _picture(file: Path, row: dict[str, Any], folder: Path | None) -> Path:

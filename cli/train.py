@@ -37,41 +37,41 @@ def train(
     """
     import rushlight as rl
 
-    given = _read(config)
-    where = device or _typed(given, "device", str, "cpu")
+    table = _read(config)
+    where = device or _typed(table, "device", str, "cpu")
     check_device(where)
-    folder = output or _relative(config, _typed(given, "output", str, f"runs/{config.stem}"))
-    options = _section(given, "trainer", _TRAINER)
-    rl.manual_seed(_typed(given, "seed", int, 0))
-    model = build_model(_section(given, "model"), config).to(where)
-    own = isinstance(model, rl.LightningModule)
-    taken = [name for name in ("loss", "optimizer", "schedule") if own and name in given]
+    folder = output or _relative(config, _typed(table, "output", str, f"runs/{config.stem}"))
+    options = _section(table, "trainer", _TRAINER)
+    rl.manual_seed(_typed(table, "seed", int, 0))
+    model = build_model(_section(table, "model"), config).to(where)
+    lightning = isinstance(model, rl.LightningModule)
+    taken = [name for name in ("loss", "optimizer", "schedule") if lightning and name in table]
     if taken:
         raise ValueError(f"[{taken[0]}]: a LightningModule brings its own; leave the section out")
-    batches, held_out = _batches(given, config)
+    batches, held_out = _batches(table, config)
     epochs, goal = options.pop("epochs", 1), steps or options.pop("steps", None)
     options.pop("steps", None)
-    kept = rl.training.ModelCheckpoint(
+    checkpoint = rl.training.ModelCheckpoint(
         folder, options.pop("monitor", "val_loss") if held_out is not None else None,
         options.pop("mode", "min"), options.pop("checkpoint_every", None),
     )  # fmt: skip
     log = rl.training.CSVLogger(folder / "log.csv")
-    trainer: dict[str, Any] = {"callbacks": [kept, log], "metrics": _metrics(given)}
-    if not own:
-        optimizer = _made("optimizer", given, rl.optim, {"params": model.parameters()})
-        trainer |= _schedule(given, optimizer, goal, epochs, batches, options)
-        trainer |= {"optimizer": optimizer, "loss": _loss(given)}
-    made = _called("trainer", rl.Trainer, {"model": model, **trainer, **options})
-    resume = kept.last if kept.last.is_file() and not fresh else None
+    trainer: dict[str, Any] = {"callbacks": [checkpoint, log], "metrics": _metrics(table)}
+    if not lightning:
+        optimizer = _made("optimizer", table, rl.optim, {"params": model.parameters()})
+        trainer |= _schedule(table, optimizer, goal, epochs, batches, options)
+        trainer |= {"optimizer": optimizer, "loss": _loss(table)}
+    fitter = _called("trainer", rl.Trainer, {"model": model, **trainer, **options})
+    resume = checkpoint.last if checkpoint.last.is_file() and not fresh else None
     if resume is not None:
         print(f"going on from {resume}", file=sys.stderr)
-    values = made.fit(batches, held_out, epochs=epochs, steps=goal, resume=resume)
-    if held_out is not None and made.position:  # it ended within an epoch
-        values |= made.validate(held_out)
-        log.on_fit_end(made, model)
+    values = fitter.fit(batches, held_out, epochs=epochs, steps=goal, resume=resume)
+    if held_out is not None and fitter.position:  # it ended within an epoch
+        values |= fitter.validate(held_out)
+        log.on_fit_end(fitter, model)
     rl.save(model.state_dict(), folder / "model.safetensors")
     said = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
-    print(f"{made.step} steps, {said}\n{folder / 'model.safetensors'}")
+    print(f"{fitter.step} steps, {said}\n{folder / 'model.safetensors'}")
 
 
 def build_model(section: dict[str, Any], config: Path) -> Any:
@@ -93,19 +93,19 @@ def build_model(section: dict[str, Any], config: Path) -> Any:
 def _layers(rows: list[Any], label: str) -> Any:
     from rushlight.core import nn
 
-    kinds = [n for n in nn.__all__ if inspect.isclass(found := getattr(nn, n))
-             and issubclass(found, nn.Module)]  # fmt: skip
-    made = []
+    kinds = [n for n in nn.__all__ if inspect.isclass(value := getattr(nn, n))
+             and issubclass(value, nn.Module)]  # fmt: skip
+    layers = []
     for i, row in enumerate(rows):
         row = {"type": row} if isinstance(row, str) else dict(row)
         place = f"{label}[{i}]"
         name = _choice(f"{place}: type", row.pop("type", None), kinds)
         if name == "Sequential":
             _known(place, row, ("layers",))
-            made.append(_layers(_typed(row, "layers", list, []), place))
+            layers.append(_layers(_typed(row, "layers", list, []), place))
         else:
-            made.append(_called(place, getattr(nn, name), row))
-    return nn.Sequential(*made)
+            layers.append(_called(place, getattr(nn, name), row))
+    return nn.Sequential(*layers)
 
 
 def _from_file(text: Any, options: dict[str, Any], config: Path) -> Any:
@@ -119,8 +119,8 @@ def _from_file(text: Any, options: dict[str, Any], config: Path) -> Any:
     sys.modules.setdefault(path.stem, module)
     spec.loader.exec_module(module)
     names = [n for n, value in vars(module).items() if callable(value)]
-    made = getattr(module, _choice(f"[model]: {path}", name, names))
-    return _called("model.options", made, options)
+    maker = getattr(module, _choice(f"[model]: {path}", name, names))
+    return _called("model.options", maker, options)
 
 
 def _of_family(name: Any, config: dict[str, Any]) -> Any:
@@ -147,31 +147,31 @@ def _batches(given: dict[str, Any], config: Path) -> tuple[Any, Any]:
     loader = {key: section.pop(key) for key in _LOADER if key in section}
     changes, mixes = _transforms(_typed(section, "transforms", list, []))
     section.pop("transforms", None)
-    found = _dataset("data", section, config, changes)
-    held: Any = None
-    steady = [one for one in changes if isinstance(one, rl.datasets.transforms.Normalize)]
+    samples = _dataset("data", section, config, changes)
+    validation: Any = None
+    steady = [change for change in changes if isinstance(change, rl.datasets.transforms.Normalize)]
     if "validation" in given:
         other = _section(given, "validation")
         if "share" in other:
             _known("validation", other, ("share",))
-            count = round(len(found) * (1 - other["share"]))
-            if not 0 < count < len(found):
-                raise ValueError(f"[validation]: share is {other['share']}; of {len(found)} samples"
-                                 " it must leave some on both sides")  # fmt: skip
+            count = round(len(samples) * (1 - other["share"]))
+            if not 0 < count < len(samples):
+                raise ValueError(f"[validation]: share is {other['share']}; of {len(samples)} "
+                                 "samples it must leave some on both sides")  # fmt: skip
             parts = rl.utils.data.Subset
-            rest = _dataset("data", section, config, steady) if changes else found
-            found, held = (parts(one, list(range(*ends))) for one, ends in
-                           ((found, (0, count)), (rest, (count, len(found)))))  # fmt: skip
+            rest = _dataset("data", section, config, steady) if changes else samples
+            samples, validation = (parts(dataset, list(range(*ends))) for dataset, ends in
+                           ((samples, (0, count)), (rest, (count, len(samples)))))  # fmt: skip
         else:
             size = other.pop("batch_size", loader.get("batch_size", 1))
-            held = _dataset("validation", {**section, **other}, config, steady)
-            held = rl.utils.data.DataLoader(held, size)
+            validation = _dataset("validation", {**section, **other}, config, steady)
+            validation = rl.utils.data.DataLoader(validation, size)
     loader["num_workers"] = loader.pop("workers", 0)
-    if held is not None and not isinstance(held, rl.utils.data.DataLoader):
-        held = rl.utils.data.DataLoader(held, loader.get("batch_size", 1))
+    if validation is not None and not isinstance(validation, rl.utils.data.DataLoader):
+        validation = rl.utils.data.DataLoader(validation, loader.get("batch_size", 1))
     if mixes:
         loader["collate_fn"] = _Mixed(mixes)
-    return _called("data", rl.utils.data.DataLoader, {"dataset": found, **loader}), held
+    return _called("data", rl.utils.data.DataLoader, {"dataset": samples, **loader}), validation
 
 
 def _transforms(rows: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -184,8 +184,8 @@ def _transforms(rows: list[Any]) -> tuple[list[Any], list[Any]]:
     for i, row in enumerate(rows):
         row, place = {"type": row} if isinstance(row, str) else dict(row), f"data.transforms[{i}]"
         name = _choice(f"{place}: type", row.pop("type", None), kinds)
-        made = _called(place, getattr(transforms, name), row)
-        (mixes if name in ("MixUp", "CutMix") else changes).append(made)
+        transform = _called(place, getattr(transforms, name), row)
+        (mixes if name in ("MixUp", "CutMix") else changes).append(transform)
     return changes, mixes
 
 
@@ -218,12 +218,12 @@ def _dataset(label: str, section: dict[str, Any], config: Path, changes: list[An
     for key in ("root", "path"):
         if key in section:
             section[key] = _relative(config, section[key])
-    found = _called(label, kinds[kind], section, ("transform", "target_transform", "loader"))
-    if changes and not hasattr(found, "transform"):
+    dataset = _called(label, kinds[kind], section, ("transform", "target_transform", "loader"))
+    if changes and not hasattr(dataset, "transform"):
         raise ValueError(f"[{label}]: transforms change images; kind {kind!r} gives none")
     if changes:
-        found.transform = rl.datasets.transforms.Compose(changes)
-    return found
+        dataset.transform = rl.datasets.transforms.Compose(changes)
+    return dataset
 
 
 def _arrays(path: Path, names: Collection[str] = ()) -> Any:
@@ -271,20 +271,20 @@ def _schedule(
     for key in ("total_steps", "T_max"):  # the length of the run
         if key in inspect.signature(kind).parameters and "epochs" not in section:
             section.setdefault(key, steps if interval == "step" else epochs)
-    made = _called("schedule", kind, {"optimizer": optimizer, **section})
-    return {"scheduler": made, "scheduler_interval": interval}
+    schedule = _called("schedule", kind, {"optimizer": optimizer, **section})
+    return {"scheduler": schedule, "scheduler_interval": interval}
 
 
 def _metrics(given: dict[str, Any]) -> dict[str, Any]:
     from rushlight.core import training
 
     kinds = ("Accuracy", "AUROC", "F1Score", "Perplexity")
-    found = {}
+    metrics = {}
     for name, row in (_section(given, "metrics") if "metrics" in given else {}).items():
         row = {"type": row} if isinstance(row, str) else dict(row)
         kind = _choice(f"[metrics]: {name}", row.pop("type", None), kinds)
-        found[name] = _called(f"metrics.{name}", getattr(training, kind), row)
-    return found
+        metrics[name] = _called(f"metrics.{name}", getattr(training, kind), row)
+    return metrics
 
 
 # --- the file's keys ---------------------------------------------------------------------------
@@ -292,16 +292,16 @@ def _metrics(given: dict[str, Any]) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: {error}") from None
-    _known(str(path), given, SECTIONS)
+    _known(str(path), table, SECTIONS)
     for name in ("model", "data"):
-        if name not in given:
+        if name not in table:
             raise ValueError(f"{path} has no section [{name}]")
-    if "optimizer" not in given and "file" not in given["model"]:
+    if "optimizer" not in table and "file" not in table["model"]:
         raise ValueError(f"{path} has no section [optimizer]")
-    return given
+    return table
 
 
 def _section(given: Mapping[str, Any], name: str, known: Collection[str] = ()) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.text.chat.sources import FOLDER
-from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints.fitting import fitted, narrow, one_width, renamed_tensors
 from rushlight.models.checkpoints.prefixes import first_segment, unwrapped
@@ -27,6 +26,7 @@ from rushlight.models.parts import split
 from rushlight.models.reference import ANY, reference_keys
 from rushlight.models.saving import SMALL
 from rushlight.models.sentence_modules import read_list
+from rushlight.models.small_files import small_json
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -285,16 +285,3 @@ def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Ten
     if t.dtype.name.startswith("float8"):
         t = t.to(dtype=plain)
     return t.to(device=device, dtype=dtype if t.dtype.is_floating_point else None)
-
-
-def find_tokenizer(files: Mapping[str, bytes]) -> Tokenizer | None:
-    """The tokenizer of tokenizer.json or of other vocabulary files; None if there is none."""
-    from rushlight.core.io.text.vocabularies.vocabulary_files import CONFIG, tokenizer_json
-
-    found = tokenizer_json(files)
-    return None if found is None else load_tokenizer(found, files.get(CONFIG))
-
-
-def small_json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    """The JSON object in the file `name`, or an empty one if the file is missing."""
-    return parse_object(name, files[name]) if name in files else {}

@@ -24,9 +24,9 @@ from rushlight.models.embedding import (
     token_vectors,
     word_weights,
 )
-from rushlight.models.loading import find_tokenizer, small_json
 from rushlight.models.model import Model, runs_in_software
 from rushlight.models.sentence_modules import Modules
+from rushlight.models.small_files import find_tokenizer, small_json
 
 # Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
 # much as tokens; on a GPU a batch takes about as long as a capture.

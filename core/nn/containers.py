@@ -37,8 +37,8 @@ class _Numbered(Module, Generic[M]):
         return self
 
     def __add__(self, other: Iterable[M]) -> _Numbered[M]:
-        found: _Numbered[M] = type(self).__new__(type(self))
-        return found.extend(self).extend(_many(self, other))
+        joined: _Numbered[M] = type(self).__new__(type(self))
+        return joined.extend(self).extend(_many(self, other))
 
     def __iadd__(self, other: Iterable[M]) -> _Numbered[M]:
         return self.extend(_many(self, other))
@@ -72,9 +72,9 @@ class _Numbered(Module, Generic[M]):
         setattr(self, self._own_modules()[index][0], checked(self, module))
 
     def __delitem__(self, index: int | slice) -> None:
-        kept = self._items()
-        del kept[index]
-        self._renumber(kept)
+        remaining = self._items()
+        del remaining[index]
+        self._renumber(remaining)
 
     def insert(self, index: int, module: M) -> _Numbered[M]:
         """Put a module before `index`; gives the container itself."""
@@ -85,9 +85,9 @@ class _Numbered(Module, Generic[M]):
 
     def pop(self, index: int = -1) -> M:
         """Take a module out."""
-        found = self._items()[index]
+        module = self._items()[index]
         del self[index]
-        return found
+        return module
 
     def _renumber(self, items: list[M]) -> None:
         for name, _ in self._own_modules():
@@ -143,10 +143,10 @@ class Sequential(_Numbered[Module]):
     def __mul__(self, other: int) -> Sequential:
         if not isinstance(other, int) or other < 1:
             raise ValueError(f"Sequential: {other!r} times is not supported; it must be 1 or more")
-        found = Sequential()
+        repeated = Sequential()
         for _ in range(other):
-            found.extend(self)
-        return found
+            repeated.extend(self)
+        return repeated
 
     __rmul__ = __mul__
 
@@ -177,9 +177,9 @@ class ModuleDict(Module):
 
     def pop(self, key: str) -> Module:
         """Take a module out. KeyError where there is none of this name."""
-        found = self[key]
+        module = self[key]
         del self[key]
-        return found
+        return module
 
     def clear(self) -> None:
         """Take all modules out."""
@@ -187,8 +187,8 @@ class ModuleDict(Module):
             del self[name]
 
     def __getitem__(self, name: str) -> Module:
-        found: Module = dict(self._own_modules())[name]
-        return found
+        module: Module = dict(self._own_modules())[name]
+        return module
 
     def __setitem__(self, name: str, module: Module) -> None:
         self.register_module(name, checked(self, module))

@@ -137,10 +137,10 @@ class EmbeddingBag(_Rows):
         for `embeddings` of other than two dims, and for a `padding_idx` outside of them.
         """
         count, width = embeddings.shape
-        made = cls(count, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+        bag = cls(count, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
                    embeddings, include_last_offset, padding_idx)  # fmt: skip
-        made.weight.requires_grad_(not freeze)
-        return made
+        bag.weight.requires_grad_(not freeze)
+        return bag
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None,

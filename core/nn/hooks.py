@@ -25,8 +25,8 @@ def remove_hook(module: Hooked, kind: str, number: int) -> None:
 
     `module` has it, `number` is its handle's. It raises nothing.
     """
-    kept = {n: h for n, h in module._hooks.get(kind, {}).items() if n != number}
-    _replace(module, kind, kept)
+    others = {n: h for n, h in module._hooks.get(kind, {}).items() if n != number}
+    _replace(module, kind, others)
 
 
 def _replace(module: Hooked, kind: str, hooks: Mapping[int, Any]) -> None:
@@ -46,8 +46,8 @@ def add_hook_of_all(kind: str, hook: Hook, **flags: bool) -> RemovableHandle:
 
 
 def _remove_hook_of_all(kind: str, number: int) -> None:
-    kept = {n: h for n, h in Hooked._of_all.get(kind, {}).items() if n != number}
-    _replace_of_all(kind, kept)
+    others = {n: h for n, h in Hooked._of_all.get(kind, {}).items() if n != number}
+    _replace_of_all(kind, others)
 
 
 def _replace_of_all(kind: str, hooks: Mapping[int, Any]) -> None:
@@ -120,14 +120,14 @@ class Hooked:
         return handle
 
     def _each_hook(self, kind: str) -> Iterator[tuple[Hook, Mapping[str, bool]]]:
-        own, of_all = self._hooks.get(kind, {}), self._of_all.get(kind, {})
-        return iter([*of_all.values(), *own.values()])
+        of_module, of_all = self._hooks.get(kind, {}), self._of_all.get(kind, {})
+        return iter([*of_all.values(), *of_module.values()])
 
     def _registered(self, kind: str, name: str, value: Any) -> Any:
         """What is registered: the value, or what a hook of all modules returns for it."""
         for hook, _ in self._each_hook(kind):
-            given = hook(self, name, value)
-            value = value if given is None else given
+            replaced = hook(self, name, value)
+            value = value if replaced is None else replaced
         return value
 
     def register_forward_pre_hook(
@@ -198,11 +198,11 @@ class Hooked:
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook, flags in self._each_hook("pre"):
             if flags["with_kwargs"]:
-                given = hook(self, args, kwargs)
-                args, kwargs = (args, kwargs) if given is None else given
+                replaced = hook(self, args, kwargs)
+                args, kwargs = (args, kwargs) if replaced is None else replaced
             else:
-                given = hook(self, args)
-                args = _tuple(args if given is None else given)
+                replaced = hook(self, args)
+                args = _tuple(args if replaced is None else replaced)
         called: set[Hook] = set()
         try:
             kinds = self._hooks.keys() | self._of_all.keys()
@@ -225,8 +225,8 @@ class Hooked:
 def _after(module: Hooked, hook: Hook, flags: Mapping[str, bool], args: Any, kwargs: Any,
            out: Any) -> Any:  # fmt: skip
     rest = (kwargs, out) if flags["with_kwargs"] else (out,)
-    given = hook(module, args, *rest)
-    return out if given is None else given
+    replaced = hook(module, args, *rest)
+    return out if replaced is None else replaced
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -294,8 +294,8 @@ def _infer_boundary(x: Meta, **_: Any) -> Meta:
 
 
 def _grad_boundary(c: Context, g: Tensor) -> Tensor:
-    found: Tensor = c.attrs["hook"](g)
-    return found
+    grad: Tensor = c.attrs["hook"](g)
+    return grad
 
 
 # No backend runs this op. It is recorded by hand: its output is its input.

@@ -241,8 +241,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     draw = ops.randn((max(rows, cols), min(rows, cols)), generator=generator).numpy()
     q, r = np.linalg.qr(draw)
     q = q * np.sign(np.diag(r))
-    found = np.ascontiguousarray((q.T if rows < cols else q).reshape(tensor.shape) * gain)
-    return _write(tensor, from_numpy(found.astype(np.float32)))
+    scaled = np.ascontiguousarray((q.T if rows < cols else q).reshape(tensor.shape) * gain)
+    return _write(tensor, from_numpy(scaled.astype(np.float32)))
 
 
 def sparse_(
@@ -258,8 +258,8 @@ def sparse_(
         raise ValueError(f"sparse_: a tensor of shape {tensor.shape} is no matrix")
     normal_(tensor, 0.0, std, generator)
     order = ops.rand(tensor.shape, device=tensor.device, generator=generator).argsort(0).argsort(0)
-    kept = order >= math.ceil(sparsity * tensor.shape[0])
-    return _write(tensor, tensor.detach() * kept.to(tensor.dtype))
+    nonzero = order >= math.ceil(sparsity * tensor.shape[0])
+    return _write(tensor, tensor.detach() * nonzero.to(tensor.dtype))
 
 
 # torch's old names without the underscore.

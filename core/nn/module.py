@@ -155,11 +155,11 @@ class Module(Tree):
 
     def _slots(self) -> dict[str, Tensor]:
         """Every name of the state dict with the tensor itself; shared ones under each name."""
-        found: dict[str, Tensor] = {}
+        slots: dict[str, Tensor] = {}
         for path, module in self.named_modules(remove_duplicate=False):
             for name, tensor in module._own_state():
-                found[f"{path}.{name}" if path else name] = tensor
-        return found
+                slots[f"{path}.{name}" if path else name] = tensor
+        return slots
 
     def _own_state(self) -> list[tuple[str, Tensor]]:
         """What the state dict holds of this module alone."""
@@ -193,29 +193,29 @@ class Module(Tree):
 
         `args` are these three by place. Raises nothing of its own.
         """
-        given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
-        if given:
+        named = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+        if named:
             names = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
-            return self.state_dict(**{**names, **given})
-        found = {} if destination is None else destination
+            return self.state_dict(**{**names, **named})
+        state = {} if destination is None else destination
         modules = [(f"{prefix}{path}." if path else prefix, module)
                    for path, module in self.named_modules(remove_duplicate=False)]  # fmt: skip
         for path, module in modules:
             for hook, _ in module._each_hook("state_pre"):
                 hook(module, path, keep_vars)
         for name, tensor in self._slots().items():
-            found[prefix + name] = tensor if keep_vars else tensor.detach()
+            state[prefix + name] = tensor if keep_vars else tensor.detach()
         for path, module in modules:
             if type(module)._save_to_state_dict is not Module._save_to_state_dict:
                 for name, _ in module._own_state():
-                    del found[path + name]
-                module._save_to_state_dict(found, path, keep_vars)
+                    del state[path + name]
+                module._save_to_state_dict(state, path, keep_vars)
         for path, module in reversed(modules):
             if type(module).get_extra_state is not Module.get_extra_state:
-                found[f"{path}_extra_state"] = module.get_extra_state()
+                state[f"{path}_extra_state"] = module.get_extra_state()
             for hook, _ in module._each_hook("state"):
-                hook(module, found, path, {})
-        return found
+                hook(module, state, path, {})
+        return state
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -239,16 +239,16 @@ class Module(Tree):
                 module._load_from_state_dict(state, prefix, {}, strict, [], [], errors)
                 if errors:
                     raise LoadError("load: " + "\n  ".join(errors))
-            own = type(module).set_extra_state is not Module.set_extra_state
-            if own and f"{prefix}_extra_state" in state:
+            has_extra = type(module).set_extra_state is not Module.set_extra_state
+            if has_extra and f"{prefix}_extra_state" in state:
                 extras.append((module.set_extra_state, state.pop(f"{prefix}_extra_state")))
-        found = load_into(type(self).__name__, self._slots(), state, strict, assign)
+        unfitting = load_into(type(self).__name__, self._slots(), state, strict, assign)
         for take, extra in extras:
             take(extra)
         for _, module in reversed(modules):
             for hook, _ in module._each_hook("load"):
-                hook(module, found)
-        return found
+                hook(module, unfitting)
+        return unfitting
 
     def get_extra_state(self) -> Any:
         """What the state dict holds besides tensors, under "_extra_state"; define it, or none."""
@@ -307,10 +307,10 @@ class Module(Tree):
                 device = a
             elif not isinstance(a, bool):
                 dtype = a
-        found = _floating(dtype)
+        kind = _floating(dtype)
 
         def convert(x: Tensor) -> Tensor:
-            wanted = found if x.dtype.is_floating_point else None
+            wanted = kind if x.dtype.is_floating_point else None
             return x.detach().to(dtype=wanted, device=device)
 
         return self._apply(convert)
@@ -421,8 +421,8 @@ class Module(Tree):
 
 def _floating(dtype: Any) -> DType | None:
     """The dtype; TypeError for one that parameters cannot have."""
-    found = None if dtype is None else as_dtype(dtype)
-    if found is not None and not found.is_floating_point:
-        hint = "; use quantize_()" if found.kind == "q" else ""
-        raise TypeError(f"to: a module takes a floating dtype, not {found.name}{hint}")
-    return found
+    kind = None if dtype is None else as_dtype(dtype)
+    if kind is not None and not kind.is_floating_point:
+        hint = "; use quantize_()" if kind.kind == "q" else ""
+        raise TypeError(f"to: a module takes a floating dtype, not {kind.name}{hint}")
+    return kind

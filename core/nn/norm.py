@@ -287,13 +287,13 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The module with every batch norm, itself included, as a SyncBatchNorm of its tensors."""
-        found = module
+        converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm):
-            found = cls.__new__(cls)
-            vars(found).update(vars(module), process_group=process_group)
+            converted = cls.__new__(cls)
+            vars(converted).update(vars(module), process_group=process_group)
         for name, child in module.named_children():
-            setattr(found, name, cls.convert_sync_batchnorm(child, process_group))
-        return found
+            setattr(converted, name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
 
 
 class _InstanceNorm(_BatchNorm):

@@ -86,8 +86,8 @@ def at_most(count: int, told: str) -> Iterator[None]:
 def parameter(*size: int) -> Parameter:
     """A float32 parameter of this shape on the meta device, without memory."""
     if (room := _room.get()) is not None:
-        left, told = room
+        left, message = room
         if not left[0]:
-            raise LoadError(told)
+            raise LoadError(message)
         left[0] -= 1
     return Parameter(ops.empty(size, device="meta"))

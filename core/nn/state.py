@@ -60,9 +60,9 @@ def load_into(
         unused = (
             [*_first(unexpected, lambda n: _unused(n, state[n], slots, missing))] if strict else []
         )
-        found = [*lost, *unused, *_first(wrong, str)]
-        head = "load: " if len(found) == 1 else f"load: the tensors do not fit {owner}:\n  "
-        raise LoadError(head + "\n  ".join(found))
+        problems = [*lost, *unused, *_first(wrong, str)]
+        head = "load: " if len(problems) == 1 else f"load: the tensors do not fit {owner}:\n  "
+        raise LoadError(head + "\n  ".join(problems))
     with autograd.no_grad():
         for name, slot in slots.items():
             if name in state:
@@ -137,8 +137,10 @@ def quantize_layers(
     """
     check_encodable(dtype)
     layers = {path: layer for path, layer in root.named_modules() if layer._blocks}
-    given = {} if importance is None else dict(importance)
-    unknown = [name for name in given if name not in {_weight_name(path) for path in layers}]
+    weights_by_name = {} if importance is None else dict(importance)
+    unknown = [
+        name for name in weights_by_name if name not in {_weight_name(path) for path in layers}
+    ]
     if unknown:
         raise ValueError(f"quantize_: importance for {unknown[0]!r}, which is no weight of a layer")
     tables = {id(_weight(layer)) for layer in layers.values() if layer._blocks == "table"}
@@ -163,7 +165,7 @@ def quantize_layers(
             f"block of {dtype.name}; {first!r} is {weight.shape} of {weight.dtype.name}"
         )
     for name, weight, wanted in plan.values():
-        weights = given.get(name)
+        weights = weights_by_name.get(name)
         try:
             blocks = quantized(weight, wanted, None if weights is None else _array(weights))
         except ValueError as error:
@@ -177,8 +179,8 @@ def _weight_name(path: str) -> str:
 
 
 def _weight(layer: Module) -> Tensor:
-    found: Tensor = vars(layer)["weight"]
-    return found
+    weight: Tensor = vars(layer)["weight"]
+    return weight
 
 
 def _array(weights: Any) -> Any:
@@ -213,17 +215,17 @@ def fill_bare(root: Module, target: Device | None) -> None:
     filled = False
     with autograd.no_grad():
         for path, module in root.named_modules():
-            bare, held = [], []
+            bare, with_values = [], []
             for name, tensor in module._own_parameters() + module._own_buffers():
                 if tensor.device.type == "meta":
                     bare.append(f"{path}.{name}" if path else name)
-                    made = ops.empty(tensor.shape, dtype=tensor.dtype, device=target or HOST)
-                    tensor.set_(made)
+                    empty = ops.empty(tensor.shape, dtype=tensor.dtype, device=target or HOST)
+                    tensor.set_(empty)
                 elif target is not None and tensor.device is not target:
                     tensor.set_(tensor.detach().to(device=target))
-                    held.append(tensor)
+                    with_values.append(tensor)
                 else:
-                    held.append(tensor)
+                    with_values.append(tensor)
             if bare and not hasattr(module, "reset_parameters"):
                 raise RuntimeError(
                     f"init_: {bare[0]} has no values, and {type(module).__name__} no method "
@@ -231,9 +233,9 @@ def fill_bare(root: Module, target: Device | None) -> None:
                     "tensor with values"
                 )
             if bare:
-                kept = [tensor.detach().clone() for tensor in held]
+                values_before = [tensor.detach().clone() for tensor in with_values]
                 module.reset_parameters()
-                for tensor, values in zip(held, kept, strict=True):
+                for tensor, values in zip(with_values, values_before, strict=True):
                     tensor.copy_(values)
                 filled = True
         for module in root.modules() if filled else ():

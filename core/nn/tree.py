@@ -23,12 +23,12 @@ class Held(MutableMapping[str, Any]):
         self._owner, self._kind, self._items = owner, kind, items
 
     def __getitem__(self, name: str) -> Any:
-        found = vars(self._owner).get(name)
-        if found is None and name in vars(self._owner):
+        member = vars(self._owner).get(name)
+        if member is None and name in vars(self._owner):
             return None
-        if found is None or name not in dict(self._items()):
+        if member is None or name not in dict(self._items()):
             raise KeyError(name)
-        return found
+        return member
 
     def __setitem__(self, name: str, value: Any) -> None:
         if self._kind is Tensor and name not in self._owner._saved_buffers:
@@ -73,21 +73,21 @@ class Tree(Hooked):
         shared: Any = cls.__init__
         if shared.__qualname__.startswith("_") and not cls.__name__.startswith("_"):
             # A private base's __init__ under this name, so that errors of its arguments say it.
-            own = FunctionType(
+            init = FunctionType(
                 shared.__code__, shared.__globals__, "__init__", shared.__defaults__,
                 shared.__closure__,
             )  # fmt: skip
-            own.__kwdefaults__ = shared.__kwdefaults__
-            own.__qualname__ = f"{cls.__qualname__}.__init__"
-            own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
-            type.__setattr__(cls, "__init__", own)
+            init.__kwdefaults__ = shared.__kwdefaults__
+            init.__qualname__ = f"{cls.__qualname__}.__init__"
+            init.__annotations__, init.__doc__ = shared.__annotations__, shared.__doc__
+            type.__setattr__(cls, "__init__", init)
 
     def _own_parameters(self) -> list[tuple[str, Tensor]]:
         return [(n, v) for n, v in vars(self).items() if isinstance(v, Parameter)]
 
     def _own_buffers(self) -> list[tuple[str, Tensor]]:
-        own = vars(self)
-        return [(n, own[n]) for n in self._saved_buffers if own.get(n) is not None]
+        members = vars(self)
+        return [(n, members[n]) for n in self._saved_buffers if members.get(n) is not None]
 
     def _own_modules(self) -> list[tuple[str, Any]]:
         return [(n, v) for n, v in vars(self).items() if isinstance(v, Tree)]
@@ -127,13 +127,13 @@ class Tree(Hooked):
 
     def get_submodule(self, target: str) -> Module:
         """The module at the path `target`; AttributeError that names the missing part."""
-        found: Any = self
-        for part in filter(None, target.split(".")):
-            child = vars(found).get(part)
+        inner: Any = self
+        for step in filter(None, target.split(".")):
+            child = vars(inner).get(step)
             if not isinstance(child, Tree):
-                raise AttributeError(f"{type(found).__name__} has no module {part!r} ({target!r})")
-            found = child
-        module: Module = found
+                raise AttributeError(f"{type(inner).__name__} has no module {step!r} ({target!r})")
+            inner = child
+        module: Module = inner
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -149,20 +149,20 @@ class Tree(Hooked):
     def _get(self, target: str, kind: type[Tensor], what: str) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        found = getattr(owner, name, None)
-        if not isinstance(found, kind) or (what == "buffer" and name not in owner._saved_buffers):
+        member = getattr(owner, name, None)
+        if not isinstance(member, kind) or (what == "buffer" and name not in owner._saved_buffers):
             raise AttributeError(f"{type(owner).__name__} has no {what} {name!r} ({target!r})")
-        return found
+        return member
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at the path `target`; AttributeError that names the missing part."""
-        found: Parameter = self._get(target, Parameter, "parameter")
-        return found
+        parameter: Parameter = self._get(target, Parameter, "parameter")
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at the path `target`; AttributeError that names the missing part."""
-        found: Tensor = self._get(target, Tensor, "buffer")
-        return found
+        buffer: Tensor = self._get(target, Tensor, "buffer")
+        return buffer
 
     def _named(
         self, own: Callable[[Any], list[tuple[str, Tensor]]], prefix: str, recurse: bool,

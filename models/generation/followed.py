@@ -15,7 +15,7 @@ import numpy as np
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.sampling import Options
 from rushlight.models.generation.search.ends import FILE
-from rushlight.models.loading import small_json
+from rushlight.models.small_files import small_json
 
 if TYPE_CHECKING:
     from rushlight.models.generation.session import DecodeSession

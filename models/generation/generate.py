@@ -20,7 +20,7 @@ from rushlight.models.generation.session import ChatSession, shifted
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
 from rushlight.models.layers.positions.rotary import Rotary
-from rushlight.models.loading import find_tokenizer, small_json
+from rushlight.models.small_files import find_tokenizer, small_json
 
 
 class CausalLM(Chatting):

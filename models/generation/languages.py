@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rushlight.models.generation.search.options import NAMES, ids_of
-from rushlight.models.loading import small_json
+from rushlight.models.small_files import small_json
 
 if TYPE_CHECKING:
     from rushlight.models.generation.text_to_text import Seq2SeqLM

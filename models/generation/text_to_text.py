@@ -23,8 +23,8 @@ from rushlight.models.generation.search.options import chosen
 from rushlight.models.generation.search.run import SearchSteps, search
 from rushlight.models.generation.search.stored import stored_options
 from rushlight.models.generation.steps import Token, blocking, texts, waiting
-from rushlight.models.loading import find_tokenizer
 from rushlight.models.model import Model
+from rushlight.models.small_files import find_tokenizer
 
 if TYPE_CHECKING:
     from rushlight.models.generation.search.decoding import Sessions

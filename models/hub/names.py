@@ -98,8 +98,8 @@ class MadeSource:
                 return ""
             url = self.parts.fetch(work, progress)
             log.info("%s: making %s", self.title, ", ".join(self.files))
-            made = import_module(f"rushlight.models.hub.{self.by}")
-            made.convert({name: work / name for name in (*self.parts.files, *self.files)})
+            maker = import_module(f"rushlight.models.hub.{self.by}")
+            maker.convert({name: work / name for name in (*self.parts.files, *self.files)})
             for name, (_, sha256) in self.files.items():
                 check(work / name, ("sha256", sha256), str(work / name))
                 (work / name).replace(folder / name)

@@ -22,29 +22,29 @@ def checkpoint(data: bytes, what: str) -> dict[str, Array]:
     FormatError, which names `what`, for another graph.
     """
     tensors, users = read_graph(data, what)
-    found: dict[str, Array] = {}
+    weights: dict[str, Array] = {}
     places: dict[int, Array] = {}
     for name, x in tensors.items():
         path = users.get(name, "").strip("/").split("/")
         if name.startswith(_BASE):
-            found[name.removeprefix(_BASE)] = x
+            weights[name.removeprefix(_BASE)] = x
         elif path[:2] == ["backbone", "embeddings"] and x.ndim == 3:
             places[x.shape[1]] = x  # the class's place, and those of the patches
         elif path[0] == "backbone" and path[-1].startswith("MatMul") and x.ndim == 2:
-            found[".".join([*path[1:-1], "weight"])] = x.T
-    if len(places) != 2 or min(places) != 1 or "layernorm.weight" not in found:
+            weights[".".join([*path[1:-1], "weight"])] = x.T
+    if len(places) != 2 or min(places) != 1 or "layernorm.weight" not in weights:
         raise FormatError(f"{what} is not a graph over a DINOv2")
-    found[_TABLE] = np.concatenate([places[1], places[max(places)]], 1)
-    return found
+    weights[_TABLE] = np.concatenate([places[1], places[max(places)]], 1)
+    return weights
 
 
 def convert(files: Mapping[str, Any]) -> None:
     """Write model.safetensors and the JSON files, of vit_s_focus.onnx: paths by name."""
     tensors = checkpoint(files["vit_s_focus.onnx"].read_bytes(), "vit_s_focus.onnx")
-    made: dict[str, Tensor] = {
+    saved: dict[str, Tensor] = {
         n: from_numpy(np.ascontiguousarray(x, np.float32)) for n, x in sorted(tensors.items())
     }
-    save_safetensors(made, files["model.safetensors"])
+    save_safetensors(saved, files["model.safetensors"])
     width, _, patch, _ = tensors["embeddings.patch_embeddings.projection.weight"].shape
     side = round((tensors[_TABLE].shape[1] - 1) ** 0.5) * patch
     layers = 1 + max(int(n.split(".")[2]) for n in tensors if n.startswith("encoder.layer."))

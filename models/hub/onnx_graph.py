@@ -31,11 +31,11 @@ def constants(data: bytes, what: str) -> dict[str, Array]:
     Those of the branches of a condition are there too. FormatError, which names `what`, for bytes
     that are not such a graph.
     """
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for number, graph in fields(data, what):
         if number == 7 and isinstance(graph, memoryview):
-            found |= _constants(graph, what, _DEEPEST)
-    return found
+            arrays |= _constants(graph, what, _DEEPEST)
+    return arrays
 
 
 def _constants(graph: memoryview, what: str, deeper: int) -> Iterator[tuple[str, Array]]:
@@ -84,7 +84,7 @@ def read_graph(data: bytes, what: str) -> tuple[dict[str, Array], dict[str, str]
 def _tensor(view: memoryview, what: str) -> tuple[str, Array]:
     dims: list[int] = []
     kind, name, raw = 0, "", b""
-    whole: list[int] = []
+    integers: list[int] = []
     for number, value in fields(view, what):
         if number == 1:
             dims += [value] if isinstance(value, int) else []
@@ -95,10 +95,10 @@ def _tensor(view: memoryview, what: str) -> tuple[str, Array]:
         elif number in (4, 9, 10):  # single numbers lie in fields of their own
             raw = bytes(value)
         elif number in (5, 7):
-            whole += [value] if isinstance(value, int) else _varints(value)
+            integers += [value] if isinstance(value, int) else _varints(value)
     dtype = np.dtype(_NUMBERS.get(kind, np.void))
-    if whole:
-        raw = np.array(whole, np.uint64).astype(_WHOLE.get(kind, dtype)).tobytes()
+    if integers:
+        raw = np.array(integers, np.uint64).astype(_WHOLE.get(kind, dtype)).tobytes()
     fits = count_elements(tuple(dims)) <= MOST_ELEMENTS and kind in _NUMBERS
     if not fits or math.prod(dims) * dtype.itemsize != len(raw):
         raise FormatError(f"{what}: tensor {name!r:.100} of type {kind} has {len(raw)} bytes")
@@ -106,11 +106,11 @@ def _tensor(view: memoryview, what: str) -> tuple[str, Array]:
 
 
 def _varints(view: memoryview) -> list[int]:
-    found, value, shift = [], 0, 0
+    numbers, value, shift = [], 0, 0
     for byte in view:
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128 or shift > 63:
-            found.append(value & (2**64 - 1))
+            numbers.append(value & (2**64 - 1))
             value = shift = 0
-    return found
+    return numbers

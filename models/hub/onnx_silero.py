@@ -31,14 +31,14 @@ _NAMES = {"stft.forward_basis_buffer": "stft_conv.weight"} | {
 
 def convert(files: Mapping[str, Any], branch: str = "then_branch") -> None:
     """Write model.safetensors and the JSON files of silero_vad.onnx: paths by name."""
-    found = constants(files["silero_vad.onnx"].read_bytes(), "silero_vad.onnx")
-    made = {}
+    arrays = constants(files["silero_vad.onnx"].read_bytes(), "silero_vad.onnx")
+    saved = {}
     for theirs, ours in _NAMES.items():
-        stored = [n for n in found if branch in n and n.endswith(f"__{theirs}")]
+        stored = [n for n in arrays if branch in n and n.endswith(f"__{theirs}")]
         if len(stored) != 1:
             raise FormatError(f"silero_vad.onnx has {len(stored)} tensors {theirs!r} of a rate")
-        made[ours] = from_numpy(np.ascontiguousarray(found[stored[0]], np.float32))
-    save_safetensors(made, files["model.safetensors"])
+        saved[ours] = from_numpy(np.ascontiguousarray(arrays[stored[0]], np.float32))
+    save_safetensors(saved, files["model.safetensors"])
     rate = 16000 if branch == "then_branch" else 8000
     config = f'{{"model_type": "silero_vad", "sampling_rate": {rate}}}\n'
     files["config.json"].write_bytes(config.encode())

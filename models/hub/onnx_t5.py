@@ -23,7 +23,7 @@ _PREFIXES = {"enc": "encoder", "m": ""}
 
 def checkpoint(graphs: Mapping[str, bytes]) -> dict[str, Array]:
     """The tensors under the names of T5's checkpoints."""
-    found: dict[str, Array] = {}
+    weights: dict[str, Array] = {}
     for what, data in graphs.items():
         tensors, users = read_graph(data, what)
         for name, x in tensors.items():
@@ -40,9 +40,9 @@ def checkpoint(graphs: Mapping[str, bytes]) -> dict[str, Array]:
                 path = [*users.get(name, "").strip("/").split("/")[:-1], "weight"]
                 x = x.T
             path = [_PREFIXES.get(path[0], path[0]), *path[1:]]
-            found[".".join(part for part in path if part)] = x.astype(np.float32)
-    found.pop("encoder.embed_tokens.weight", None)  # the same as shared.weight
-    return found
+            weights[".".join(step for step in path if step)] = x.astype(np.float32)
+    weights.pop("encoder.embed_tokens.weight", None)  # the same as shared.weight
+    return weights
 
 
 def config_of(tensors: Mapping[str, Array]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def convert(files: Mapping[str, Any]) -> None:
     """Write model.safetensors and config.json, of encoder.onnx and decoder.onnx: paths by name."""
     names = ("encoder.onnx", "decoder.onnx")
     tensors = checkpoint({name: files[name].read_bytes() for name in names})
-    made: dict[str, Tensor] = {n: from_numpy(np.ascontiguousarray(x)) for n, x in tensors.items()}
-    save_safetensors(made, files["model.safetensors"])
+    saved: dict[str, Tensor] = {n: from_numpy(np.ascontiguousarray(x)) for n, x in tensors.items()}
+    save_safetensors(saved, files["model.safetensors"])
     config = json.dumps(config_of(tensors), indent=2)
     files["config.json"].write_bytes(config.encode())

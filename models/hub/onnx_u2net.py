@@ -35,25 +35,25 @@ def checkpoint(data: bytes, what: str) -> dict[str, Array]:
     FormatError, which names `what`, for another graph.
     """
     tensors, users = read_graph(data, what)
-    found = {n: x for n, x in tensors.items() if n.startswith(("side", "outconv"))}
+    weights = {n: x for n, x in tensors.items() if n.startswith(("side", "outconv"))}
     nodes: dict[int, dict[int, Array]] = {}
     for name, x in tensors.items():
         match = _NODE.fullmatch(users.get(name, ""))
-        if match and name not in found:
+        if match and name not in weights:
             nodes.setdefault(int(match[1]), {})[x.ndim] = x
     paths = list(_paths())
-    if len(nodes) != len(paths) or any({*held} != {1, 4} for held in nodes.values()):
+    if len(nodes) != len(paths) or any({*inputs} != {1, 4} for inputs in nodes.values()):
         raise FormatError(f"{what} has {len(nodes)} convolutions; U2-Net has {len(paths)}")
     for path, number in zip(paths, sorted(nodes), strict=True):
-        found[f"{path}.weight"], found[f"{path}.bias"] = nodes[number][4], nodes[number][1]
-    return found
+        weights[f"{path}.weight"], weights[f"{path}.bias"] = nodes[number][4], nodes[number][1]
+    return weights
 
 
 def convert(files: Mapping[str, Any]) -> None:
     """Write model.safetensors and the JSON files, of u2netp.onnx: paths by name."""
     tensors = checkpoint(files["u2netp.onnx"].read_bytes(), "u2netp.onnx")
-    made = {n: from_numpy(np.ascontiguousarray(x, np.float32)) for n, x in sorted(tensors.items())}
-    save_safetensors(made, files["model.safetensors"])
+    saved = {n: from_numpy(np.ascontiguousarray(x, np.float32)) for n, x in sorted(tensors.items())}
+    save_safetensors(saved, files["model.safetensors"])
     published = {
         "image_processor_type": "ViTImageProcessor", "size": {"height": 320, "width": 320},
         "resample": 1, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],

@@ -23,8 +23,8 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.positions.packing import placed
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
-from rushlight.models.loading import small_json
 from rushlight.models.sentence import SentenceEncoder
+from rushlight.models.small_files import small_json
 
 # Makes a block in place of attention: a frozen dataclass (GGUF's writer compares fields) that is
 # called with the layer's number. The result is a module with `cache_spec` and forward(x, context)

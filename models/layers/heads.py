@@ -21,7 +21,7 @@ from rushlight.models.layers.encoder import Encoder, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
-from rushlight.models.loading import small_json
+from rushlight.models.small_files import small_json
 
 # The ends of architectures' names, with the task that each head serves.
 KINDS = {

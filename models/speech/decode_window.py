@@ -55,8 +55,8 @@ class _Row:
         if self.temperature > 0:
             scaled = np.exp((allowed - allowed.max()) / self.temperature)
             sums = np.cumsum(scaled)
-            at = self.draw.uniform(1, 1)[0, 0] * sums[-1]
-            token = int(np.searchsorted(sums, at, "right"))
+            drawn = self.draw.uniform(1, 1)[0, 0] * sums[-1]
+            token = int(np.searchsorted(sums, drawn, "right"))
         else:
             token = int(allowed.argmax())
         self.logs.append(float(allowed[token]))

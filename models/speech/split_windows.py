@@ -49,14 +49,14 @@ def windows(samples: Sound, start: int, end: int) -> list[tuple[int, int]]:
 
     It raises nothing.
     """
-    found, at = [], start
-    while end - at > MOST * RATE:
-        low = at + LEAST * RATE
-        high = min(at + MOST * RATE, end - REST * RATE)
+    spans, begin = [], start
+    while end - begin > MOST * RATE:
+        low = begin + LEAST * RATE
+        high = min(begin + MOST * RATE, end - REST * RATE)
         cut = low + quietest(samples[low:high], 0, high - low)
-        found.append((at, cut))
-        at = cut
-    return [*found, (at, end)] if at < end else found
+        spans.append((begin, cut))
+        begin = cut
+    return [*spans, (begin, end)] if begin < end else spans
 
 
 def quietest(samples: Samples, low: int, high: int) -> int:
@@ -64,8 +64,8 @@ def quietest(samples: Samples, low: int, high: int) -> int:
 
     `low` and `high` are the two. Raises ValueError for less than 0.2 s.
     """
-    part = samples[low:high].astype(np.float64)
-    hops = (part[: len(part) // HOP * HOP].reshape(-1, HOP) ** 2).sum(1)
+    piece = samples[low:high].astype(np.float64)
+    hops = (piece[: len(piece) // HOP * HOP].reshape(-1, HOP) ** 2).sum(1)
     sums = np.concatenate([[0.0], np.cumsum(hops)])
     energy = sums[_QUIET:] - sums[:-_QUIET]
     best = len(energy) - 1 - int(energy[::-1].argmin())
@@ -105,11 +105,11 @@ class WindowTranscriber:
         for first, stop in clips:
             end = min(stop * HOP, len(samples))
             for a, b in windows(samples, first * HOP, end):
-                part = finite(samples[a:b])
-                if part.any():
-                    found = yield from self.window(part, a / RATE)
-                    for one in found:
-                        yield from self._told(one)
+                piece = finite(samples[a:b])
+                if piece.any():
+                    segments = yield from self.window(piece, a / RATE)
+                    for segment in segments:
+                        yield from self._told(segment)
                 yield Progress("transcribe", b // RATE, -(-len(samples) // RATE))
         return {
             "text": "".join(s["text"] for s in self.segments).strip(),

@@ -20,7 +20,7 @@ from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.vit import pair
-from rushlight.models.loading import find_tokenizer
+from rushlight.models.small_files import find_tokenizer
 
 ARCHITECTURES = {"owlvit": "OwlViTForObjectDetection", "owlv2": "Owlv2ForObjectDetection"}
 _NEAR = 1e-4  # of the logarithms of places

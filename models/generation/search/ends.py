@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.loading import small_json
+from rushlight.models.small_files import small_json
 
 FILE = "generation_config.json"
 # Tokens out of range change nothing here.

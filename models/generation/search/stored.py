@@ -8,8 +8,8 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.generation.search.ends import FILE, token_ids
 from rushlight.models.generation.search.options import MOST_BEAMS, NAMES, SearchOptions
-from rushlight.models.loading import small_json
 from rushlight.models.reference import reference_keys
+from rushlight.models.small_files import small_json
 
 # Keys of transformers' GenerationConfig that change answers and are not supported, and their values
 # that change none. All other keys change no answer.

@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.models.loading import find_tokenizer, small_json
+from rushlight.models.small_files import find_tokenizer, small_json
 
 _CONFIGS = ("special_tokens_map.json", "tokenizer_config.json")
 # The special tokens that transformers' Wav2Vec2CTCTokenizer has where no file names them.

@@ -33,7 +33,7 @@ from rushlight.models.layers.speech.samples import (
 )
 from rushlight.models.layers.speech.skeleton import TABLE, SpeechModel
 from rushlight.models.layers.speech.tokens import SpeechTokens
-from rushlight.models.loading import find_tokenizer, small_json
+from rushlight.models.small_files import find_tokenizer, small_json
 
 # Kernel and stride of the convolutions.
 _CONVS = ((127, 64), (7, 3), (3, 2))

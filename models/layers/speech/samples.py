@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.loading import small_json
+from rushlight.models.small_files import small_json
 
 RATE = 16000  # samples a second, of every family that writes text
 

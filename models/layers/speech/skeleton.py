@@ -30,8 +30,8 @@ from rushlight.models.layers.seq2seq.stacks import Layer, StackContext
 from rushlight.models.layers.speech.samples import stored_settings
 from rushlight.models.layers.speech.state import SpeechState
 from rushlight.models.layers.speech.tokens import SpeechTokens, stored_tokens
-from rushlight.models.loading import find_tokenizer
 from rushlight.models.model import Model
+from rushlight.models.small_files import find_tokenizer
 
 TABLE = "model.decoder.embed_tokens"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.tokenizer import Tokenizer
-from rushlight.models.loading import small_json
+from rushlight.models.small_files import small_json
 
 # Whisper's languages in the order of their tokens; the last came with large-v3.
 LANGUAGES = tuple(

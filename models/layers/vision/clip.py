@@ -24,7 +24,7 @@ from rushlight.models.layers.vision.transformer import (
     LayerSpec,
     put_parameter,
 )
-from rushlight.models.loading import find_tokenizer
+from rushlight.models.small_files import find_tokenizer
 
 
 @dataclass(frozen=True)

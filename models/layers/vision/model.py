@@ -14,8 +14,8 @@ from rushlight.models.image.imagenet import CLASSES
 from rushlight.models.image.preprocessor_config import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.heads import labels_of
-from rushlight.models.loading import small_json
 from rushlight.models.model import Model
+from rushlight.models.small_files import small_json
 
 HEAD = "ForImageClassification"
 MOST_CLASSES = 1 << 20

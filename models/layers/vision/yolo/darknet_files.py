@@ -31,8 +31,8 @@ def darknet_parts(
     """
     net, tensors = load_darknet(cfg, weights)
     files: Mapping[str, bytes] = {} if isinstance(cfg, str) else SmallFiles(cfg.parent)
-    made = {"config.json": json.dumps(_config(net, files, Path(cfg).stem)).encode()}
-    return ChainMap(made, files), tensors  # type: ignore[arg-type]
+    config = {"config.json": json.dumps(_config(net, files, Path(cfg).stem)).encode()}
+    return ChainMap(config, files), tensors  # type: ignore[arg-type]
 
 
 def open_parts(place: Path | str) -> tuple[Mapping[str, bytes], dict[str, Tensor]] | None:
@@ -48,21 +48,21 @@ def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[
     """The config.json of safetensors with a .cfg beside them; {} where it is there."""
     if "config.json" in files:
         return {}
-    found = [name for name in files if name.endswith(".cfg")]
-    if len(found) != 1:
+    cfgs = [name for name in files if name.endswith(".cfg")]
+    if len(cfgs) != 1:
         raise FormatError(f"tensors of darknet's layers need their .cfg beside them; there are "
-                          f"{', '.join(found) or 'none'}")  # fmt: skip
-    net = read_cfg(files[found[0]], found[0])
-    return {"config.json": json.dumps(_config(net, files, found[0][:-4])).encode()}
+                          f"{', '.join(cfgs) or 'none'}")  # fmt: skip
+    net = read_cfg(files[cfgs[0]], cfgs[0])
+    return {"config.json": json.dumps(_config(net, files, cfgs[0][:-4])).encode()}
 
 
 def _config(net: dict[str, Any], files: Mapping[str, bytes], stem: str) -> dict[str, Any]:
     """config.json of the layers, with names of the classes."""
-    count = next((one["classes"] for one in net["layers"] if one["type"] == "yolo"), 0)
+    count = next((layer["classes"] for layer in net["layers"] if layer["type"] == "yolo"), 0)
     if not count:
         raise FormatError("the .cfg has no [yolo] layer")
-    there = [name for name in files if name.endswith(".names")]
-    named = [name for name in there if name == f"{stem}.names"] or there
+    name_files = [name for name in files if name.endswith(".names")]
+    named = [name for name in name_files if name == f"{stem}.names"] or name_files
     labels = list(OBJECTS) if count == len(OBJECTS) else [f"LABEL_{i}" for i in range(count)]
     if len(named) == 1:
         lines = files[named[0]].decode("utf-8", "replace").splitlines()
