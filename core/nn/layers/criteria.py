@@ -64,9 +64,12 @@ class _Weighted(_Loss):
     weight: Tensor | None
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None,
-        reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         self.register_buffer("weight", weight)
         self._fix(reduction=reduction_of(size_average, reduce, reduction))
         self._given += ("weight",)
@@ -95,9 +98,10 @@ class CrossEntropyLoss(_Loss):
     ) -> None:
         self.register_buffer("weight", weight)
         self._fix(
-            ignore_index=ignore_index, reduction=reduction_of(size_average, reduce, reduction),
+            ignore_index=ignore_index,
+            reduction=reduction_of(size_average, reduce, reduction),
             label_smoothing=label_smoothing,
-        )  # fmt: skip
+        )
         self._given += ("weight",)
 
 
@@ -199,9 +203,12 @@ class SmoothL1Loss(_Loss):
     function = staticmethod(smooth_l1_loss)
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", beta: float = 1.0,
-    ) -> None:  # fmt: skip
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
         self._fix(reduction=reduction_of(size_average, reduce, reduction), beta=beta)
 
 
@@ -225,9 +232,12 @@ class KLDivLoss(_Loss):
     function = staticmethod(kl_div)
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", log_target: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
         self._fix(reduction=reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
@@ -283,9 +293,12 @@ class MarginRankingLoss(_Loss):
     function = staticmethod(margin_ranking_loss)
 
     def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -300,9 +313,12 @@ class HingeEmbeddingLoss(_Loss):
     function = staticmethod(hinge_embedding_loss)
 
     def __init__(
-        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -317,9 +333,12 @@ class CosineEmbeddingLoss(_Loss):
     function = staticmethod(cosine_embedding_loss)
 
     def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -421,9 +440,13 @@ class TripletMarginWithDistanceLoss(_Loss):
     function = staticmethod(triplet_margin_with_distance_loss)
 
     def __init__(
-        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
+        self,
+        *,
+        distance_function: Any = None,
+        margin: float = 1.0,
+        swap: bool = False,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         distance = PairwiseDistance() if distance_function is None else distance_function
         self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 

@@ -50,8 +50,10 @@ def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[
         return {}
     found = [name for name in files if name.endswith(".cfg")]
     if len(found) != 1:
-        raise FormatError(f"tensors of darknet's layers need their .cfg beside them; there are "
-                          f"{', '.join(found) or 'none'}")  # fmt: skip
+        raise FormatError(
+            f"tensors of darknet's layers need their .cfg beside them; there are "
+            f"{', '.join(found) or 'none'}"
+        )
     net = read_cfg(files[found[0]], found[0])
     return {"config.json": json.dumps(_config(net, files, found[0][:-4])).encode()}
 
