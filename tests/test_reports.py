@@ -181,7 +181,8 @@ class TestChat:
     @pytest.mark.parametrize(
         "text",
         [
-            "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>four",
+            "<|channel|>analysis<|message|>hm<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>four",
             "<think>\nhm</think>\n\nfour",
             "[THINK]hm[/THINK]four",
         ],
@@ -193,7 +194,8 @@ class TestChat:
     @pytest.mark.parametrize(
         "text",
         [
-            "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n"
+            "<tool_call>\n<function=get_weather>\n<parameter=city>\n"
+            "Paris\n</parameter>\n</function>\n"
             "</tool_call>",
             '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>',
             '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',

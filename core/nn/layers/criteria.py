@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.network.ctc import ctc_loss
-from rushlight.core.functional.network.losses import (
+from rushlight.core.functional.network.cross_entropy import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
     cross_entropy,
+    nll_loss,
+)
+from rushlight.core.functional.network.ctc import ctc_loss
+from rushlight.core.functional.network.losses import (
+    cosine_embedding_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -20,7 +23,6 @@ from rushlight.core.functional.network.losses import (
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
-    nll_loss,
     poisson_nll_loss,
     reduction_of,
     smooth_l1_loss,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.network.losses import linear_cross_entropy
+from rushlight.core.functional.network.cross_entropy import linear_cross_entropy
 from rushlight.core.nn.containers import ModuleList, Sequential
 from rushlight.core.nn.linear import Linear
 from rushlight.core.nn.module import Kind, Module, Place
