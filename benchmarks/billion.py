@@ -97,9 +97,15 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         for shape, kind, file in files(types, chosen.mixture or 0, Path(folder)):
             model = f"{shape}, {kind}"
             rows, found["samples"][model], versions = beside_wllama(
-                file, warmed(prompts(rounds + 1)), contenders, chosen.site, chosen.linear,
-                rounds, agree=AGREE, model=model,
-            )  # fmt: skip
+                file,
+                warmed(prompts(rounds + 1)),
+                contenders,
+                chosen.site,
+                chosen.linear,
+                rounds,
+                agree=AGREE,
+                model=model,
+            )
             found["results"] += rows
             found["versions"] |= versions
     return found

@@ -24,9 +24,12 @@ WIDTH, PROMPT, NEW = 768, 512, 17
 def kinds() -> dict[str, dict[str, Any]]:
     """config.json of one layer of each kind."""
     plain = {
-        "vocab_size": 64, "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 12,
+        "vocab_size": 64,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 12,
         "intermediate_size": 2048,
-    }  # fmt: skip
+    }
     bare = {k: v for k, v in plain.items() if k[:3] in ("voc", "hid", "num")}
     bare.pop("num_attention_heads")
     rwkv = {**bare, "intermediate_size": 2688}
@@ -81,8 +84,9 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
             # Each prompt is another one, as a common beginning would be reused.
             ids = draws.integers(0, 64, PROMPT).tolist()
             for name, (model, count) in made.items():
-                row = rows.setdefault(f"{device} {name}", {
-                    "device": device, "kind": name, "parameters": count})  # fmt: skip
+                row = rows.setdefault(
+                    f"{device} {name}", {"device": device, "kind": name, "parameters": count}
+                )
                 begin = time.perf_counter()
                 steps = model.tokens(ids, max_new_tokens=NEW, temperature=0, linear="exact")
                 next(steps)
@@ -105,13 +109,22 @@ def table(result: dict[str, Any]) -> str:
     rows: list[list[object]] = []
     first: dict[str, list[float]] = {}
     for row in result["results"]:
-        each = [row[part] * 1e9 / tokens / row["parameters"]
-                for part, tokens in (("prompt", PROMPT), ("token", 1))]  # fmt: skip
+        each = [
+            row[part] * 1e9 / tokens / row["parameters"]
+            for part, tokens in (("prompt", PROMPT), ("token", 1))
+        ]
         base = first.setdefault(row["device"], each)
-        rows.append([
-            row["kind"], row["device"], f"{row['parameters'] / 1e6:.2f} M", row["prompt"],
-            row["token"], *each, *(a / b for a, b in zip(each, base, strict=True)),
-        ])  # fmt: skip
+        rows.append(
+            [
+                row["kind"],
+                row["device"],
+                f"{row['parameters'] / 1e6:.2f} M",
+                row["prompt"],
+                row["token"],
+                *each,
+                *(a / b for a, b in zip(each, base, strict=True)),
+            ]
+        )
     head = ["block", "device", "parameters", f"prompt of {PROMPT}, ms", "one token, ms",
             "prompt, ns", "token, ns", "prompt beside llama", "token beside llama"]  # fmt: skip
     return markdown(head, rows)

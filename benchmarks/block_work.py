@@ -21,8 +21,10 @@ def _weights(dtype: DType, rows: int, columns: int) -> list[rl.Tensor]:
     count = rows * columns // dtype.block
     few = block_draws(1, dtype, 200)
     raw = few[np.random.default_rng(1).integers(0, len(few), count)].reshape(-1)
-    return [rl.Tensor.from_buffer(raw.copy(), dtype, (rows, columns))
-            for _ in range(max(1, WEIGHTS // raw.size))]  # fmt: skip
+    return [
+        rl.Tensor.from_buffer(raw.copy(), dtype, (rows, columns))
+        for _ in range(max(1, WEIGHTS // raw.size))
+    ]
 
 
 def _check(x: rl.Tensor, weight: rl.Tensor) -> None:
@@ -71,6 +73,9 @@ def measure(rounds: int, threads: int) -> dict[str, Any]:
                 found["rows"][key] = samples
                 found["nbytes"][key] = {name: each[0].nbytes for name, each in weights.items()}
     rl.set_linear_mode("exact")
-    found["versions"] = {"numpy": np.__version__, "rushlight": rl.version.rushlight,
-                         "kernels": info["kernels"]}  # fmt: skip
+    found["versions"] = {
+        "numpy": np.__version__,
+        "rushlight": rl.version.rushlight,
+        "kernels": info["kernels"],
+    }
     return found

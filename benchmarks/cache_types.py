@@ -72,8 +72,14 @@ def cells(row: dict[str, Any]) -> list[object]:
 def table(result: dict[str, Any]) -> str:
     """Divergence and memory by dtype."""
     held = f"of {result['tokens']} tokens"
-    head = ["cache", "perplexity", "KL from float32, nats", "same likeliest token",
-            f"MB {held}", "MB added to the peak"]  # fmt: skip
+    head = [
+        "cache",
+        "perplexity",
+        "KL from float32, nats",
+        "same likeliest token",
+        f"MB {held}",
+        "MB added to the peak",
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

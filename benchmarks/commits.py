@@ -186,8 +186,11 @@ def _replays(places: dict[str, Path], play: Any, stack: ExitStack, rounds: int) 
     stack.callback(browser.close)
     pages = {}
     for name, place in places.items():
-        folders = {"rushlight": place / "dist" / "site" / "rushlight", "web": HERE / "web",
-                   "replaying.py": HERE / "replaying.py"}  # fmt: skip
+        folders = {
+            "rushlight": place / "dist" / "site" / "rushlight",
+            "web": HERE / "web",
+            "replaying.py": HERE / "replaying.py",
+        }
         page = pages[name] = browser.new_context().new_page()
         page.set_default_timeout(300_000)
         page.goto(stack.enter_context(served(PAGE, folders, isolated=True)))

@@ -41,10 +41,15 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         ours, theirs = (work.side(name) for name in ("rushlight", "torch"))
         _compare(ours, theirs, work.DRAWN)
         del ours, theirs
-    found: dict[str, Any] = {"large": {}, "versions": {
-        "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__,
-        "rushlight": version("rushlight"),
-    }}  # fmt: skip
+    found: dict[str, Any] = {
+        "large": {},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "rushlight": version("rushlight"),
+        },
+    }
     both = {"rushlight": rl, "torch": torch}
     for lib in both.values():
         lib.set_num_threads(1)
@@ -73,8 +78,10 @@ def _in_turns(
 def _command(side: str, threads: str, peer: str) -> tuple[list[str], dict[str, str]]:
     """Command and environment of one side."""
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), peer])
-    environment = {"PYTHONPATH": path, **dict.fromkeys(
-        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)}  # fmt: skip
+    environment = {
+        "PYTHONPATH": path,
+        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads),
+    }
     return [sys.executable, str(HERE / "eager_work.py"), side, threads], environment
 
 
@@ -92,8 +99,11 @@ def _compare(ours: dict[str, Any], theirs: dict[str, Any], drawn: tuple[str, ...
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """In one page of a headless Chromium."""
-    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "work.py": HERE / "eager_work.py"}  # fmt: skip
+    folders = {
+        "rushlight": chosen.site / "rushlight",
+        "web": HERE / "web",
+        "work.py": HERE / "eager_work.py",
+    }
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("'measure' in window")
         small = page.evaluate("(rounds) => measure(rounds, 1000)", ROUNDS)
@@ -104,8 +114,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 def table(found: dict[str, Any]) -> str:
     """Microseconds of a call; milliseconds of a million elements, and times the faster peer."""
     small, sides = found["small"], list(found["small"])
-    rows = [[name, *(1e6 * median(small[side][name]) for side in sides)]
-            for name in small["rushlight"]]  # fmt: skip
+    rows = [
+        [name, *(1e6 * median(small[side][name]) for side in sides)] for name in small["rushlight"]
+    ]
     text = markdown(["ten elements, microseconds", *sides], rows)
     if "large" not in found:
         return text
@@ -118,8 +129,12 @@ def table(found: dict[str, Any]) -> str:
         for timed in found["large"].values():
             best = {side: 1e3 * median(ops[name]) for side, ops in timed.items() if name in ops}
             peer = min(v for side, v in best.items() if side != "rushlight")
-            row += [best["rushlight"], best["torch"], best.get("numpy", ""),
-                    best["rushlight"] / peer]  # fmt: skip
+            row += [
+                best["rushlight"],
+                best["torch"],
+                best.get("numpy", ""),
+                best["rushlight"] / peer,
+            ]
         large.append(row)
     return f"{text}\n\n{markdown(head, large)}"
 

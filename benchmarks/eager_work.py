@@ -22,11 +22,17 @@ def small(lib: Any) -> Ops:
     a, b, x = lib.ones(10), lib.ones(10), lib.ones(4, 10)
     mask, rows = lib.tensor([True, False] * 5), [a] * 8
     return {
-        "a + b": lambda: a + b, "a + 1": lambda: a + 1, "exp": a.exp, "sum": a.sum,
-        "x[0]": lambda: x[0], "x[:, 1:]": lambda: x[:, 1:], "reshape": lambda: x.reshape(40),
-        "stack of 8": lambda: lib.stack(rows), "randn": lambda: lib.randn(10),
+        "a + b": lambda: a + b,
+        "a + 1": lambda: a + 1,
+        "exp": a.exp,
+        "sum": a.sum,
+        "x[0]": lambda: x[0],
+        "x[:, 1:]": lambda: x[:, 1:],
+        "reshape": lambda: x.reshape(40),
+        "stack of 8": lambda: lib.stack(rows),
+        "randn": lambda: lib.randn(10),
         "a[mask]": lambda: a[mask],
-    }  # fmt: skip
+    }
 
 
 def arrays() -> dict[str, Any]:
@@ -58,19 +64,36 @@ def large(lib: Any, nets: Any, from_numpy: Callable[[Any], Any]) -> Ops:
         return x.grad
 
     return {
-        "add": lambda: a + b, "exp": a.exp, "tanh": a.tanh, "a > b": lambda: a > b,
-        "clamp": lambda: a.clamp(-1, 1), "to float16": a.half, "to int64": a.long,
-        "where": lambda: lib.where(mask, a, b), "sum": a.sum, "sum, dim 0": lambda: a.sum(0),
-        "sum, dim 1": lambda: a.sum(1), "max": a.max, "argmax, dim 1": lambda: a.argmax(1),
-        "any": mask.any, "cumsum, dim 1": lambda: a.cumsum(1), "a[mask]": lambda: a[mask],
-        "nonzero": mask.nonzero, "gather, dim 1": lambda: a.gather(1, index),
+        "add": lambda: a + b,
+        "exp": a.exp,
+        "tanh": a.tanh,
+        "a > b": lambda: a > b,
+        "clamp": lambda: a.clamp(-1, 1),
+        "to float16": a.half,
+        "to int64": a.long,
+        "where": lambda: lib.where(mask, a, b),
+        "sum": a.sum,
+        "sum, dim 0": lambda: a.sum(0),
+        "sum, dim 1": lambda: a.sum(1),
+        "max": a.max,
+        "argmax, dim 1": lambda: a.argmax(1),
+        "any": mask.any,
+        "cumsum, dim 1": lambda: a.cumsum(1),
+        "a[mask]": lambda: a[mask],
+        "nonzero": mask.nonzero,
+        "gather, dim 1": lambda: a.gather(1, index),
         "gather, dim 0": lambda: a.gather(0, index),
         "scatter_add": lambda: a.scatter_add(1, index, b),
-        "index_select": lambda: a.index_select(0, rows), "sort, dim 1": lambda: a.sort(1),
-        "sort, flat": lambda: a.reshape(-1).sort(), "unique": index.unique,
-        "transposed copy": lambda: a.T.contiguous(), "arange": lambda: lib.arange(1_000_000),
-        "rand": lambda: lib.rand(1000, 1000), "randn": lambda: lib.randn(1000, 1000),
-        "softmax": lambda: a.softmax(1), "layer_norm": lambda: nets.layer_norm(a, (1000,)),
+        "index_select": lambda: a.index_select(0, rows),
+        "sort, dim 1": lambda: a.sort(1),
+        "sort, flat": lambda: a.reshape(-1).sort(),
+        "unique": index.unique,
+        "transposed copy": lambda: a.T.contiguous(),
+        "arange": lambda: lib.arange(1_000_000),
+        "rand": lambda: lib.rand(1000, 1000),
+        "randn": lambda: lib.randn(1000, 1000),
+        "softmax": lambda: a.softmax(1),
+        "layer_norm": lambda: nets.layer_norm(a, (1000,)),
         "batch_norm": lambda: nets.batch_norm(image, None, None, training=True),
         "max_pool2d": lambda: nets.max_pool2d(image, 2),
         "avg_pool2d": lambda: nets.avg_pool2d(image, 2),
@@ -80,7 +103,7 @@ def large(lib: Any, nets: Any, from_numpy: Callable[[Any], Any]) -> Ops:
         "conv2d with gradients": lambda: learned(1),
         "depthwise with gradients": lambda: learned(16),
         "product": lambda: a @ b,
-    }  # fmt: skip
+    }
 
 
 DRAWN = ("rand", "randn")  # no two libraries draw the same numbers
@@ -92,20 +115,33 @@ def numpys() -> Ops:
     a, b, index, rows = t["a"], t["b"], t["index"], t["rows"]
     mask = a > 0
     return {
-        "add": lambda: a + b, "exp": lambda: np.exp(a), "tanh": lambda: np.tanh(a),
-        "a > b": lambda: a > b, "clamp": lambda: np.clip(a, -1, 1),
-        "to float16": lambda: a.astype(np.float16), "to int64": lambda: a.astype(np.int64),
-        "where": lambda: np.where(mask, a, b), "sum": a.sum, "sum, dim 0": lambda: a.sum(0),
-        "sum, dim 1": lambda: a.sum(1), "max": a.max, "argmax, dim 1": lambda: a.argmax(1),
-        "any": mask.any, "cumsum, dim 1": lambda: a.cumsum(1), "a[mask]": lambda: a[mask],
+        "add": lambda: a + b,
+        "exp": lambda: np.exp(a),
+        "tanh": lambda: np.tanh(a),
+        "a > b": lambda: a > b,
+        "clamp": lambda: np.clip(a, -1, 1),
+        "to float16": lambda: a.astype(np.float16),
+        "to int64": lambda: a.astype(np.int64),
+        "where": lambda: np.where(mask, a, b),
+        "sum": a.sum,
+        "sum, dim 0": lambda: a.sum(0),
+        "sum, dim 1": lambda: a.sum(1),
+        "max": a.max,
+        "argmax, dim 1": lambda: a.argmax(1),
+        "any": mask.any,
+        "cumsum, dim 1": lambda: a.cumsum(1),
+        "a[mask]": lambda: a[mask],
         "nonzero": lambda: np.argwhere(mask),
         "gather, dim 1": lambda: np.take_along_axis(a, index, 1),
         "gather, dim 0": lambda: np.take_along_axis(a, index, 0),
-        "index_select": lambda: a[rows], "sort, dim 1": lambda: np.sort(a, 1),
-        "sort, flat": lambda: np.sort(a.reshape(-1)), "unique": lambda: np.unique(index),
+        "index_select": lambda: a[rows],
+        "sort, dim 1": lambda: np.sort(a, 1),
+        "sort, flat": lambda: np.sort(a.reshape(-1)),
+        "unique": lambda: np.unique(index),
         "transposed copy": lambda: np.ascontiguousarray(a.T),
-        "arange": lambda: np.arange(1_000_000), "product": lambda: a @ b,
-    }  # fmt: skip
+        "arange": lambda: np.arange(1_000_000),
+        "product": lambda: a @ b,
+    }
 
 
 def call_seconds(ops: Ops, times: int = 1000) -> dict[str, float]:

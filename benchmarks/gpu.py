@@ -38,10 +38,24 @@ LLAMA = {"vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192,
          "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
          "max_position_embeddings": 2048, "rope_theta": 500000.0, "rms_norm_eps": 1e-5,
          "tie_word_embeddings": True, "model_type": "llama"}  # fmt: skip
-TINY = {**LLAMA, "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
-SMOLLM2 = {**LLAMA, "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
-           "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3}  # fmt: skip
+TINY = {
+    **LLAMA,
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+SMOLLM2 = {
+    **LLAMA,
+    "vocab_size": 49152,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+}
 
 
 def blocks(rng: np.random.Generator, out: int, taken: int) -> rl.Tensor:
@@ -60,10 +74,15 @@ def llama(config: dict[str, Any], device: str) -> Any:
     ones = rl.from_numpy(np.ones(dim, np.float32))
     for i in range(config["num_hidden_layers"]):
         at = f"model.layers.{i}"
-        shapes = {"self_attn.q_proj": (dim, dim), "self_attn.k_proj": (groups, dim),
-                  "self_attn.v_proj": (groups, dim), "self_attn.o_proj": (dim, dim),
-                  "mlp.gate_proj": (inner, dim), "mlp.up_proj": (inner, dim),
-                  "mlp.down_proj": (dim, inner)}  # fmt: skip
+        shapes = {
+            "self_attn.q_proj": (dim, dim),
+            "self_attn.k_proj": (groups, dim),
+            "self_attn.v_proj": (groups, dim),
+            "self_attn.o_proj": (dim, dim),
+            "mlp.gate_proj": (inner, dim),
+            "mlp.up_proj": (inner, dim),
+            "mlp.down_proj": (dim, inner),
+        }
         for name, shape in shapes.items():
             tensors[f"{at}.{name}.weight"] = blocks(rng, *shape)
         for name in ("input_layernorm", "post_attention_layernorm"):
@@ -92,8 +111,10 @@ def answers(model: Any, vocabulary: int, prompt: int, count: int) -> dict[str, l
 
 def same_as_cpu() -> None:
     """Stop if a small llama's tokens differ from those of the cpu device."""
-    said = [[t.id for t in llama(TINY, device).tokens([1, 2, 3], max_new_tokens=6, linear="exact")]
-            for device in ("cpu", "webgpu")]  # fmt: skip
+    said = [
+        [t.id for t in llama(TINY, device).tokens([1, 2, 3], max_new_tokens=6, linear="exact")]
+        for device in ("cpu", "webgpu")
+    ]
     if said[0] != said[1]:
         raise SystemExit(f"tokens on webgpu differ from the cpu's: {said}")
 
@@ -102,10 +123,17 @@ def training(batch: int, count: int) -> list[float]:
     """Seconds of a training step of a network of two convolutions: forward, backward and AdamW."""
     rl.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10),
-    ).to("webgpu")  # fmt: skip
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 49, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    ).to("webgpu")
     optimizer = rl.optim.AdamW(model.parameters(), lr=1e-3)
     x = rl.rand(batch, 1, 28, 28, device="webgpu")
     y = rl.from_numpy(np.arange(batch, dtype=np.int32) % 10).to("webgpu")
@@ -144,8 +172,10 @@ def llama_bench(model: str) -> dict[str, Any]:
     command = [program, "-m", model, "-p", "512", "-n", "64", "-ngl", "99", "-o", "json"]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     rows = json.loads(said.stdout)
-    return {"prefill_per_s": next(r["avg_ts"] for r in rows if r["n_prompt"]),
-            "decode_per_s": next(r["avg_ts"] for r in rows if r["n_gen"])}  # fmt: skip
+    return {
+        "prefill_per_s": next(r["avg_ts"] for r in rows if r["n_prompt"]),
+        "decode_per_s": next(r["avg_ts"] for r in rows if r["n_gen"]),
+    }
 
 
 def torch_cuda(ask: Callable[[Side], Any]) -> dict[str, Any]:
@@ -169,8 +199,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     smoke = getattr(chosen, "smoke", False)
     prompt, count, batch = (12, 3, 4) if smoke else (512, 64, 256)
     same_as_cpu()
-    found: dict[str, Any] = {"models": {}, "versions": {"adapter": info["device"],
-                             "driver": info["description"]}}  # fmt: skip
+    found: dict[str, Any] = {
+        "models": {},
+        "versions": {"adapter": info["device"], "driver": info["description"]},
+    }
     copied = found["copy"] = bandwidth(16 << 20 if smoke else 512 << 20)
     given: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
         "llama, 1.2 billion, q4_0": (lambda: llama(LLAMA, "webgpu"), LLAMA),
@@ -188,11 +220,18 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         prefill, decode = (median(samples[what]) for what in ("prefill", "decode"))
         moved = weight_bytes(model) / decode / 1e9
         found["models"][name] = {
-            "prompt": prompt, "prefill_per_s": prompt / prefill, "decode_per_s": 1 / decode,
-            "gb_per_s": moved, "of_copy": moved / copied["gb_per_s"], "seconds": samples,
-            "torch": torch_cuda(lambda side, c=config: side.ask(  # type: ignore[misc]
-                "llama", config=c, prompt=prompt, count=count, rounds=ROUNDS)),
-        }  # fmt: skip
+            "prompt": prompt,
+            "prefill_per_s": prompt / prefill,
+            "decode_per_s": 1 / decode,
+            "gb_per_s": moved,
+            "of_copy": moved / copied["gb_per_s"],
+            "seconds": samples,
+            "torch": torch_cuda(
+                lambda side, c=config: side.ask(  # type: ignore[misc]
+                    "llama", config=c, prompt=prompt, count=count, rounds=ROUNDS
+                )
+            ),
+        }
         del model
     if "SmolLM2-135M, q4_1" in given:
         from rushlight.models.hub.names import resolve
@@ -201,16 +240,24 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         found["models"]["SmolLM2-135M, q4_1"]["llama.cpp"] = llama_bench(str(file))
     steps = 2 if smoke else 50
     found["training"] = {
-        "batch": batch, "seconds": training(batch, steps),
+        "batch": batch,
+        "seconds": training(batch, steps),
         "torch": torch_cuda(lambda s: s.ask("cnn", batch=batch, count=steps, rounds=ROUNDS)),
-    }  # fmt: skip
+    }
     return found
 
 
 def table(found: dict[str, Any]) -> str:
     """Tokens per second with the fraction of the bandwidth, and milliseconds of a training step."""
-    head = ["tokens per second", "prompt", "answer", "of the copy's bandwidth",
-            "torch, prompt", "torch, answer", "llama.cpp, answer"]  # fmt: skip
+    head = [
+        "tokens per second",
+        "prompt",
+        "answer",
+        "of the copy's bandwidth",
+        "torch, prompt",
+        "torch, answer",
+        "llama.cpp, answer",
+    ]
     rows: list[list[object]] = []
     for name, row in found["models"].items():
         peer = row["torch"].get("found")
@@ -219,16 +266,31 @@ def table(found: dict[str, Any]) -> str:
             if peer
             else ["", ""]
         )
-        rows.append([name, row["prefill_per_s"], row["decode_per_s"], row["of_copy"], *theirs,
-                     row.get("llama.cpp", {}).get("decode_per_s", "")])  # fmt: skip
+        rows.append(
+            [
+                name,
+                row["prefill_per_s"],
+                row["decode_per_s"],
+                row["of_copy"],
+                *theirs,
+                row.get("llama.cpp", {}).get("decode_per_s", ""),
+            ]
+        )
     step = found["training"]
     peer = step["torch"].get("found")
-    told = [f"a step, batches of {step['batch']}", 1000 * median(step["seconds"]),
-            1000 * median(peer) if peer else ""]  # fmt: skip
+    told = [
+        f"a step, batches of {step['batch']}",
+        1000 * median(step["seconds"]),
+        1000 * median(peer) if peer else "",
+    ]
     first = ", ".join(str(v) for v in found["versions"].values())
-    return "\n\n".join([f"{first}; copy: {found['copy']['gb_per_s']:.0f} GB/s.",
-                        markdown(head, rows),
-                        markdown(["training", "ms", "torch, ms"], [told])])  # fmt: skip
+    return "\n\n".join(
+        [
+            f"{first}; copy: {found['copy']['gb_per_s']:.0f} GB/s.",
+            markdown(head, rows),
+            markdown(["training", "ms", "torch, ms"], [told]),
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -94,12 +94,18 @@ def summary(found: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
     """Medians, in front of the samples."""
     if "own_ms" in found:
         names = {"step": "step_ms", "waiting": "waiting_ms", "own": "own_ms"}
-        return {"medians": {name: median(found[key]) for name, key in names.items()}, **found,
-                "versions": versions}  # fmt: skip
+        return {
+            "medians": {name: median(found[key]) for name, key in names.items()},
+            **found,
+            "versions": versions,
+        }
     outside = [a - b for a, b in zip(found["step_ms"], found["within_kernels_ms"], strict=True)]
-    medians = {"step": median(found["step_ms"]), "within": median(found["within_kernels_ms"]),
-               "outside": median(outside),
-               "calls": median(found["calls_of_the_library"])}  # fmt: skip
+    medians = {
+        "step": median(found["step_ms"]),
+        "within": median(found["within_kernels_ms"]),
+        "outside": median(outside),
+        "calls": median(found["calls_of_the_library"]),
+    }
     return {"medians": medians, **found, "versions": versions}
 
 
@@ -107,8 +113,14 @@ def table(result: dict[str, Any]) -> str:
     """Milliseconds of a token."""
     found = result["medians"]
     if "own" in found:
-        head = [result["adapter"], "ms of a token", "waiting for the device", "Python's own",
-                "of the quickest quarter at most", "dispatches"]  # fmt: skip
+        head = [
+            result["adapter"],
+            "ms of a token",
+            "waiting for the device",
+            "Python's own",
+            "of the quickest quarter at most",
+            "dispatches",
+        ]
         row = [f"load {result['load_average']['before']:.1f}", found["step"], found["waiting"]]
         quarter = quantiles(result["own_ms"])[0]
         return markdown(head, [[*row, found["own"], quarter, result["dispatches"][-1]]])
@@ -124,6 +136,10 @@ if __name__ == "__main__":
         "--tokens": {"type": int, "default": 24, "help": "tokens of an answer"},
         "--rounds": {"type": int, "default": 3, "help": "measured answers"},
     }
-    places = {"native": native, "tab": tab, "webgpu_native": webgpu_native,
-              "webgpu_tab": webgpu_tab}  # fmt: skip
+    places = {
+        "native": native,
+        "tab": tab,
+        "webgpu_native": webgpu_native,
+        "webgpu_tab": webgpu_tab,
+    }
     run("host_time", __doc__, places, table, options)

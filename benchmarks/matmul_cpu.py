@@ -41,8 +41,11 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     for threads in map(int, chosen.threads.split(",")):
         own, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(ORT))
-        commands = {"rushlight": ([*own, "rushlight"], env), "NumPy": ([*own, "numpy"], env),
-                    "onnxruntime": ([*other, "onnxruntime"], paths)}  # fmt: skip
+        commands = {
+            "rushlight": ([*own, "rushlight"], env),
+            "NumPy": ([*own, "numpy"], env),
+            "onnxruntime": ([*other, "onnxruntime"], paths),
+        }
         with sides(commands) as at, TemporaryDirectory() as made:
             rows = []
             for n, k, m in sizes_of(chosen, made):
@@ -57,8 +60,12 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     lambda name, _, at=at, times=times: at[name].ask("multiply", times=times),  # type: ignore[misc]
                     chosen.rounds,
                 )
-                row = {"size": f"{n}x{k}x{m}", "threads": threads,
-                       **compared(samples, 2e-9 * n * k * m), "samples": samples}  # fmt: skip
+                row = {
+                    "size": f"{n}x{k}x{m}",
+                    "threads": threads,
+                    **compared(samples, 2e-9 * n * k * m),
+                    "samples": samples,
+                }
                 rows.append(row)
                 tell_row(cells(row))
             for row in rows:
@@ -76,8 +83,12 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     peaks: dict[str, float] = {}
     with TemporaryDirectory() as made:
         sizes = sizes_of(chosen, made)
-        folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-                   "node_modules": npm(WEB), "models": Path(made)}  # fmt: skip
+        folders = {
+            "rushlight": chosen.site / "rushlight",
+            "web": HERE / "web",
+            "node_modules": npm(WEB),
+            "models": Path(made),
+        }
         with served(PAGE, folders) as address:
             with opened(address) as page:
                 page.wait_for_function("window.bench")
@@ -87,9 +98,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 for size in sizes:
                     found = measure_size(page, names, size, chosen.seconds, pid, 0.5)
                     speed, spent = found["gflops"], found["times_best_peer_by_processor_time"]
-                    row = {**found, "threads": 1, "per_s": speed,
-                           "times_by_processor": {"best": spent},
-                           "times": {n: speed[names[0]] / speed[n] for n in names[1:]}}  # fmt: skip
+                    row = {
+                        **found,
+                        "threads": 1,
+                        "per_s": speed,
+                        "times_by_processor": {"best": spent},
+                        "times": {n: speed[names[0]] / speed[n] for n in names[1:]},
+                    }
                     results.append(row)
                     tell_row(cells(row))
                 version = page.context.browser.version
@@ -110,16 +125,27 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     by_processor = row["times_by_processor"]
-    return [row["size"], row["threads"], *row["per_s"].values(), min(row["times"].values()),
-            min(by_processor.values()) if by_processor else "",
-            *row.get("peak_mb", {}).values()]  # fmt: skip
+    return [
+        row["size"],
+        row["threads"],
+        *row["per_s"].values(),
+        min(row["times"].values()),
+        min(by_processor.values()) if by_processor else "",
+        *row.get("peak_mb", {}).values(),
+    ]
 
 
 def table(result: dict[str, Any]) -> str:
     """GFLOP/s, and memory."""
     names = list(result["results"][0]["per_s"])
-    head = ["n x k x m, GFLOP/s", "threads", *names, "times the best peer", "by processor time",
-            *(f"{name}, peak MB" for name in names)]  # fmt: skip
+    head = [
+        "n x k x m, GFLOP/s",
+        "threads",
+        *names,
+        "times the best peer",
+        "by processor time",
+        *(f"{name}, peak MB" for name in names),
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

@@ -96,8 +96,12 @@ def products(size: tuple[int, int, int], dtype: rl.DType, times: int, peers: Any
         works |= peers(a, b) if peers else {}
         samples = timed(works, device.synchronize, times)
     speed = {name: 2 * n * k * m / median(ms) / 1e6 for name, ms in samples.items()}
-    return {"size": "x".join(map(str, size)), "dtype": dtype.name, "gflops": speed,
-            "milliseconds": samples}  # fmt: skip
+    return {
+        "size": "x".join(map(str, size)),
+        "dtype": dtype.name,
+        "gflops": speed,
+        "milliseconds": samples,
+    }
 
 
 def vendor() -> dict[str, Any]:
@@ -112,8 +116,12 @@ def vendor() -> dict[str, Any]:
     n = GPU_SIZE[0]
     a, b = (torch.rand(n, n, device="cuda") for _ in range(2))
     samples = timed({"torch": lambda: a @ b}, torch.cuda.synchronize, 10)["torch"]
-    return {"gflops": 2 * n**3 / median(samples) / 1e6, "milliseconds": samples,
-            "torch": str(torch.__version__), "card": torch.cuda.get_device_name()}  # fmt: skip
+    return {
+        "gflops": 2 * n**3 / median(samples) / 1e6,
+        "milliseconds": samples,
+        "torch": str(torch.__version__),
+        "card": torch.cuda.get_device_name(),
+    }
 
 
 def bandwidth(nbytes: int = 512 << 20) -> dict[str, Any]:
@@ -152,8 +160,15 @@ def matvec(dtype: rl.DType, copied: float) -> list[dict[str, Any]]:
 
         samples = timed({"linear": work}, device.synchronize, 10)["linear"]
         speed = 8 * stored.nbytes / median(samples) / 1e6
-        found.append({"weight": f"{out}x{taken}", "dtype": dtype.name, "gb_per_s": speed,
-                      "of_copy": speed / copied, "milliseconds": samples})  # fmt: skip
+        found.append(
+            {
+                "weight": f"{out}x{taken}",
+                "dtype": dtype.name,
+                "gb_per_s": speed,
+                "of_copy": speed / copied,
+                "milliseconds": samples,
+            }
+        )
     return found
 
 
@@ -161,9 +176,13 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
     """On the first adapter."""
     info = rl.device("webgpu").info
     found: dict[str, Any] = {
-        "versions": {"python": platform.python_version(), "numpy": np.__version__,
-                     "adapter": info["device"], "driver": info["description"]},
-    }  # fmt: skip
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "adapter": info["device"],
+            "driver": info["description"],
+        },
+    }
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         said = subprocess.run(query, stdout=subprocess.PIPE, text=True)
@@ -196,8 +215,9 @@ def table(found: dict[str, Any]) -> str:
     parts = [f"{told}.", markdown(["GFLOP/s", *head], rows)]
     if "matvec" in found:
         copied = found["copy"]["gb_per_s"]
-        lines = [[f"{r['dtype']} {r['weight']}", r["gb_per_s"], r["of_copy"]]
-                 for r in found["matvec"]]  # fmt: skip
+        lines = [
+            [f"{r['dtype']} {r['weight']}", r["gb_per_s"], r["of_copy"]] for r in found["matvec"]
+        ]
         parts.append(markdown([f"copy: {copied:.0f} GB/s", "GB/s", "of the copy"], lines))
     return "\n\n".join(parts)
 

@@ -40,8 +40,15 @@ from peers import JAX, ORT_WEB, TFJS, WEB, npm
 PEERS = {**JAX, **ORT_WEB, **TFJS}
 NAMES = ["rushlight", "jax-js", "onnxruntime-web", "tfjs"]
 # Nothing was tuned on the last three.
-SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
-         "384x1000x700", "1536x768x96", "333x1021x517"]  # fmt: skip
+SIZES = [
+    "256x256x256",
+    "512x512x512",
+    "1024x1024x1024",
+    "2048x2048x2048",
+    "384x1000x700",
+    "1536x768x96",
+    "333x1021x517",
+]
 SLOW_MS = 6000
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
 <link rel="icon" href="data:,">

@@ -19,8 +19,13 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SITE = HERE.parent / "dist" / "site"
 CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync", "--no-first-run"]  # fmt: skip
+FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 WEBGPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
 
 # http.server with the headers that make a page cross-origin isolated.

@@ -51,14 +51,17 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     for threads in map(int, chosen.threads.split(",")):
         own, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(ORT))
-        commands = {"rushlight": ([*own, "rushlight"], env),
-                    "onnxruntime": ([*other, "onnxruntime"], paths)}  # fmt: skip
+        commands = {
+            "rushlight": ([*own, "rushlight"], env),
+            "onnxruntime": ([*other, "onnxruntime"], paths),
+        }
         with sides(commands) as at, TemporaryDirectory() as made:
             loads = {
                 "rushlight": at["rushlight"].ask("load", folder=folder),
-                "onnxruntime": at["onnxruntime"].ask("load", folder=folder, model=model,
-                                                     length=LENGTH),
-            }  # fmt: skip
+                "onnxruntime": at["onnxruntime"].ask(
+                    "load", folder=folder, model=model, length=LENGTH
+                ),
+            }
             for what, given in SETS.items():
                 found, first = {}, {}
                 for name, side in at.items():
@@ -75,11 +78,17 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 )
                 if many:  # the texts before have warmed both
                     samples = {name: [first[name], *taken] for name, taken in samples.items()}
-                row = {"what": what, "threads": threads, **compared(samples, len(given)),
-                       "samples": samples, "largest_difference": worst}  # fmt: skip
+                row = {
+                    "what": what,
+                    "threads": threads,
+                    **compared(samples, len(given)),
+                    "samples": samples,
+                    "largest_difference": worst,
+                }
                 row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
-                row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
-                                   for n, side in at.items()}  # fmt: skip
+                row["added_mb"] = {
+                    n: side.peak_mb - loads[n]["before_mb"] for n, side in at.items()
+                }
                 results.append(row)
                 tell_row(cells(row))
             for side in at.values():
@@ -113,8 +122,12 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         what: [e.ids for e in tokenizer.encode_batch(given, max_length=LENGTH)]
         for what, given in SETS.items()
     }
-    folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
-               "minilm.onnx": minilm_onnx(folder)}  # fmt: skip
+    folders = {
+        "": chosen.site,
+        "node_modules": npm(WEB),
+        "web": HERE / "web",
+        "minilm.onnx": minilm_onnx(folder),
+    }
     names = ["rushlight", "onnxruntime-web"]
     results: list[dict[str, Any]] = []
     memory: dict[str, float] = {}
@@ -124,8 +137,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
     def row_of(what: str, samples: dict[str, Any], found: dict[str, Any]) -> None:
         row = {"what": what, "threads": 1, **compared(samples, len(SETS[what]))}
-        results.append({**row, "samples": samples, "largest_difference": compare(found, what),
-                        "peak_mb": {}})  # fmt: skip
+        results.append(
+            {**row, "samples": samples, "largest_difference": compare(found, what), "peak_mb": {}}
+        )
 
     with served(PAGE, folders) as address:
         with opened(address) as page:
@@ -157,23 +171,42 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         results[-1]["peak_mb"] = peaks
     for row in results:
         tell_row(cells(row))
-    return {"results": results, "wasm_mb": memory,
-            "versions": {**info, **ORT_WEB, "chromium": version}}  # fmt: skip
+    return {
+        "results": results,
+        "wasm_mb": memory,
+        "versions": {**info, **ORT_WEB, "chromium": version},
+    }
 
 
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     (peer,) = row["times"]
     speed, peak = row["per_s"], row["peak_mb"]
-    return [row["what"], row["threads"], speed["rushlight"], speed[peer], row["times"][peer],
-            row["times_by_processor"].get(peer, ""), peak["rushlight"], peak[peer]]  # fmt: skip
+    return [
+        row["what"],
+        row["threads"],
+        speed["rushlight"],
+        speed[peer],
+        row["times"][peer],
+        row["times_by_processor"].get(peer, ""),
+        peak["rushlight"],
+        peak[peer],
+    ]
 
 
 def table(result: dict[str, Any]) -> str:
     """Sentences per second, and memory."""
     (peer,) = result["results"][0]["times"]
-    head = ["texts per second", "threads", "rushlight", peer, "times the peer", "by processor time",
-            "peak MB", f"{peer}'s"]  # fmt: skip
+    head = [
+        "texts per second",
+        "threads",
+        "rushlight",
+        peer,
+        "times the peer",
+        "by processor time",
+        "peak MB",
+        f"{peer}'s",
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

@@ -72,12 +72,24 @@ def write(folder: Path, out: Path) -> None:
     positions, kinds = stored[table("position")], stored[table("token_type")]
     if not pairs:
         positions = positions + kinds[0]
-    embedded = ["ids", "segments" if pairs else "", const("words", stored[table("word")]),
-                const("positions", positions), const("kinds", kinds) if pairs else "",
-                weight("embeddings.LayerNorm.weight"),
-                weight("embeddings.LayerNorm.bias")]  # fmt: skip
-    nodes.append(helper.make_node("EmbedLayerNormalization", embedded, ["x0", "unused"],
-                                  domain="com.microsoft", epsilon=EPS))  # fmt: skip
+    embedded = [
+        "ids",
+        "segments" if pairs else "",
+        const("words", stored[table("word")]),
+        const("positions", positions),
+        const("kinds", kinds) if pairs else "",
+        weight("embeddings.LayerNorm.weight"),
+        weight("embeddings.LayerNorm.bias"),
+    ]
+    nodes.append(
+        helper.make_node(
+            "EmbedLayerNormalization",
+            embedded,
+            ["x0", "unused"],
+            domain="com.microsoft",
+            epsilon=EPS,
+        )
+    )
     x = "x0"
     for i in range(LAYERS):
         at = f"encoder.layer.{i}"
@@ -94,8 +106,13 @@ def write(folder: Path, out: Path) -> None:
                 seen = node("BiasGelu", [up, weight(f"{wide}.bias")], f"{at}.gelu")
             dense = weight(f"{name}.dense.weight")
             down = node("MatMul", [seen, dense], f"{name}.down", own=False)
-            given = [down, x, weight(f"{name}.LayerNorm.weight"), weight(f"{name}.LayerNorm.bias"),
-                     weight(f"{name}.dense.bias")]  # fmt: skip
+            given = [
+                down,
+                x,
+                weight(f"{name}.LayerNorm.weight"),
+                weight(f"{name}.LayerNorm.bias"),
+                weight(f"{name}.dense.bias"),
+            ]
             x = node("SkipLayerNormalization", given, f"{at}.{into}", epsilon=EPS)
     if pairs:
         # The first token's state passes a layer with tanh and one without.

@@ -54,8 +54,12 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
     folder = Path(resolve(NAME))
     given = sets(load_tokenizer((folder / "tokenizer.json").read_bytes()))
-    folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
-               "minilm.onnx": minilm_onnx(folder)}  # fmt: skip
+    folders = {
+        "": chosen.site,
+        "node_modules": npm(WEB),
+        "web": HERE / "web",
+        "minilm.onnx": minilm_onnx(folder),
+    }
     results: list[dict[str, Any]] = []
     with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
         info = open_page(page, NAMES, "webgpu")
@@ -71,11 +75,17 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
         for what, (some, _) in given.items():
             samples = alternate(
-                NAMES, lambda name, turn, what=what: sample(name, what, turn), chosen.rounds  # type: ignore[misc]
-            )  # fmt: skip
+                NAMES,
+                lambda name, turn, what=what: sample(name, what, turn),  # type: ignore[misc]
+                chosen.rounds,
+            )
             worst = compare({name: page.evaluate(VALUES, name) for name in NAMES}, what)
-            row = {"what": what, **compared(samples, len(some)), "samples": samples,
-                   "largest_difference": worst}  # fmt: skip
+            row = {
+                "what": what,
+                **compared(samples, len(some)),
+                "samples": samples,
+                "largest_difference": worst,
+            }
             results.append(row)
             tell_row(cells(row))
         version = page.context.browser.version
@@ -84,8 +94,12 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
-    return [row["what"], *row["per_s"].values(), *row["times"].values(),
-            *row["times_by_processor"].values()]  # fmt: skip
+    return [
+        row["what"],
+        *row["per_s"].values(),
+        *row["times"].values(),
+        *row["times_by_processor"].values(),
+    ]
 
 
 def table(result: dict[str, Any]) -> str:

@@ -48,8 +48,11 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """In one page of a headless Chromium."""
-    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "work.py": HERE / "work.py"}  # fmt: skip
+    folders = {
+        "rushlight": chosen.site / "rushlight",
+        "web": HERE / "web",
+        "work.py": HERE / "work.py",
+    }
     with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
         page.wait_for_function("'measure' in window")
         with step(f"{ROUNDS + 1} rounds of all ops"):

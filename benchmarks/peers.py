@@ -30,8 +30,14 @@ SHOUT = {"@transcribe/shout": "1.0.7"}
 WEB = {**JAX, **ORT_WEB, **TFJS, **TFJS_WASM, **TFJS_WHOLE, **WLLAMA, **SHOUT}
 SILERO = {"silero-vad": "6.2.3"}
 # One folder for every benchmark that needs any of these: PyTorch is gigabytes.
-TORCH = {"torch": "2.14.1", "torchvision": "0.29.1", "transformers": "5.24.0",
-         "safetensors": "0.8.0", "onnx": "1.23.2", "onnxruntime": "1.32.0"}  # fmt: skip
+TORCH = {
+    "torch": "2.14.1",
+    "torchvision": "0.29.1",
+    "transformers": "5.24.0",
+    "safetensors": "0.8.0",
+    "onnx": "1.23.2",
+    "onnxruntime": "1.32.0",
+}
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
 
 
@@ -60,8 +66,15 @@ def npm(packages: Mapping[str, str]) -> Path:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         (place / "package.json").write_text(json.dumps({"dependencies": dict(packages)}))
-        command = ["npm", "install", "--ignore-scripts", "--omit=optional", "--no-audit",
-                   "--no-fund", "--silent"]  # fmt: skip
+        command = [
+            "npm",
+            "install",
+            "--ignore-scripts",
+            "--omit=optional",
+            "--no-audit",
+            "--no-fund",
+            "--silent",
+        ]
         with step(f"install {', '.join(packages)}"):
             subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": node_path()})
         (place / "node_modules" / ".complete").touch()

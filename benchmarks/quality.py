@@ -28,8 +28,7 @@ from train_llama import parts, train
 
 CONTEXT, NEW_TOKENS = 512, 64
 STEPS = 200  # of the small llama's training
-TYPES = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_k_m+", "q4_0", "iq4_xs", "q3_k_m",
-         "q2_k+")  # fmt: skip
+TYPES = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_k_m+", "q4_0", "iq4_xs", "q3_k_m", "q2_k+")
 
 
 def source(name: str) -> tuple[str, str]:
@@ -148,9 +147,16 @@ def speeds(file: Path, ids: Sequence[int], device: str) -> list[float]:
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     apart = ("", "") if row["kl"] is None else (f"{row['kl']:.2e}", f"{row['same_top']:.1%}")
-    return [row["model"], row["type"], row["mb"], f"{row['bits']:.2f}",
-            f"{row['perplexity']:.4f}", f"{row['llama_cpp']:.4f}", *apart,
-            *row["speed"].values()]  # fmt: skip
+    return [
+        row["model"],
+        row["type"],
+        row["mb"],
+        f"{row['bits']:.2f}",
+        f"{row['perplexity']:.4f}",
+        f"{row['llama_cpp']:.4f}",
+        *apart,
+        *row["speed"].values(),
+    ]
 
 
 def table(result: dict[str, Any]) -> str:

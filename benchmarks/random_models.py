@@ -28,18 +28,33 @@ from rushlight.models.gguf.recipes import FILE_TYPES, choose_types
 from rushlight.models.gguf.weights import Weight
 
 LLAMA: dict[str, Any] = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 49152,
-    "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 4096,
-    "tie_word_embeddings": False, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "vocab_size": 49152,
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 500000.0,
     "hidden_act": "silu",
-}  # fmt: skip
+}
 # Of 2.5 billion weights about one is used for a token: 8 of 32 experts.
 MIXTURE: dict[str, Any] = {
-    **LLAMA, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "head_dim": 128,
-    "num_key_value_heads": 4, "num_experts": 32, "num_experts_per_tok": 8,
-    "moe_intermediate_size": 768, "intermediate_size": 6144, "norm_topk_prob": True,
-}  # fmt: skip
+    **LLAMA,
+    "model_type": "qwen3_moe",
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "head_dim": 128,
+    "num_key_value_heads": 4,
+    "num_experts": 32,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "intermediate_size": 6144,
+    "norm_topk_prob": True,
+}
 SHAPES = {"llama, 1.1 B": LLAMA, "qwen3_moe, 2.5 B": MIXTURE}
 PIECE = 1 << 22  # elements that are drawn at a time
 
@@ -60,8 +75,10 @@ def write(config: dict[str, Any], kind: str, out: Path) -> None:
     metadata, weights = as_gguf(files, unread, "random")
     given = {w.name: (w.dtype, w.shape) for w in weights}
     chosen = choose_types(kind, metadata, given)
-    known = {"general.quantization_version": np.uint32(2),
-             "general.file_type": np.uint32(FILE_TYPES[kind][0])}  # fmt: skip
+    known = {
+        "general.quantization_version": np.uint32(2),
+        "general.file_type": np.uint32(FILE_TYPES[kind][0]),
+    }
     rng = np.random.default_rng(0)
     pools: dict[tuple[DType, float], Any] = {}
     rows = [

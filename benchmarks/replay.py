@@ -48,8 +48,11 @@ def measure(
     }
     for nbytes in SIZES:
         found["reads"][str(nbytes)] = alternate(
-            readers, lambda name, _, n=nbytes: reads(name, n, READS), rounds, settle=0  # type: ignore[misc]
-        )  # fmt: skip
+            readers,
+            lambda name, _, n=nbytes: reads(name, n, READS),  # type: ignore[misc]
+            rounds,
+            settle=0,
+        )
     return found
 
 
@@ -62,14 +65,23 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         chosen.rounds, replaying.replays, lambda _, *given: replaying.reads(*given), ["rushlight"]
     )
     info = replaying.device.info
-    return {**found, "versions": {"python": platform.python_version(), "numpy": np.__version__,
-                                  "adapter": info["device"]}}  # fmt: skip
+    return {
+        **found,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "adapter": info["device"],
+        },
+    }
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """In one page, cross-origin isolated for a precise clock."""
-    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "replaying.py": HERE / "replaying.py"}  # fmt: skip
+    folders = {
+        "rushlight": chosen.site / "rushlight",
+        "web": HERE / "web",
+        "replaying.py": HERE / "replaying.py",
+    }
     page_ = served(PAGE, folders, isolated=True)
     with page_ as address, opened(address, WEBGPU) as page:
         page.wait_for_function("window.bench")
@@ -93,8 +105,12 @@ def table(found: dict[str, Any]) -> str:
         rows.append(["computed by the thread", each["call_own"], each["port_own"]])
     parts = [markdown(head, rows)]
     tab = "plain" in found["reads"][str(SIZES[0])]
-    more = ["plain JavaScript", "rushlight, times it", "Python stopped for plain JavaScript",
-            "rushlight, awaited"]  # fmt: skip
+    more = [
+        "plain JavaScript",
+        "rushlight, times it",
+        "Python stopped for plain JavaScript",
+        "rushlight, awaited",
+    ]
     head = ["read, milliseconds", "rushlight", *(more if tab else [])]
     rows = []
     for nbytes, samples in found["reads"].items():

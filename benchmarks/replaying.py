@@ -68,8 +68,12 @@ def replays(count: int) -> dict[str, float]:
     if _spent[2] != count:
         raise SystemExit(f"{_spent[2]} replays in {count} calls")
     each = 1e6 / (count * DISPATCHES)
-    return {"call": passed * each, "call_own": own * each, "port": _spent[0] * each,
-            "port_own": _spent[1] * each}  # fmt: skip
+    return {
+        "call": passed * each,
+        "call_own": own * each,
+        "port": _spent[0] * each,
+        "port_own": _spent[1] * each,
+    }
 
 
 def reads(nbytes: int, count: int) -> float:

@@ -53,9 +53,14 @@ def cross_encoder(folder: Path) -> None:
     config |= {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "score"}}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())
-    files = [{"path": path.name, "size": path.stat().st_size,
-              "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-             for path in sorted(folder.iterdir())]  # fmt: skip
+    files = [
+        {
+            "path": path.name,
+            "size": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in sorted(folder.iterdir())
+    ]
     listed = {"format": 1, "name": "cross-encoder", "files": files}  # which a page asks for
     (folder / "manifest.json").write_text(json.dumps(listed), encoding="utf-8")
 
@@ -79,8 +84,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         for threads in map(int, chosen.threads.split(",")):
             own, env = python_side("python.py", threads)
             other, paths = python_side("python.py", threads, pypi(ORT))
-            commands = {"rushlight": ([*own, "rushlight"], env),
-                        "onnxruntime": ([*other, "onnxruntime"], paths)}  # fmt: skip
+            commands = {
+                "rushlight": ([*own, "rushlight"], env),
+                "onnxruntime": ([*other, "onnxruntime"], paths),
+            }
             with sides(commands) as at:
                 at["rushlight"].ask("load", folder=place)
                 at["onnxruntime"].ask("load", folder=place, model=model, length=LENGTH)
@@ -121,8 +128,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             names[0]: (texts, QUERY),
             names[1]: ([p.ids for p in pairs], [p.types for p in pairs]),
         }
-        folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
-                   "cross-encoder": folder, "minilm.onnx": graph}  # fmt: skip
+        folders = {
+            "": chosen.site,
+            "node_modules": npm(WEB),
+            "web": HERE / "web",
+            "cross-encoder": folder,
+            "minilm.onnx": graph,
+        }
         info: dict[str, Any] = {}
         with served(PAGE, folders) as address:
             for name in names:
@@ -137,8 +149,14 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                     scores[name] = [row[0] for row in page.evaluate(VALUES, name)]
                     peaks[name] = renderer_peak()
                     version = page.context.browser.version
-    row = {"what": "100 pairs", "threads": 1, **compared(samples, len(texts)), "samples": samples,
-           "largest_difference": compare(*scores.values()), "peak_mb": peaks}  # fmt: skip
+    row = {
+        "what": "100 pairs",
+        "threads": 1,
+        **compared(samples, len(texts)),
+        "samples": samples,
+        "largest_difference": compare(*scores.values()),
+        "peak_mb": peaks,
+    }
     tell_row(cells(row))
     return {"results": [row], "versions": {**info, **ORT_WEB, "chromium": version}}
 
@@ -146,8 +164,16 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """Pairs per second, and memory."""
     (peer,) = result["results"][0]["times"]
-    head = ["pairs per second", "threads", "rushlight", peer, "times the peer",
-            "by processor time", "peak MB", f"{peer}'s"]  # fmt: skip
+    head = [
+        "pairs per second",
+        "threads",
+        "rushlight",
+        peer,
+        "times the peer",
+        "by processor time",
+        "peak MB",
+        f"{peer}'s",
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

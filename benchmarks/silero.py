@@ -33,8 +33,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         wheel_member(package, version, MEMBER, graph)
     own, env = python_side("python.py", 1)
     other, paths = python_side("python.py", 1, pypi(ORT))
-    commands = {"rushlight": ([*own, "rushlight"], env),
-                "silero-vad": ([*other, "silero-vad"], paths)}  # fmt: skip
+    commands = {
+        "rushlight": ([*own, "rushlight"], env),
+        "silero-vad": ([*other, "silero-vad"], paths),
+    }
     with TemporaryDirectory() as made, sides(commands) as at:
         path, out = Path(made) / "hour.wav", {name: f"{made}/{name}.npy" for name in commands}
         with step(f"write {chosen.minutes} minutes of sound"):
@@ -56,8 +58,16 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Seconds of an hour, and memory."""
-    head = ["seconds for", "rushlight", "silero-vad on onnxruntime", "times the peer",
-            "by processor time", "peak MB", "the peer's", "largest difference"]  # fmt: skip
+    head = [
+        "seconds for",
+        "rushlight",
+        "silero-vad on onnxruntime",
+        "times the peer",
+        "by processor time",
+        "peak MB",
+        "the peer's",
+        "largest difference",
+    ]
     rows = []
     for row in result["results"]:
         speed, peak = row["per_s"], row["peak_mb"]

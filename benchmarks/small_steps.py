@@ -38,15 +38,18 @@ def rows(name: str) -> dict[str, Callable[[], Any]]:
 
     x, y, mask = tensor(10), tensor(10).abs(), tensor(10) > 0
     found: dict[str, Callable[[], Any]] = {
-        "x.add_(y)": lambda: x.add_(y), "x.mul_(0.9)": lambda: x.mul_(0.9),
+        "x.add_(y)": lambda: x.add_(y),
+        "x.mul_(0.9)": lambda: x.mul_(0.9),
         "x.add_(y, alpha=0.1)": lambda: x.add_(y, alpha=0.1),
         "x.addcmul_(y, y, value=0.1)": lambda: x.addcmul_(y, y, value=0.1),
-        "x.lerp_(y, 0.1)": lambda: x.lerp_(y, 0.1), "x.clamp_(-1, 1)": lambda: x.clamp_(-1, 1),
-        "x.sigmoid_()": lambda: x.sigmoid_(), "x.masked_fill_(mask, 1)":
-            lambda: x.masked_fill_(mask, 1.0), "x.copy_(y)": lambda: x.copy_(y),
+        "x.lerp_(y, 0.1)": lambda: x.lerp_(y, 0.1),
+        "x.clamp_(-1, 1)": lambda: x.clamp_(-1, 1),
+        "x.sigmoid_()": lambda: x.sigmoid_(),
+        "x.masked_fill_(mask, 1)": lambda: x.masked_fill_(mask, 1.0),
+        "x.copy_(y)": lambda: x.copy_(y),
         "x.zero_()": lambda: x.zero_(),
         "Categorical.sample": draws.Categorical(lib.tensor([0.1, 0.2, 0.3, 0.4])).sample,
-    }  # fmt: skip
+    }
     for kind in ("LSTM", "GRU", "RNN"):
         for width, size, length, batch in ((8, 8, 10, 1), (16, 32, 20, 4)):
             net = _filled(getattr(nn, kind)(width, size), tensor)
@@ -142,10 +145,15 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(SETTLE_S)
                 for label, call in calls.items():
                     seconds[name].setdefault(label, []).append(_seconds(call))
-    return {"samples": seconds, "versions": {
-        "python": platform.python_version(), "torch": libraries["torch"].__version__,
-        "numpy": np.__version__, "rushlight": version("rushlight"),
-    }}  # fmt: skip
+    return {
+        "samples": seconds,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": libraries["torch"].__version__,
+            "numpy": np.__version__,
+            "rushlight": version("rushlight"),
+        },
+    }
 
 
 def _compare(ours: dict[str, Callable[[], Any]], theirs: dict[str, Callable[[], Any]]) -> None:
@@ -169,8 +177,10 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 def table(found: dict[str, Any]) -> str:
     """Microseconds of a call, and times torch's."""
-    ours, theirs = ({label: 1e6 * median(times) for label, times in found["samples"][side].items()}
-                    for side in ("rushlight", "torch"))  # fmt: skip
+    ours, theirs = (
+        {label: 1e6 * median(times) for label, times in found["samples"][side].items()}
+        for side in ("rushlight", "torch")
+    )
     lines = [[label, ours[label], theirs[label], ours[label] / theirs[label]] for label in ours]
     return markdown(["microseconds", "rushlight", "torch", "times torch"], lines)
 

@@ -122,8 +122,7 @@ def beside_llama(
     own, env = python_side("python.py", threads)
     script = str(HERE / "sides" / "llama.mjs")
     node = ["node", script, str(threads), str(npm(LLAMA))]
-    commands = {"rushlight": ([*own, "rushlight"], env),
-                "llama.cpp": (node, {"PATH": node_path()})}  # fmt: skip
+    commands = {"rushlight": ([*own, "rushlight"], env), "llama.cpp": (node, {"PATH": node_path()})}
     context = max(1024, max(len(ids) for work in works for ids in work.prompts) + NEW_TOKENS)
     found: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
@@ -143,13 +142,18 @@ def beside_llama(
             samples = alternate(list(at), sample, len(work.prompts) - work.warm, work.warm)
             kept.append(samples)
             said = {n: [s["ids"] for s in taken] for n, taken in samples.items()}
-            facts = {"threads": threads, "linear": ours["linear"],
-                     "agreed": agreement(said, agree), **work.facts}  # fmt: skip
+            facts = {
+                "threads": threads,
+                "linear": ours["linear"],
+                "agreed": agreement(said, agree),
+                **work.facts,
+            }
             rows = rows_of(samples, len(work.prompts[0]), **facts)
             for row in rows:
                 row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
-                row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
-                                   for n, side in at.items()}  # fmt: skip
+                row["added_mb"] = {
+                    n: side.peak_mb - loads[n]["before_mb"] for n, side in at.items()
+                }
                 tell_row(cells(row))
             found += rows
         versions = {key: value for side in at.values() for key, value in side.ask("about").items()}
@@ -189,8 +193,7 @@ def beside_wllama(
     The contenders take turns in one page; then each has a browser of its own, for its memory. With
     one round each has only the latter, where its sample is taken, too. The first prompt warms.
     """
-    folders = {"": site, "node_modules": npm(WEB), "web": HERE / "web",
-               "model.gguf": file}  # fmt: skip
+    folders = {"": site, "node_modules": npm(WEB), "web": HERE / "web", "model.gguf": file}
     generate = "([name, ids, text, count]) => bench.generate(name, ids, text, count)"
     open_ = "([names, linear]) => bench.open(names, linear)"
     about: dict[str, Any] = {}
@@ -210,8 +213,11 @@ def beside_wllama(
         found: dict[str, Any] = page.evaluate(generate, [name, *given[turn + 1], NEW_TOKENS])
         began, first, last = marks
         each = max(len(found["tokens"]) - 1, 1)
-        return {**found, "prefill_processor_s": first - began,
-                "decode_processor_s": (last - first) / each}  # fmt: skip
+        return {
+            **found,
+            "prefill_processor_s": first - began,
+            "decode_processor_s": (last - first) / each,
+        }
 
     samples: dict[str, list[dict[str, Any]]] = {}
     with served(PAGE, folders, isolated=True) as address:
@@ -239,9 +245,13 @@ def beside_wllama(
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     by = row["times_by_processor"]
-    return [*(row[fact] for fact in ("model", "what", "threads", "linear") if fact in row),
-            *row["per_s"].values(), *row["times"].values(), *by.values(),
-            *row["peak_mb"].values()]  # fmt: skip
+    return [
+        *(row[fact] for fact in ("model", "what", "threads", "linear") if fact in row),
+        *row["per_s"].values(),
+        *row["times"].values(),
+        *by.values(),
+        *row["peak_mb"].values(),
+    ]
 
 
 def table(result: dict[str, Any]) -> str:
@@ -249,10 +259,13 @@ def table(result: dict[str, Any]) -> str:
     row = result["results"][0]
     names, peers = list(row["per_s"]), list(row["times"])
     facts = {"model": "model", "what": "tokens per second", "threads": "threads", "linear": "mode"}
-    head = [*(said for fact, said in facts.items() if fact in row), *names,
-            *(f"times {name}" for name in peers),
-            *(f"times {name} by processor time" for name in row["times_by_processor"]),
-            *(f"{name}, peak MB" for name in names)]  # fmt: skip
+    head = [
+        *(said for fact, said in facts.items() if fact in row),
+        *names,
+        *(f"times {name}" for name in peers),
+        *(f"times {name} by processor time" for name in row["times_by_processor"]),
+        *(f"{name}, peak MB" for name in names),
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

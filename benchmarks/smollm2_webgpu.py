@@ -81,8 +81,10 @@ def result(samples: dict[str, list[dict[str, Any]]], versions: dict[str, Any]) -
     for ours, theirs in zip(samples["rushlight"], samples["tinygrad"], strict=True):
         pairs = list(zip(ours["ids"], theirs["ids"], strict=False))
         agreed += next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
-    row = {**compared(samples, 1, "decode"),
-           "agreed": agreed / sum(len(s["ids"]) for s in samples["rushlight"])}  # fmt: skip
+    row = {
+        **compared(samples, 1, "decode"),
+        "agreed": agreed / sum(len(s["ids"]) for s in samples["rushlight"]),
+    }
     return {"results": [row], "samples": samples, "versions": versions}
 
 
@@ -159,10 +161,21 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 def table(found: dict[str, Any]) -> str:
     """Tokens per second."""
     (row,) = found["results"]
-    head = ["tokens per second", "rushlight", "tinygrad", "times tinygrad", "by processor time",
-            "tokens that agree"]  # fmt: skip
-    values = [row["per_s"]["rushlight"], row["per_s"]["tinygrad"], row["times"]["tinygrad"],
-              row["times_by_processor"].get("tinygrad", ""), f"{row['agreed']:.0%}"]  # fmt: skip
+    head = [
+        "tokens per second",
+        "rushlight",
+        "tinygrad",
+        "times tinygrad",
+        "by processor time",
+        "tokens that agree",
+    ]
+    values = [
+        row["per_s"]["rushlight"],
+        row["per_s"]["tinygrad"],
+        row["times"]["tinygrad"],
+        row["times_by_processor"].get("tinygrad", ""),
+        f"{row['agreed']:.0%}",
+    ]
     return markdown(head, [[f"answer, on {found['versions']['adapter']}", *values]])
 
 

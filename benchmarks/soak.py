@@ -32,8 +32,9 @@ KINDS = ("objects", "tensors", "storages", "nodes")
 def training(device: str) -> Callable[[], rl.Tensor]:
     """A function that takes a captured step and returns its loss."""
     rl.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.1),
-                          nn.Linear(32, 4)).to(device)  # fmt: skip
+    model = nn.Sequential(
+        nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 4)
+    ).to(device)
     optimizer = rl.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = rl.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
     x = rl.randn(32, 16, device=device)
@@ -84,8 +85,13 @@ def soak(device: str, steps: int, samples: int) -> Iterator[dict[str, Any]]:
         loss = run()
         if number % max(1, steps // samples) == 0:
             value = loss.item()
-            yield {"step": number, "loss": value, **living(), "memory": memory(),
-                   "seconds": time.perf_counter() - began}  # fmt: skip
+            yield {
+                "step": number,
+                "loss": value,
+                **living(),
+                "memory": memory(),
+                "seconds": time.perf_counter() - began,
+            }
 
 
 def main() -> None:
@@ -100,12 +106,17 @@ def main() -> None:
         for one in soak(device, given.steps, given.samples):
             found.append(one)
             counts = ", ".join(f"{one[kind]} {kind}" for kind in KINDS)
-            print(f"{device} step {one['step']}: loss {one['loss']:.4f}, {counts}, "
-                  f"{one['memory'] / 1e6:.1f} MB, {one['seconds']:.1f} s", flush=True)  # fmt: skip
+            print(
+                f"{device} step {one['step']}: loss {one['loss']:.4f}, {counts}, "
+                f"{one['memory'] / 1e6:.1f} MB, {one['seconds']:.1f} s",
+                flush=True,
+            )
         first, last = found[min(1, len(found) - 1)], found[-1]
         grown = ", ".join(f"{last[kind] - first[kind]:+d} {kind}" for kind in KINDS)
-        print(f"{device}: since step {first['step']} {grown}, "
-              f"{(last['memory'] - first['memory']) / 1e6:+.1f} MB")  # fmt: skip
+        print(
+            f"{device}: since step {first['step']} {grown}, "
+            f"{(last['memory'] - first['memory']) / 1e6:+.1f} MB"
+        )
         more = (last["types"] - first["types"]).most_common(8)
         print(f"{device}: {', '.join(f'{count:+d} {name}' for name, count in more)}")
 

@@ -51,8 +51,11 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     ggml = {k: str(ggml_file(MODEL, k, cache_dir() / "benchmarks")) for k in ("float16", "q8_0")}
     for threads in map(int, chosen.threads.split(",")):
         commands = {}
-        for name, packages in (("rushlight", None), ("faster-whisper", FASTER_WHISPER),
-                               ("whisper.cpp", WHISPER_CPP)):  # fmt: skip
+        for name, packages in (
+            ("rushlight", None),
+            ("faster-whisper", FASTER_WHISPER),
+            ("whisper.cpp", WHISPER_CPP),
+        ):
             place = None if packages is None else pypi(packages)
             command, env = python_side("python.py", threads, place)
             commands[name] = [*command, name], env
@@ -65,8 +68,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 for name in chosen.recordings.split(","):
                     path = str(written(Path(made) / f"{name}.wav", voice(name)))
 
-                    def sample(who: str, _: int, at: Any = at, path: str = path,
-                               name: str = name) -> dict[str, float]:  # fmt: skip
+                    def sample(
+                        who: str, _: int, at: Any = at, path: str = path, name: str = name
+                    ) -> dict[str, float]:
                         found: dict[str, Any] = at[who].ask("transcribe", path=path)
                         check(who, name, found.pop("text"))
                         return found
@@ -91,8 +95,12 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
     from rushlight.core.io.hub.fetch import cache_dir
 
-    folders = {"": chosen.site, "node_modules": npm(WEB), "web": HERE / "web",
-               "ggml.bin": ggml_file(MODEL, "float16", cache_dir() / "benchmarks")}  # fmt: skip
+    folders = {
+        "": chosen.site,
+        "node_modules": npm(WEB),
+        "web": HERE / "web",
+        "ggml.bin": ggml_file(MODEL, "float16", cache_dir() / "benchmarks"),
+    }
     names = ["rushlight", "whisper.cpp"]
     results: list[dict[str, Any]] = []
     with served(PAGE, folders, isolated=True) as address, opened(address) as page:

@@ -32,8 +32,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
     own, env = python_side("python.py", chosen.threads)
     other, theirs = python_side("python.py", chosen.threads, pypi(FASTER_WHISPER))
-    commands = {"rushlight": ([*own, "rushlight"], env),
-                "faster-whisper": ([*other, "faster-whisper"], theirs)}  # fmt: skip
+    commands = {
+        "rushlight": ([*own, "rushlight"], env),
+        "faster-whisper": ([*other, "faster-whisper"], theirs),
+    }
     results = []
     with TemporaryDirectory() as made:
         paths = [Path(made) / f"mix{draw}.wav" for draw in range(chosen.draws)]
@@ -47,12 +49,19 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                         at[name].ask("listen", folder=str(resolve(MODEL)), dtype=kind)
                         found = at[name].ask("transcribe", path=str(path))
                     off = word_errors(found["text"], text)
-                    for key, value in (("errors", off), ("texts", found["text"]),
-                                       ("seconds", found["seconds"])):  # fmt: skip
+                    for key, value in (
+                        ("errors", off),
+                        ("texts", found["text"]),
+                        ("seconds", found["seconds"]),
+                    ):
                         results[-1][key].append(value)
                     tell(f"{name}, {kind}: {off:.2%} of the words are wrong")
-    return {"results": results, "words": [len(spoken(text)) for text in texts],
-            "minutes": chosen.minutes, "versions": dict(FASTER_WHISPER)}  # fmt: skip
+    return {
+        "results": results,
+        "words": [len(spoken(text)) for text in texts],
+        "minutes": chosen.minutes,
+        "versions": dict(FASTER_WHISPER),
+    }
 
 
 def table(result: dict[str, Any]) -> str:
@@ -62,8 +71,12 @@ def table(result: dict[str, Any]) -> str:
     for r in result["results"]:
         all_ = sum(off * n for off, n in zip(r["errors"], words, strict=True)) / sum(words)
         rows.append([r["who"], r["kind"], *(f"{100 * off:.2f} %" for off in (all_, *r["errors"]))])
-    head = [f"{len(words)} times {result['minutes']} minutes, {sum(words):,} words", "weights",
-            "word errors", *(f"draw {i}" for i in range(len(words)))]  # fmt: skip
+    head = [
+        f"{len(words)} times {result['minutes']} minutes, {sum(words):,} words",
+        "weights",
+        "word errors",
+        *(f"draw {i}" for i in range(len(words))),
+    ]
     return markdown(head, rows)
 
 

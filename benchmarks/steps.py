@@ -66,9 +66,14 @@ def measure(model: Any, linear: str, prompt: list[int], count: int, rounds: int)
         if timed is not None:
             library._lib = timed._library
     info = rl.device("cpu").info
-    return {"step_ms": wall, "within_kernels_ms": within, "calls_of_the_library": calls,
-            "kernels": info["kernels"], "linear": model.linear_in_use(linear),
-            "threads": rl.get_num_threads()}  # fmt: skip
+    return {
+        "step_ms": wall,
+        "within_kernels_ms": within,
+        "calls_of_the_library": calls,
+        "kernels": info["kernels"],
+        "linear": model.linear_in_use(linear),
+        "threads": rl.get_num_threads(),
+    }
 
 
 class Waits:
@@ -167,6 +172,11 @@ async def measure_webgpu(
     executables = [
         e.body.executable for e in model._session._next.executables.values() if e.body is not None
     ]
-    return {"step_ms": wall, "waiting_ms": waiting, "own_ms": own, "linear": linear,
-            "adapter": str(model.device.info["device"]),
-            "dispatches": [len(p.ops) for p in executables]}  # fmt: skip
+    return {
+        "step_ms": wall,
+        "waiting_ms": waiting,
+        "own_ms": own,
+        "linear": linear,
+        "adapter": str(model.device.info["device"]),
+        "dispatches": [len(p.ops) for p in executables],
+    }

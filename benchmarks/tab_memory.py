@@ -72,16 +72,29 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 now = [resident(pid) for pid in pids]
                 rss[stage] = [a - b for a, b in zip(now, before, strict=True)]
             peak = [high_water(pid) - b for pid, b in zip(pids, before, strict=True)]
-            rows.append({"device": device, "file_mb": file.stat().st_size / 2**20, "added": rss,
-                         "peak": peak, "heap": [n / 2**20 for n in heap]})  # fmt: skip
+            rows.append(
+                {
+                    "device": device,
+                    "file_mb": file.stat().st_size / 2**20,
+                    "added": rss,
+                    "peak": peak,
+                    "heap": [n / 2**20 for n in heap],
+                }
+            )
             version = page.context.browser.version
     return {"results": rows, "versions": {"chromium": version}}
 
 
 def table(result: dict[str, Any]) -> str:
     """Megabytes above the idle page, and multiples of the file."""
-    head = ["device", "model loaded, MB", f"{CONTEXT} tokens, MB", "times the file", "peak, MB",
-            "wasm heap, MB"]  # fmt: skip
+    head = [
+        "device",
+        "model loaded, MB",
+        f"{CONTEXT} tokens, MB",
+        "times the file",
+        "peak, MB",
+        "wasm heap, MB",
+    ]
     rows = []
     for row in result["results"]:
         loaded, answered = (sum(row["added"][step]) for step in ("loaded", "answered"))

@@ -91,14 +91,24 @@ def save(model: Any, folder: Path) -> None:
     weights = {name: t.detach().cpu() for name, t in model.state_dict().items()}
     rl.save(weights, folder / "model.safetensors")
     byte_level = {
-        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True
-    }  # fmt: skip
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": False,
+        "use_regex": True,
+    }
     tokenizer: dict[str, Any] = {
-        "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None,
-        "pre_tokenizer": byte_level, "decoder": byte_level,
-        "model": {"type": "BPE", "merges": [],
-                  "vocab": {letter: i for i, letter in enumerate(letters())}},
-    }  # fmt: skip
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "post_processor": None,
+        "pre_tokenizer": byte_level,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "merges": [],
+            "vocab": {letter: i for i, letter in enumerate(letters())},
+        },
+    }
     for name, value in (("config.json", CONFIG), ("tokenizer.json", tokenizer)):
         (folder / name).write_text(json.dumps(value), encoding="utf-8")
 

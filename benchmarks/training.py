@@ -37,8 +37,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     side.ask("prepare", kind=kind)
                 losses: dict[int, dict[str, float]] = {}
 
-                def sample(who: str, turn: int, at: Any = at, count: int = count,
-                           losses: Any = losses) -> dict[str, float]:  # fmt: skip
+                def sample(
+                    who: str, turn: int, at: Any = at, count: int = count, losses: Any = losses
+                ) -> dict[str, float]:
                     found: dict[str, float] = at[who].ask("steps", count=count)
                     losses.setdefault(turn, {})[who] = found["loss"]
                     return found

@@ -28,8 +28,11 @@ MOST_APART = 1e-3
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step, one sample of each library a round."""
-    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "node_modules": npm(WEB)}  # fmt: skip
+    folders = {
+        "rushlight": chosen.site / "rushlight",
+        "web": HERE / "web",
+        "node_modules": npm(WEB),
+    }
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("window.bench")
         with step(f"load {', '.join(NAMES)}"):
@@ -44,13 +47,19 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             with step(f"{name}: {CHECKED} steps, to compare"):
                 losses[name] = [steps(name, 1)[1] for _ in range(CHECKED)]
         first = losses[NAMES[0]]
-        if not all(abs(a - b) < MOST_APART for found in losses.values()
-                   for a, b in zip(found, first, strict=True)):  # fmt: skip
+        if not all(
+            abs(a - b) < MOST_APART
+            for found in losses.values()
+            for a, b in zip(found, first, strict=True)
+        ):
             raise SystemExit(f"the losses differ: {losses}")
         samples = alternate(NAMES, lambda name, _: steps(name, STEPS[name])[0], chosen.rounds, 0)
         version = page.context.browser.version
-    return {"results": samples, "losses": losses,
-            "versions": {**versions, **JAX, **TFJS_WHOLE, "chromium": version}}  # fmt: skip
+    return {
+        "results": samples,
+        "losses": losses,
+        "versions": {**versions, **JAX, **TFJS_WHOLE, "chromium": version},
+    }
 
 
 def table(result: dict[str, Any]) -> str:

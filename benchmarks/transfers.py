@@ -70,9 +70,11 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
         fetch(4)  # wgpu-py has no other way to wait for a queue
 
     jobs: dict[str, Callable[[], Any]] = {
-        "write": write, "plain_write": plain_write,
-        "read": lambda: tensor.numpy(), "plain_read": lambda: fetch(NBYTES),
-    }  # fmt: skip
+        "write": write,
+        "plain_write": plain_write,
+        "read": lambda: tensor.numpy(),
+        "plain_read": lambda: fetch(NBYTES),
+    }
     samples: dict[str, list[float]] = {job: [] for job in JOBS}
     for turn in range(ROUNDS + 2):
         for job in JOBS:
@@ -84,8 +86,12 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
         if not np.array_equal(found, values):
             raise SystemExit("other values came back")
     info = device.info
-    versions = {"python": platform.python_version(), "wgpu": wgpu.__version__,
-                "adapter": info["device"], "driver": info["description"]}  # fmt: skip
+    versions = {
+        "python": platform.python_version(),
+        "wgpu": wgpu.__version__,
+        "adapter": info["device"],
+        "driver": info["description"],
+    }
     return result(samples, versions)
 
 

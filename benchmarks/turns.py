@@ -118,14 +118,24 @@ def python_side(script: str, threads: int, path: Path | None = None) -> Any:
 
 
 def measured(
-    at: Mapping[str, Side], sample: Callable[[str, int], dict[str, float]], rounds: int,
-    what: str, threads: int, count: int = 1, warm: int = 1,
-) -> dict[str, Any]:  # fmt: skip
+    at: Mapping[str, Side],
+    sample: Callable[[str, int], dict[str, float]],
+    rounds: int,
+    what: str,
+    threads: int,
+    count: int = 1,
+    warm: int = 1,
+) -> dict[str, Any]:
     """A row of a table: samples of all contenders in turns, per `count`, and their memory."""
     samples = alternate(list(at), sample, rounds, warm)
     peaks = {name: side.peak_mb for name, side in at.items()}
-    return {"what": what, "threads": threads, **compared(samples, count), "samples": samples,
-            "peak_mb": peaks}  # fmt: skip
+    return {
+        "what": what,
+        "threads": threads,
+        **compared(samples, count),
+        "samples": samples,
+        "peak_mb": peaks,
+    }
 
 
 def page_process(page: Any) -> int:

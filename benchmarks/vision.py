@@ -81,8 +81,10 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     row = measured(
                         at,
                         lambda name, _, at=at, kind=kind: at[name].ask("infer", count=WORK[kind]),  # type: ignore[misc]
-                        chosen.rounds, NAMES.get(kind, kind), threads,
-                    )  # fmt: skip
+                        chosen.rounds,
+                        NAMES.get(kind, kind),
+                        threads,
+                    )
                     row |= {"largest_difference": worst, "format": formats["torch"]}
                     results.append(row)
                     tell_row(cells(row))
@@ -104,10 +106,15 @@ def table(result: dict[str, Any]) -> str:
     """Milliseconds of a picture, ratios, and memory."""
     first = result["results"][0]
     peers = list(first["times"])
-    head = ["ms of a picture", "threads", "rushlight", *peers,
-            *(f"{p} by rushlight" for p in peers),
-            *(f"{p}, by processor time" for p in peers),
-            *(f"peak MB, {n}" for n in first.get("peak_mb", {}))]  # fmt: skip
+    head = [
+        "ms of a picture",
+        "threads",
+        "rushlight",
+        *peers,
+        *(f"{p} by rushlight" for p in peers),
+        *(f"{p}, by processor time" for p in peers),
+        *(f"peak MB, {n}" for n in first.get("peak_mb", {})),
+    ]
     return markdown(head, [cells(row) for row in result["results"]])
 
 

@@ -28,8 +28,11 @@ OPS = ["add", "mul", "exp", "tanh", "sigmoid", "clamp", "a > b", "where", "sum",
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a call of each op and library, one sample a round."""
-    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "node_modules": npm(WEB)}  # fmt: skip
+    folders = {
+        "rushlight": chosen.site / "rushlight",
+        "web": HERE / "web",
+        "node_modules": npm(WEB),
+    }
     results = {}
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("window.bench")

@@ -53,8 +53,11 @@ def _written(name: str, kind: str) -> bytes:
         x = x[:, None] if "conv" in key and x.ndim == 1 else x
         matrix = x.ndim > 1 and not key.endswith(("positional_embedding", ".bias"))
         blocks = matrix and x.ndim == 2 and kind == "q8_0"
-        out += [struct.pack("<3i", x.ndim, len(key), _Q8_0 if blocks else int(matrix)),
-                struct.pack(f"<{x.ndim}i", *x.shape[::-1]), key.encode()]  # fmt: skip
+        out += [
+            struct.pack("<3i", x.ndim, len(key), _Q8_0 if blocks else int(matrix)),
+            struct.pack(f"<{x.ndim}i", *x.shape[::-1]),
+            key.encode(),
+        ]
         if blocks:
             out.append(bytes(quantized(rl.tensor(x), as_dtype(kind)).raw_bytes()))
         else:

@@ -40,8 +40,10 @@ def jobs(device: str) -> dict[str, Job]:
             raise SystemExit(f"off by {off}")
 
     found: dict[str, Job] = {}
-    for rows, shapes in ((1, ((576, 576), (1536, 576), (576, 1536), (49152, 576))),
-                         (120, ((576, 576), (1536, 576), (576, 1536)))):  # fmt: skip
+    for rows, shapes in (
+        (1, ((576, 576), (1536, 576), (576, 1536), (49152, 576))),
+        (120, ((576, 576), (1536, 576), (576, 1536))),
+    ):
         for out, taken in shapes:
             stored, x = _quantized(rng, out, taken), tensor(rows, taken)
             weight = stored.to(device)
@@ -95,6 +97,9 @@ def measure(device: str, rounds: int) -> dict[str, Any]:
         "milliseconds": samples,
         "flops": {name: job.flops for name, job in todo.items()},
         "nbytes": {name: job.nbytes for name, job in todo.items()},
-        "versions": {"numpy": np.__version__, "rushlight": rl.version.rushlight,
-                     "adapter": where.info["device"]},
-    }  # fmt: skip
+        "versions": {
+            "numpy": np.__version__,
+            "rushlight": rl.version.rushlight,
+            "adapter": where.info["device"],
+        },
+    }

@@ -82,9 +82,15 @@ def _print(rows: Sequence[Row]) -> None:
     table = Table("for up to", "guess", "ms", "choice", "ms", "faster", box=None)
     for row in rows:
         before, after = (row.seconds.get(n, 0.0) for n in (row.guess, row.choice))
-        chosen = () if row.choice == row.guess else (
-            row.choice, f"{after * 1e3:.3f}", f"{before / after:.2f} times",
-        )  # fmt: skip
+        chosen = (
+            ()
+            if row.choice == row.guess
+            else (
+                row.choice,
+                f"{after * 1e3:.3f}",
+                f"{before / after:.2f} times",
+            )
+        )
         table.add_row(str(row), row.guess, f"{before * 1e3:.3f}", *chosen)
     for row in rows:
         for name, why in row.refused.items():

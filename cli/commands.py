@@ -34,10 +34,16 @@ def inspect(
     entries = [e for _, e in rows]
     if as_json:
         tensors = [
-            {"name": e.name, "dtype": e.dtype.name, "shape": e.shape, "bytes": e.nbytes,
-             "offset": e.offset, "file": name}
+            {
+                "name": e.name,
+                "dtype": e.dtype.name,
+                "shape": e.shape,
+                "bytes": e.nbytes,
+                "offset": e.offset,
+                "file": name,
+            }
             for name, e in rows
-        ]  # fmt: skip
+        ]
         few = {key: _few(value) for key, value in metadata.items()}
         print(json.dumps({"metadata": few, "total": totals(entries), "tensors": tensors}))
         return
@@ -75,12 +81,18 @@ def family_rows() -> list[dict[str, Any]]:
     for kind, path in sorted(families().items()):
         module, figures = importlib.import_module(path), measured().get(kind, {})
         family: Family = module.FAMILY
-        rows.append({
-            "model_type": kind, "formats": ["hf", "gguf"] if path in ggufs else ["hf"],
-            "devices": ["cpu", "webgpu"], "tasks": list(served_by(family)),
-            "reference": figures.get("reference", ""), "cpu": figures.get("cpu"),
-            "webgpu": figures.get("webgpu"), "about": str(module.__doc__).partition("\n")[0],
-        })  # fmt: skip
+        rows.append(
+            {
+                "model_type": kind,
+                "formats": ["hf", "gguf"] if path in ggufs else ["hf"],
+                "devices": ["cpu", "webgpu"],
+                "tasks": list(served_by(family)),
+                "reference": figures.get("reference", ""),
+                "cpu": figures.get("cpu"),
+                "webgpu": figures.get("webgpu"),
+                "about": str(module.__doc__).partition("\n")[0],
+            }
+        )
     return rows
 
 
@@ -95,10 +107,15 @@ def models(as_json: Json = False) -> None:
         return
     head = ["model_type", "formats", "reference", "cpu", "webgpu", "what it is"]
     cells = [
-        [row["model_type"], ", ".join(row["formats"]), row["reference"],
-         *("" if row[d] is None else f"{row[d]:.1e}" for d in row["devices"]), row["about"]]
+        [
+            row["model_type"],
+            ", ".join(row["formats"]),
+            row["reference"],
+            *("" if row[d] is None else f"{row[d]:.1e}" for d in row["devices"]),
+            row["about"],
+        ]
         for row in rows
-    ]  # fmt: skip
+    ]
     widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
     for line in [head, *cells]:
         print("  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]]))

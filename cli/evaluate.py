@@ -51,9 +51,15 @@ def perplexity(
     loaded, base = _load(model, device), None if kl is None else _load(kl, device)
     with show.bar("perplexity", unit="windows", least=2) as progress:
         measured = measure(
-            loaded, sample, context=context, stride=stride, base=base, linear=linear,
-            cache_type=cache_type, progress=progress,
-        )  # fmt: skip
+            loaded,
+            sample,
+            context=context,
+            stride=stride,
+            base=base,
+            linear=linear,
+            cache_type=cache_type,
+            progress=progress,
+        )
     if as_json:
         print(json.dumps({"model": model, "device": device, **dataclasses.asdict(measured)}))
         return

@@ -44,16 +44,27 @@ def finetune(
     loaded = rl.models.load(fetched(model), device=device)
     rl.manual_seed(seed)
     config = rl.adapters.LoraConfig(
-        r=lora, lora_alpha=alpha if alpha is not None else 2 * lora, use_dora=dora,
-        target_modules=target or "all-linear", base_model_name_or_path=model,
+        r=lora,
+        lora_alpha=alpha if alpha is not None else 2 * lora,
+        use_dora=dora,
+        target_modules=target or "all-linear",
+        base_model_name_or_path=model,
         task_type="CAUSAL_LM" if "anchor" not in rows[0] else "FEATURE_EXTRACTION",
-    )  # fmt: skip
+    )
     rl.adapters.add_adapter(loaded, config)
     with show.bar("training", unit="steps") as progress:
         losses = finetuning.finetune(
-            loaded, rows, steps=steps, epochs=epochs, batch_size=batch_size, length=length,
-            pack=pack, lr=rate, seed=seed, watch=lambda step, of, loss: progress(step, of),
-        )  # fmt: skip
+            loaded,
+            rows,
+            steps=steps,
+            epochs=epochs,
+            batch_size=batch_size,
+            length=length,
+            pack=pack,
+            lr=rate,
+            seed=seed,
+            watch=lambda step, of, loss: progress(step, of),
+        )
     paths: list[Any] = rl.adapters.save_adapter(loaded, output)
     print(f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} at last", file=sys.stderr)
     for path in paths:

@@ -48,9 +48,15 @@ def quantize(
 
     with bar(f"quantizing to {kind}") as progress:
         paths = quantize(
-            model, out, kind, imatrix=imatrix, keeps=keep or (), overwrite=overwrite,
-            split_max_size=_bytes(split_max_size), progress=progress,
-        )  # fmt: skip
+            model,
+            out,
+            kind,
+            imatrix=imatrix,
+            keeps=keep or (),
+            overwrite=overwrite,
+            split_max_size=_bytes(split_max_size),
+            progress=progress,
+        )
     _tell(paths)
 
 
@@ -66,9 +72,13 @@ def dequantize(
 
     with bar(f"writing {kind}") as progress:
         paths = dequantize(
-            model, out, kind, overwrite=overwrite, split_max_size=_bytes(split_max_size),
+            model,
+            out,
+            kind,
+            overwrite=overwrite,
+            split_max_size=_bytes(split_max_size),
             progress=progress,
-        )  # fmt: skip
+        )
     _tell(paths)
 
 
@@ -113,10 +123,15 @@ def total_lines(entries: Iterable[Entry], files: int = 1) -> list[str]:
     """The totals as lines: of several types one line each, the largest first, and one in all."""
     sums = totals(entries)
     cells = [
-        (name, f"{each['tensors']} tensors", f"{each['parameters']:,} numbers", size(each["bytes"]),
-         f"{each['bits_per_weight']:.2f} bits each")
+        (
+            name,
+            f"{each['tensors']} tensors",
+            f"{each['parameters']:,} numbers",
+            size(each["bytes"]),
+            f"{each['bits_per_weight']:.2f} bits each",
+        )
         for name, each in sums["types"].items()
-    ]  # fmt: skip
+    ]
     widths = [max((len(row[i]) for row in cells), default=0) for i in range(5)]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in range(1, 5))])

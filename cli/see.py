@@ -52,8 +52,11 @@ def see(
     rows = found.tolist() if chosen.output == "vectors" else found
     if as_json:
         named = [{"file": str(f), "value": _plain(row)} for f, row in zip(files, rows, strict=True)]
-        print(json.dumps({"model": model, "task": chosen.name, "images": named,
-                          "seconds": round(spent, 4)}))  # fmt: skip
+        print(
+            json.dumps(
+                {"model": model, "task": chosen.name, "images": named, "seconds": round(spent, 4)}
+            )
+        )
         return
     for file, row in zip(files, rows, strict=True):
         if isinstance(row, dict) and {*row} & {"depth", "mask"}:

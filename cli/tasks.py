@@ -97,10 +97,17 @@ def _input_flags(task: Task) -> dict[str, Flag]:
     if task.input.kind == "audio":
         files = typer.Argument(help="The recordings.", show_default=False)
         form = typer.Option(help="The form of what is written: txt, srt, vtt, tsv or json.")
-        return {"files": (Annotated[list[Path], files], _REQUIRED),
-                "output": (Annotated[str, form], "txt"),
-                "output_dir": (Annotated[Path | None, typer.Option(
-                    help="Write a file for each recording into this folder.")], None)}  # fmt: skip
+        return {
+            "files": (Annotated[list[Path], files], _REQUIRED),
+            "output": (Annotated[str, form], "txt"),
+            "output_dir": (
+                Annotated[
+                    Path | None,
+                    typer.Option(help="Write a file for each recording into this folder."),
+                ],
+                None,
+            ),
+        }
     if task.input.kind == "messages":
         told = typer.Option(help="An instruction for the whole talk.")
         return {"system": (Annotated[str, told], "")}

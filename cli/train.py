@@ -52,9 +52,11 @@ def train(
     epochs, goal = options.pop("epochs", 1), steps or options.pop("steps", None)
     options.pop("steps", None)
     checkpoint = rl.training.ModelCheckpoint(
-        folder, options.pop("monitor", "val_loss") if held_out is not None else None,
-        options.pop("mode", "min"), options.pop("checkpoint_every", None),
-    )  # fmt: skip
+        folder,
+        options.pop("monitor", "val_loss") if held_out is not None else None,
+        options.pop("mode", "min"),
+        options.pop("checkpoint_every", None),
+    )
     log = rl.training.CSVLogger(folder / "log.csv")
     trainer: dict[str, Any] = {"callbacks": [checkpoint, log], "metrics": _metrics(table)}
     if not lightning:
@@ -78,8 +80,9 @@ def build_model(section: dict[str, Any], config: Path) -> Any:
     """The model of a [model] section: of layers, a file's, or a family's with drawn weights."""
     ways = [key for key in ("layers", "file", "family") if key in section]
     if len(ways) != 1:
-        raise ValueError('[model] needs one of: layers = [...], file = "FILE.py:NAME", family = '
-                         '"NAME"')  # fmt: skip
+        raise ValueError(
+            '[model] needs one of: layers = [...], file = "FILE.py:NAME", family = "NAME"'
+        )
     if ways == ["layers"]:
         _known("model", section, ("layers",))
         return _layers(_typed(section, "layers", list, []), "model.layers")
@@ -93,8 +96,11 @@ def build_model(section: dict[str, Any], config: Path) -> Any:
 def _layers(rows: list[Any], label: str) -> Any:
     from rushlight.core import nn
 
-    kinds = [n for n in nn.__all__ if inspect.isclass(value := getattr(nn, n))
-             and issubclass(value, nn.Module)]  # fmt: skip
+    kinds = [
+        n
+        for n in nn.__all__
+        if inspect.isclass(value := getattr(nn, n)) and issubclass(value, nn.Module)
+    ]
     layers = []
     for i, row in enumerate(rows):
         row = {"type": row} if isinstance(row, str) else dict(row)
@@ -156,12 +162,16 @@ def _batches(given: dict[str, Any], config: Path) -> tuple[Any, Any]:
             _known("validation", other, ("share",))
             count = round(len(samples) * (1 - other["share"]))
             if not 0 < count < len(samples):
-                raise ValueError(f"[validation]: share is {other['share']}; of {len(samples)} "
-                                 "samples it must leave some on both sides")  # fmt: skip
+                raise ValueError(
+                    f"[validation]: share is {other['share']}; of {len(samples)} "
+                    "samples it must leave some on both sides"
+                )
             parts = rl.utils.data.Subset
             rest = _dataset("data", section, config, steady) if changes else samples
-            samples, validation = (parts(dataset, list(range(*ends))) for dataset, ends in
-                           ((samples, (0, count)), (rest, (count, len(samples)))))  # fmt: skip
+            samples, validation = (
+                parts(dataset, list(range(*ends)))
+                for dataset, ends in ((samples, (0, count)), (rest, (count, len(samples))))
+            )
         else:
             size = other.pop("batch_size", loader.get("batch_size", 1))
             validation = _dataset("validation", {**section, **other}, config, steady)
@@ -209,10 +219,15 @@ def _dataset(label: str, section: dict[str, Any], config: Path, changes: list[An
 
     sets = rl.datasets
     kinds: dict[str, Callable[..., Any]] = {
-        "MNIST": sets.MNIST, "FashionMNIST": sets.FashionMNIST, "CIFAR10": sets.CIFAR10,
-        "CIFAR100": sets.CIFAR100, "ImageFolder": sets.ImageFolder, "csv": sets.read_csv,
-        "arrays": _arrays, "bytes": _bytes,
-    }  # fmt: skip
+        "MNIST": sets.MNIST,
+        "FashionMNIST": sets.FashionMNIST,
+        "CIFAR10": sets.CIFAR10,
+        "CIFAR100": sets.CIFAR100,
+        "ImageFolder": sets.ImageFolder,
+        "csv": sets.read_csv,
+        "arrays": _arrays,
+        "bytes": _bytes,
+    }
     section = dict(section)
     kind = _choice(f"[{label}]: kind", section.pop("kind", None), kinds)
     for key in ("root", "path"):
@@ -244,8 +259,9 @@ def _loss(given: dict[str, Any]) -> Any:
 
     section = _section(given, "loss") if "loss" in given else {"name": "CrossEntropyLoss"}
     kinds = [n for n in nn.__all__ if n.endswith("Loss")]
-    loss = _called("loss", getattr(nn, _choice("[loss]: name", section.pop("name", None), kinds)),
-                   section)  # fmt: skip
+    loss = _called(
+        "loss", getattr(nn, _choice("[loss]: name", section.pop("name", None), kinds)), section
+    )
 
     def computed(output: Any, target: Any) -> Any:
         if output.ndim == 3 and target.ndim == 2 and output.shape[:2] == target.shape:
@@ -256,9 +272,13 @@ def _loss(given: dict[str, Any]) -> Any:
 
 
 def _schedule(
-    given: dict[str, Any], optimizer: Any, goal: int | None, epochs: int, batches: Any,
+    given: dict[str, Any],
+    optimizer: Any,
+    goal: int | None,
+    epochs: int,
+    batches: Any,
     options: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     from rushlight.core.optim import lr_scheduler
 
     if "schedule" not in given:
@@ -352,8 +372,12 @@ def _called(
         if wanted and name not in options:
             raise ValueError(f"{label} needs {name} for {fn.__name__}")
     try:
-        return fn(**{k: tuple(v) if isinstance(v, list) and k != "callbacks" else v
-                     for k, v in options.items()})  # fmt: skip
+        return fn(
+            **{
+                k: tuple(v) if isinstance(v, list) and k != "callbacks" else v
+                for k, v in options.items()
+            }
+        )
     except TypeError as error:
         raise ValueError(f"{label}: {error}") from error
 

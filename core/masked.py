@@ -49,9 +49,13 @@ def _sum_dtype(x: Tensor, dtype: Dtype) -> DType:
 
 
 def sum(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The sum of the selected elements over `dim`; integers give int64.
 
     `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
@@ -63,9 +67,13 @@ def sum(
 
 
 def prod(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The product of the selected elements over `dim`; integers give int64.
 
     `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
@@ -100,9 +108,13 @@ def _extreme(name: str, value: float) -> Callable[..., Tensor]:
     run = getattr(f, name)
 
     def call(
-        input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Dtype = None,
+        input: Tensor,
+        dim: Any = None,
+        *,
+        keepdim: bool = False,
+        dtype: Dtype = None,
         mask: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         found: Tensor = run(_filled(input, mask, value), dim, keepdim)
         return found.to(input.dtype if dtype is None else as_dtype(dtype))
 
@@ -129,9 +141,13 @@ def _mean(
 
 
 def mean(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The mean of the selected elements over `dim`; ValueError for integers without a `dtype`.
 
     `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
@@ -144,9 +160,13 @@ def mean(
 
 
 def median(
-    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The median, the lower of two, of the selected elements along `dim`.
 
     ValueError for integers of which a row has no element, which would be nan.
@@ -166,9 +186,13 @@ def median(
 
 
 def logsumexp(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """log(sum(exp(x))) of the selected elements over `dim`.
 
     `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
@@ -180,9 +204,13 @@ def logsumexp(
 
 
 def logaddexp(
-    input: Tensor, other: Tensor, *, dtype: Dtype = None, input_mask: Tensor | None = None,
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: Dtype = None,
+    input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """log(exp(x) + exp(y)), each of them only where its mask selects it.
 
     `input_mask` selects elements of `input`, `other_mask` of `other`; `dtype` is that of the
@@ -193,9 +221,14 @@ def logaddexp(
 
 
 def norm(
-    input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: bool = False,
-    dtype: Dtype = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: Dtype = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm of order `ord` of the selected elements over `dim`.
 
     `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
@@ -209,10 +242,15 @@ def norm(
 
 
 def var(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *,
-    correction: float | None = None, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The variance of the selected elements over `dim`, by their number less `correction`, 1.
 
     `unbiased` is torch's older way to say a correction of 1. `mask` selects elements of `input`,
@@ -227,25 +265,32 @@ def var(
     middle, count = _mean(input, dim, True, kind, mask)
     apart = input - middle
     square = apart * apart.conj() if apart.dtype.is_complex else apart.square()
-    total = sum(square, dim, keepdim=keepdim, dtype=kind if kind.kind in "fc" else float32,
-                mask=mask)  # fmt: skip
+    total = sum(
+        square, dim, keepdim=keepdim, dtype=kind if kind.kind in "fc" else float32, mask=mask
+    )
     left = count.reshape(*total.shape).to(total.real.dtype if less else count.dtype)
     return (total / (left - less).clamp(min=0) if less else total / left).to(kind)
 
 
 def std(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *,
-    correction: float | None = None, keepdim: bool = False, dtype: Dtype = None,
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The square root of `var`.
 
     `dim`, `unbiased` and `correction` as there. `mask` selects elements of `input`, `dtype` is that
     of the result, `keepdim` leaves dims with size 1. Raises IndexError for a mask of more dims, or
     a dim that there is not.
     """
-    found = var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype,
-                mask=mask)  # fmt: skip
+    found = var(
+        input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask
+    )
     return f.sqrt(found)
 
 
@@ -271,9 +316,14 @@ softmin = _normal("softmin", math.inf)
 
 
 def normalize(
-    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Dtype = None,
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: Dtype = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The selected elements over their norm along `dim`, at least `eps`; 0 for the others.
 
     `ord` is the norm's order. `mask` selects elements of `input`, `dtype` is that of the result.

@@ -22,10 +22,18 @@ DEBIAN = "/usr/share/datasets/fashion-mnist"
 def network() -> nn.Module:
     """Two convolutions and two layers."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(32 * 7 * 7, 128), nn.ReLU(), nn.Dropout(0.3), nn.Linear(128, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 128),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Linear(128, 10),
+    )
 
 
 def main() -> None:
@@ -54,11 +62,15 @@ def main() -> None:
         callbacks += [kept, rl.training.CSVLogger(given.output / "log.csv")]
         resume = kept.last if kept.last.is_file() else None
     trainer = rl.Trainer(
-        model, optimizer, nn.CrossEntropyLoss(),
+        model,
+        optimizer,
+        nn.CrossEntropyLoss(),
         scheduler=rl.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps),
-        scheduler_interval="step", metrics={"accuracy": rl.training.Accuracy()},
-        callbacks=callbacks, report_every=100,
-    )  # fmt: skip
+        scheduler_interval="step",
+        metrics={"accuracy": rl.training.Accuracy()},
+        callbacks=callbacks,
+        report_every=100,
+    )
     trainer.fit(batches, held_out, epochs=given.epochs, steps=steps, resume=resume)
     accuracy = trainer.validate(held_out)["val_accuracy"]
     print(f"{trainer.step} steps, {accuracy:.1%} of {len(test)} test images")

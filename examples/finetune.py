@@ -14,8 +14,16 @@ import rushlight as rl
 from rushlight.models import adapters, finetune
 
 # Words that are not in kinds.jsonl.
-UNSEEN = {"wolf": "animal", "tiger": "animal", "pigeon": "animal", "oak": "plant",
-          "tulip": "plant", "onion": "plant", "wrench": "tool", "spade": "tool"}  # fmt: skip
+UNSEEN = {
+    "wolf": "animal",
+    "tiger": "animal",
+    "pigeon": "animal",
+    "oak": "plant",
+    "tulip": "plant",
+    "onion": "plant",
+    "wrench": "tool",
+    "spade": "tool",
+}
 
 
 def answers(model: Any) -> dict[str, str]:

@@ -24,10 +24,15 @@ __all__ = [
 
 # What is here is imported when it is first asked for, as are the folders.
 _PLACES = {
-    "LiveTranscriber": "speech.live", "Model": "model", "assemble": "loading",
-    "dequantize": "gguf.quantize", "load": "loading", "load_async": "loading", "pipeline": "tasks",
+    "LiveTranscriber": "speech.live",
+    "Model": "model",
+    "assemble": "loading",
+    "dequantize": "gguf.quantize",
+    "load": "loading",
+    "load_async": "loading",
+    "pipeline": "tasks",
     "quantize": "gguf.quantize",
-}  # fmt: skip
+}
 
 if not TYPE_CHECKING:
 

@@ -19,18 +19,29 @@ from rushlight.models.reference import ANY, Reference, reference_keys
 C = TypeVar("C")
 
 # Above any published model: a larger number means a damaged file.
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers",
-          "encoder_layers", "decoder_layers", "encoder_num_hidden_layers",
-          "decoder_num_hidden_layers")  # fmt: skip
+LAYERS = (
+    "num_hidden_layers",
+    "n_layer",
+    "n_layers",
+    "num_layers",
+    "num_decoder_layers",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_num_hidden_layers",
+    "decoder_num_hidden_layers",
+)
 LARGEST = {"head_dim": 1 << 16, "altup_num_inputs": 64} | dict.fromkeys(LAYERS, 1024)
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16
 # The least and the largest value of the numbers whose keys end so.
 _MOST = sys.float_info.max
 RANGES = {
-    "theta": (1.0, _MOST), "expand": (0.01, 256.0), "multiplier": (0.0, 1e6),
-    "scalar": (1e-6, _MOST), "ratio": (1e-6, 1e6),
-} | dict.fromkeys(("eps", "dropout", "prob"), (0.0, 1.0))  # fmt: skip
+    "theta": (1.0, _MOST),
+    "expand": (0.01, 256.0),
+    "multiplier": (0.0, 1e6),
+    "scalar": (1e-6, _MOST),
+    "ratio": (1e-6, 1e6),
+} | dict.fromkeys(("eps", "dropout", "prob"), (0.0, 1.0))
 
 # Keys of the reference's classes that change no model's results, whatever their values.
 HARMLESS = frozenset(
@@ -155,8 +166,10 @@ def derived(name: str, values: Mapping[str, Any], reference: Reference) -> Any:
 
     `name` is the key, `values` are the others. It raises nothing of its own.
     """
-    of = {"head_dim": ("hidden_size", "num_attention_heads"),
-          "num_feat_extract_layers": ("conv_dim",)}.get(name, ())  # fmt: skip
+    of = {
+        "head_dim": ("hidden_size", "num_attention_heads"),
+        "num_feat_extract_layers": ("conv_dim",),
+    }.get(name, ())
     match [values.get(one, reference.default(one)) for one in of]:
         case [int(width), int(heads)] if heads:
             return width // heads
@@ -205,8 +218,13 @@ def checked(label: str, name: str, kind: str, value: Any) -> Any:
     Raises FormatError, with `label` and the value, for another type or a number out of range.
     """
     wanted: dict[str, tuple[type, ...]]
-    wanted = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,),
-              "list[Any]": (list,)}  # fmt: skip
+    wanted = {
+        "int": (int,),
+        "float": (int, float),
+        "str": (str,),
+        "bool": (bool,),
+        "list[Any]": (list,),
+    }
     accepted = wanted.get(kind.partition(" ")[0])
     if accepted is None or (value is None and "None" in kind):
         return value

@@ -54,15 +54,24 @@ class Importance:
         """
         if str(path).endswith(".dat"):
             write_legacy_imatrix(
-                path, self.sums, self.counts, self.quality.windows,
-                dataset=datasets[0] if datasets else "", overwrite=overwrite,
-            )  # fmt: skip
+                path,
+                self.sums,
+                self.counts,
+                self.quality.windows,
+                dataset=datasets[0] if datasets else "",
+                overwrite=overwrite,
+            )
             return
         sums = {n: s if len(s) > 1 else s[0] for n, s in self.sums.items()}
         write_imatrix(
-            path, sums, self.counts, self.quality.windows, chunk_size=self.context,
-            datasets=datasets, overwrite=overwrite,
-        )  # fmt: skip
+            path,
+            sums,
+            self.counts,
+            self.quality.windows,
+            chunk_size=self.context,
+            datasets=datasets,
+            overwrite=overwrite,
+        )
 
 
 def importance(

@@ -189,6 +189,11 @@ class _Sums:
         if len(rows) == 1:
             return Perplexity(value, value * float(errors[0]), count, windows)
         return Perplexity(
-            value, value * float(errors[0]), count, windows, float(means[1]), float(errors[1]),
+            value,
+            value * float(errors[0]),
+            count,
+            windows,
+            float(means[1]),
+            float(errors[1]),
             float(means[2]),
-        )  # fmt: skip
+        )

@@ -69,9 +69,11 @@ def reference_keys(model_type: str) -> Reference | None:
     if not told:
         return Reference(own=True)
     return Reference(
-        general["keys"] | told["keys"], general["asked"] | told.get("asked", {}),
-        told.get("alias", {}), told.get("parts", {}),
-    )  # fmt: skip
+        general["keys"] | told["keys"],
+        general["asked"] | told.get("asked", {}),
+        told.get("alias", {}),
+        told.get("parts", {}),
+    )
 
 
 @cache

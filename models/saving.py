@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 
 # The small files that are saved as they were loaded; tokenizer.json comes from the tokenizer.
 SMALL = (
-    "config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
-    "chat_template.jinja", "chat_template.json", "modules.json", "sentence_bert_config.json",
-    "1_Pooling/config.json", "config_sentence_transformers.json", "preprocessor_config.json",
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+    "config_sentence_transformers.json",
+    "preprocessor_config.json",
     "processor_config.json",
-)  # fmt: skip
+)
 # Parameters of a sentence encoder's modules, which have folders of their own.
 STEPS = ("token_steps.", "text_steps.")
 INDEX = "model.safetensors.index.json"

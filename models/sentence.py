@@ -35,8 +35,10 @@ _STEP = {True: 4, False: 16}
 # values stay in the caches, and the longest texts are not padded to the very longest.
 _TOKENS = {True: 1 << 11, False: 1 << 15}
 # Older files say the limit under the name of the encoder.
-_LIMITS = tuple(f"sentence_{kind}_config.json" for kind in (
-    "bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"))  # fmt: skip
+_LIMITS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
 
 
 class SentenceEncoder(Model):
@@ -93,16 +95,19 @@ class SentenceEncoder(Model):
         texts = isinstance(prompts, dict) and all(isinstance(v, str) for v in prompts.values())
         named = default is None or (texts and isinstance(default, str) and default in prompts)
         if not texts or not named:
-            raise FormatError(f"{name}: prompts {brief(prompts)} and default_prompt_name "
-                              f"{brief(default)} must be texts and one of their names")  # fmt: skip
+            raise FormatError(
+                f"{name}: prompts {brief(prompts)} and default_prompt_name "
+                f"{brief(default)} must be texts and one of their names"
+            )
         sparse = self.after is not None and self.after.splade is not None
         kind = found.get("similarity_fn_name") or ("dot" if sparse else "cosine")
         dim = found.get("truncate_dim")
         known = isinstance(kind, str) and kind in SIMILARITIES
         if not known or not (dim is None or (isinstance(dim, int) and dim > 0)):
-            raise FormatError(f"{name}: similarity_fn_name {brief(kind)} or truncate_dim "
-                              f"{brief(dim)} is not supported; supported: {', '.join(SIMILARITIES)}"
-                              )  # fmt: skip
+            raise FormatError(
+                f"{name}: similarity_fn_name {brief(kind)} or truncate_dim "
+                f"{brief(dim)} is not supported; supported: {', '.join(SIMILARITIES)}"
+            )
         self.prompts, self.default_prompt = prompts, default
         self.similarity_name, self.truncate = kind, dim
 
@@ -143,9 +148,14 @@ class SentenceEncoder(Model):
         """
         rows = [texts] if isinstance(texts, str) else texts
         steps = self.encode_iter(
-            rows, batch_size, dim=dim, prompt_name=prompt_name, prompt=prompt, adapter=adapter,
+            rows,
+            batch_size,
+            dim=dim,
+            prompt_name=prompt_name,
+            prompt=prompt,
+            adapter=adapter,
             normalize=normalize,
-        )  # fmt: skip
+        )
         while True:
             try:
                 done, total = next(steps)
@@ -156,18 +166,25 @@ class SentenceEncoder(Model):
                 progress(done, total)
 
     def encode_iter(
-        self, texts: Sequence[str], batch_size: int = 32, *, dim: int | None = None,
-        prompt_name: str | None = None, prompt: str | None = None, adapter: str | None = None,
+        self,
+        texts: Sequence[str],
+        batch_size: int = 32,
+        *,
+        dim: int | None = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        adapter: str | None = None,
         normalize: bool | None = None,
-    ) -> Generator[tuple[int, int], None, Tensor]:  # fmt: skip
+    ) -> Generator[tuple[int, int], None, Tensor]:
         """`encode` batch by batch: yields (done, total) and returns the embeddings.
 
         `texts`, `batch_size`, `dim`, `prompt_name`, `prompt`, `adapter`, `normalize` and what it
         raises are as there; RuntimeError for a checkpoint that gives a vector for each token.
         """
         if not self.pooling and (self.after is None or self.after.splade is None):
-            raise RuntimeError("encode: the checkpoint gives a vector for each token; call "
-                               "encode_tokens")  # fmt: skip
+            raise RuntimeError(
+                "encode: the checkpoint gives a vector for each token; call encode_tokens"
+            )
         width = self.embedding_width
         kept = dim if dim is not None else min(self.truncate or width, width)
         if not 1 <= kept <= width:
@@ -175,8 +192,12 @@ class SentenceEncoder(Model):
         number, before = self._prompted(prompt_name, prompt, adapter)
         whole = self.normalize or dim is not None if normalize is None else normalize
         skipped = self.after is not None and not self.after.include_prompt
-        way = Way(self._prompt_tokens(before) if skipped and before else 0,
-                  kept if kept < width else 0, whole, number)  # fmt: skip
+        way = Way(
+            self._prompt_tokens(before) if skipped and before else 0,
+            kept if kept < width else 0,
+            whole,
+            number,
+        )
         parts: list[Tensor] = []
         place: list[int] = []
         for rows, encoded, total in self._batches(texts, batch_size, before):
@@ -190,9 +211,14 @@ class SentenceEncoder(Model):
         return ops.cat(parts).index_select(0, tensor(order, device=self.device))
 
     def encode_tokens(
-        self, texts: Sequence[str], *, batch_size: int = 32, prompt_name: str | None = None,
-        prompt: str | None = None, adapter: str | None = None,
-    ) -> list[Tensor]:  # fmt: skip
+        self,
+        texts: Sequence[str],
+        *,
+        batch_size: int = 32,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        adapter: str | None = None,
+    ) -> list[Tensor]:
         """A vector of each token of each text, (tokens, features) float32, special tokens included.
 
         They are what late interaction compares (ColBERT; Khattab and Zaharia, 2020): a checkpoint
@@ -242,14 +268,18 @@ class SentenceEncoder(Model):
         if adapter is None and prompt_name in self.adapters:
             adapter = prompt_name
         if adapter is not None and adapter not in self.adapters:
-            raise ValueError(f"encode: adapter {adapter!r} is not supported; supported: "
-                             f"{', '.join(self.adapters) or 'none'}")  # fmt: skip
+            raise ValueError(
+                f"encode: adapter {adapter!r} is not supported; supported: "
+                f"{', '.join(self.adapters) or 'none'}"
+            )
         number = None if adapter is None else self.adapters.index(adapter)
         if prompt is not None:
             return number, prompt
         if prompt_name is not None and prompt_name not in self.prompts:
-            raise ValueError(f"encode: prompt_name {prompt_name!r} is not supported; supported: "
-                             f"{', '.join(self.prompts) or 'none'}")  # fmt: skip
+            raise ValueError(
+                f"encode: prompt_name {prompt_name!r} is not supported; supported: "
+                f"{', '.join(self.prompts) or 'none'}"
+            )
         name = prompt_name or (adapter if adapter in self.prompts else self.default_prompt)
         return number, self.prompts[name] if name is not None else ""
 

@@ -16,19 +16,39 @@ from rushlight.models.config_schema import DEEPEST, check_keys, choose, parse_ob
 
 # The poolings by the keys of older files, in the order of joined ones, and newer names of some.
 POOLINGS = (
-    "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens",
+    "cls_token",
+    "max_tokens",
+    "mean_tokens",
+    "mean_sqrt_len_tokens",
+    "weightedmean_tokens",
     "lasttoken",
-)  # fmt: skip
-NEWER = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens",
-         "weightedmean": "weightedmean_tokens"}  # fmt: skip
+)
+NEWER = {
+    "mean": "mean_tokens",
+    "cls": "cls_token",
+    "max": "max_tokens",
+    "weightedmean": "weightedmean_tokens",
+}
 FIRST = ("Transformer", "MLMTransformer", "StaticEmbedding")
-SUPPORTED = (*FIRST, "Pooling", "SpladePooling", "Dense", "LayerNorm", "Normalize", "Dropout",
-             "MultiVectorMask")  # fmt: skip
+SUPPORTED = (
+    *FIRST,
+    "Pooling",
+    "SpladePooling",
+    "Dense",
+    "LayerNorm",
+    "Normalize",
+    "Dropout",
+    "MultiVectorMask",
+)
 TOKENS = "token_embeddings"
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "Identity": lambda x: x, "Tanh": ops.tanh, "ReLU": ops.relu, "GELU": ops.gelu,
-    "SiLU": ops.silu, "Sigmoid": ops.sigmoid,
-}  # fmt: skip
+    "Identity": lambda x: x,
+    "Tanh": ops.tanh,
+    "ReLU": ops.relu,
+    "GELU": ops.gelu,
+    "SiLU": ops.silu,
+    "Sigmoid": ops.sigmoid,
+}
 _LARGEST = 1 << 20
 
 
@@ -160,8 +180,11 @@ class Modules:
     @property
     def weights(self) -> dict[str, nn.Module]:
         """The modules with weights by their folders."""
-        return {folder: steps.get_submodule(name) for steps in (self.tokens, self.texts)
-                for name, folder in steps.folders.items()}  # fmt: skip
+        return {
+            folder: steps.get_submodule(name)
+            for steps in (self.tokens, self.texts)
+            for name, folder in steps.folders.items()
+        }
 
     def _weighted(
         self, kind: str, c: dict[str, Any], path: str, files: Mapping[str, bytes]
@@ -177,16 +200,29 @@ class Modules:
         self.width = outside
         module: nn.Module
         if kind == "Dense":
-            check_keys(name, c, {
-                "in_features": ("int", ()), "out_features": ("int", ()), "bias": ("bool", ()),
-                "activation_function": ("str", ()), "use_residual": ("bool", ()),
-                "module_input_name": ("str", ()), "module_output_name": ("str", ()),
-            })  # fmt: skip
+            check_keys(
+                name,
+                c,
+                {
+                    "in_features": ("int", ()),
+                    "out_features": ("int", ()),
+                    "bias": ("bool", ()),
+                    "activation_function": ("str", ()),
+                    "use_residual": ("bool", ()),
+                    "module_input_name": ("str", ()),
+                    "module_output_name": ("str", ()),
+                },
+            )
             act = str(c.get("activation_function", "torch.nn.modules.activation.Tanh"))
             act = act.rpartition(".")[2]
             choose("activation_function", act, tuple(ACTIVATIONS))
-            module = Dense(inside, outside, c.get("bias", True) is not False, act,
-                           c.get("use_residual") is True)  # fmt: skip
+            module = Dense(
+                inside,
+                outside,
+                c.get("bias", True) is not False,
+                act,
+                c.get("use_residual") is True,
+            )
         else:
             module = LayerNorm(outside)
         for stored in ("model.safetensors", "pytorch_model.bin"):
@@ -211,8 +247,11 @@ def _poolings(c: dict[str, Any]) -> tuple[str, ...]:
     named = given if isinstance(given, list) else [given] if given is not None else []
     found = [NEWER.get(str(name), str(name)) for name in named]
     if given is None:
-        on = [n.removeprefix("pooling_mode_") for n, v in c.items()
-              if n.startswith("pooling_mode_") and v]  # fmt: skip
+        on = [
+            n.removeprefix("pooling_mode_")
+            for n, v in c.items()
+            if n.startswith("pooling_mode_") and v
+        ]
         found = [p for p in POOLINGS if p in on] + [p for p in on if p not in POOLINGS]
     for one in found:
         choose("pooling_mode", one, POOLINGS)

@@ -123,13 +123,17 @@ def build(name: str, out: Path, *flags: str) -> Path:
             # Node 20 and older browsers do not support sums in constant expressions (data offsets).
             simd: tuple[str, ...] = ("-msimd128", "-mno-extended-const", "-fPIC")
             simd += ("-mrelaxed-simd",) if name == "wasm-relaxed" else ()
-            jobs = [(*base, *simd, "-c", str(HERE / f), "-o", o) for f, o in
-                    zip(("main.c", "pool.c", "variant.c"), objects, strict=True)]  # fmt: skip
+            jobs = [
+                (*base, *simd, "-c", str(HERE / f), "-o", o)
+                for f, o in zip(("main.c", "pool.c", "variant.c"), objects, strict=True)
+            ]
         else:
             first = next(iter(target.cpus.values()))
             cpu = (f"-mcpu={first}", "-fPIC")
-            jobs = [(*base, *cpu, "-c", str(HERE / f), "-o", o) for f, o in
-                    zip(("main.c", "pool.c"), objects, strict=False)]  # fmt: skip
+            jobs = [
+                (*base, *cpu, "-c", str(HERE / f), "-o", o)
+                for f, o in zip(("main.c", "pool.c"), objects, strict=False)
+            ]
             for (table, one), o in zip(target.cpus.items(), objects[2:], strict=True):
                 wide = ("-mprefer-vector-width=512",) if "v4" in one else ()
                 jobs.append((*base, f"-mcpu={one}", *wide, "-fPIC", f"-DRL_TABLE={table}",

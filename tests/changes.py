@@ -32,20 +32,23 @@ _READERS = (
     "web/tokenizer/*", "simd_kernels/*.[ch]", "tests/fuzz/*",
 )  # fmt: skip
 _WHEELS = (
-    "pyproject.toml", "hatch_build.py", "src/rushlight/*.py", "simd_kernels/*", "web/assets.toml",
-    "site/builder/wheel.py", "tests/packaging/*",
-)  # fmt: skip
+    "pyproject.toml",
+    "hatch_build.py",
+    "src/rushlight/*.py",
+    "simd_kernels/*",
+    "web/assets.toml",
+    "site/builder/wheel.py",
+    "tests/packaging/*",
+)
 _DEMO = (
     "Makefile", "pyproject.toml", "hatch_build.py", "tools/*.sh", "web/**/*.*", "site/**/*.*",
     "core/io/hub/**/*", "models/hub/*", "cli/*.py", "models/gguf/*.py", "tests/packaging/*",
 )  # fmt: skip
 SUBJECTS = {
     "fuzz": Subject(("fuzz/",), _READERS),
-    "wheels": Subject(
-        ("packaging/test_targets.py", "packaging/test_platform_wheels.py"), _WHEELS
-    ),
+    "wheels": Subject(("packaging/test_targets.py", "packaging/test_platform_wheels.py"), _WHEELS),
     "demo": Subject(("packaging/test_demo.py",), _DEMO),
-}  # fmt: skip
+}
 
 
 def _contents(patterns: tuple[str, ...], root: Path) -> Iterator[bytes]:

@@ -302,9 +302,12 @@ _GGML = (
     "matoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg==",
 )
 _LIBRARIES = (
-    "libggml-base.so", "libggml-cpu-haswell.so", "libggml-cpu-x64.so", "libggml.v0.5.0.so",
+    "libggml-base.so",
+    "libggml-cpu-haswell.so",
+    "libggml-cpu-x64.so",
+    "libggml.v0.5.0.so",
     "libllama.v0.5.0.so",
-)  # fmt: skip
+)
 
 
 def ggml_library() -> ctypes.CDLL:
@@ -352,17 +355,25 @@ def ggml_quantize() -> Callable[..., Any]:
     library = ggml_library()
     library.ggml_quantize_chunk.restype = ctypes.c_size_t
     library.ggml_quantize_chunk.argtypes = [
-        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p
-    ]  # fmt: skip
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        *[ctypes.c_int64] * 3,
+        ctypes.c_void_p,
+    ]
 
     def quantize(values: Any, kind: int, importance: Any = None) -> Any:
         given = np.ascontiguousarray(values, np.float32)
         out = np.empty(given.nbytes, np.uint8)  # more than any type takes
         weights = None if importance is None else np.ascontiguousarray(importance, np.float32)
         nbytes = library.ggml_quantize_chunk(
-            kind, given.ctypes.data, out.ctypes.data, 0, *given.shape,
+            kind,
+            given.ctypes.data,
+            out.ctypes.data,
+            0,
+            *given.shape,
             None if weights is None else weights.ctypes.data,
-        )  # fmt: skip
+        )
         return out[:nbytes].reshape(len(given), -1).copy()
 
     return quantize
@@ -414,10 +425,14 @@ def _random_llama(path: Path, quantize: Callable[[Any, int], Any], kinds: list[i
     shapes = {"token_embd": (size, size), "output": (size, size)}
     for i in range(layers):
         for name, shape in {
-            "attn_q": (size, size), "attn_k": (size // 2, size), "attn_v": (size // 2, size),
-            "attn_output": (size, size), "ffn_gate": (2 * size, size), "ffn_up": (2 * size, size),
+            "attn_q": (size, size),
+            "attn_k": (size // 2, size),
+            "attn_v": (size // 2, size),
+            "attn_output": (size, size),
+            "ffn_gate": (2 * size, size),
+            "ffn_up": (2 * size, size),
             "ffn_down": (size, 2 * size),
-        }.items():  # fmt: skip
+        }.items():
             shapes[f"blk.{i}.{name}"] = shape
         for name in ("attn_norm", "ffn_norm"):
             out.add_tensor(f"blk.{i}.{name}.weight", np.ones(size, np.float32))

@@ -57,10 +57,13 @@ class Recorded:
         self.info = info
         self.features = frozenset(features)
         self.limits = {
-            "maxStorageBufferBindingSize": binding, "maxBufferSize": 1 << 30,
-            "maxComputeWorkgroupStorageSize": 16384, "maxComputeInvocationsPerWorkgroup": 256,
-            "maxStorageBuffersPerShaderStage": 8, "maxComputeWorkgroupsPerDimension": 65535,
-        }  # fmt: skip
+            "maxStorageBufferBindingSize": binding,
+            "maxBufferSize": 1 << 30,
+            "maxComputeWorkgroupStorageSize": 16384,
+            "maxComputeInvocationsPerWorkgroup": 256,
+            "maxStorageBuffersPerShaderStage": 8,
+            "maxComputeWorkgroupsPerDimension": 65535,
+        }
         self.lost = None
         self.found: dict[str, Found] = {}
         self._next = 0
@@ -193,8 +196,13 @@ def _sizes(device: rl.Device) -> None:
         for kind in ("float32", "float16", "bfloat16"):
             x = _ones(device, 3, n, dtype=kind).requires_grad_()
             w = _ones(device, n, dtype=kind)
-            for y in (x.softmax(-1), rl.log_softmax(x, -1), F.layer_norm(x, (n,), w, w),
-                      F.rms_norm(x, (n,), w), F.rms_norm(x, (n,))):  # fmt: skip
+            for y in (
+                x.softmax(-1),
+                rl.log_softmax(x, -1),
+                F.layer_norm(x, (n,), w, w),
+                F.rms_norm(x, (n,), w),
+                F.rms_norm(x, (n,)),
+            ):
                 rl.autograd.grad(y.sum(), [x])
             x.detach().t().contiguous().softmax(0)
     _ones(device, 200, 300).sum(0)
@@ -322,9 +330,7 @@ def _products(device: rl.Device) -> None:
             for kind in BLOCKS if half else ():
                 k = _columns(kind)
                 weight = _blocks(kind, 8, k).to(device)
-                experts = rl.Tensor.from_buffer(
-                    bytes(weight.nbytes), kind, (2, 4, k)
-                ).to(device)  # fmt: skip
+                experts = rl.Tensor.from_buffer(bytes(weight.nbytes), kind, (2, 4, k)).to(device)
                 for real in FLOATS[:3]:
                     x, g = _ones(device, 5, k, dtype=real), _ones(device, 5, 8, dtype=real)
                     F.linear(x, weight)
@@ -378,9 +384,10 @@ def _pieces(device: rl.Device) -> None:
             F.linear(a, b, _ones(device, m, dtype=real))
             a @ b.t().contiguous()  # noqa: B018
         F.linear_experts(
-            _ones(device, 30, 300, dtype=real), _ones(device, 3, 64, 300, dtype=real),
+            _ones(device, 30, 300, dtype=real),
+            _ones(device, 3, 64, 300, dtype=real),
             _ones(device, 30, dtype="int64"),
-        )  # fmt: skip
+        )
         x = _ones(device, 2, 3, 120, 100, dtype=real).requires_grad_()
         w = _ones(device, 4, 3, 3, 3, dtype=real).requires_grad_()
         rl.autograd.grad(F.conv2d(x, w, padding=1).sum(), [x, w])
@@ -408,8 +415,13 @@ def _passes(device: rl.Device) -> None:
         for rows, k, m in ((1, 64, 32), (3, 30, 9), (80, 64, 64)):
             a, w = _ones(device, rows, k, dtype=real), _ones(device, m, k, dtype=real)
             row, rest = _ones(device, m, dtype=real), _ones(device, rows, m, dtype=real)
-            run(lambda a, w, row, rest: F.silu(F.linear(a, w, row)) * row * 0.5 + rest,
-                a, w, row, rest)  # fmt: skip
+            run(
+                lambda a, w, row, rest: F.silu(F.linear(a, w, row)) * row * 0.5 + rest,
+                a,
+                w,
+                row,
+                rest,
+            )
             run(lambda a, w: [F.linear(a, w), F.linear(a, w + 1), F.linear(a, w * 2)], a, w)
             run(lambda a: rl.rms_norm(a, a.shape[-1]) * 2 + a, a)
             run(lambda a: rl.layer_norm(a, a.shape[-1]).exp().to("float16") + 1, a)
@@ -429,10 +441,18 @@ def _step(device: rl.Device, kind: str, length: int) -> None:
     """A step of a small llama."""
     from rushlight.models.families.text import llama
 
-    model = llama.FAMILY.build(dict(
-        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=1,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=32,
-    ), [])  # fmt: skip
+    model = llama.FAMILY.build(
+        dict(
+            vocab_size=64,
+            hidden_size=64,
+            intermediate_size=96,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=32,
+        ),
+        [],
+    )
     for p in dict(model.named_parameters()).values():
         if kind in PLAIN or p.ndim == 1:
             p.set_(_ones(device, *p.shape, dtype=kind if kind in PLAIN else "float32"))

@@ -47,8 +47,11 @@ class _ContextParams(ctypes.Structure):
 
 
 class _Batch(ctypes.Structure):
-    _fields_ = (("tokens", ctypes.c_int32), ("rest", ctypes.c_uint64 * 5),
-                ("logits", ctypes.c_void_p))  # fmt: skip
+    _fields_ = (
+        ("tokens", ctypes.c_int32),
+        ("rest", ctypes.c_uint64 * 5),
+        ("logits", ctypes.c_void_p),
+    )
 
 
 _LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)

@@ -179,8 +179,13 @@ def room_functions() -> Iterator[tuple[str, list[str], str]]:
                     given = node.args
                     if any("overload" in ast.unparse(line) for line in node.decorator_list):
                         continue
-                    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg,
-                             given.kwarg]  # fmt: skip
+                    every = [
+                        *given.posonlyargs,
+                        *given.args,
+                        *given.kwonlyargs,
+                        given.vararg,
+                        given.kwarg,
+                    ]
                     names = [a.arg for a in every if a is not None and a.arg[0] != "_"]
                     where = f"{path.relative_to(ROOT).as_posix()}: {node.name}"
                     yield where, names, ast.get_docstring(node) or ""
@@ -247,9 +252,14 @@ def said_by(call: ast.expr, names: dict[str, Any]) -> str:
 
 def test_what_is_said_to_be_raised_is_raised() -> None:
     names: dict[str, Any] = {
-        "rl": rl, "nn": rl.nn, "optim": rl.optim, "r": rl.randn, "z": rl.zeros, "t": rl.tensor,
+        "rl": rl,
+        "nn": rl.nn,
+        "optim": rl.optim,
+        "r": rl.randn,
+        "z": rl.zeros,
+        "t": rl.tensor,
         "i": lambda *values: rl.tensor(list(values)),
-    }  # fmt: skip
+    }
     wrong = []
     for line in RAISED:
         error, _, expression = line.partition(": ")

@@ -120,7 +120,9 @@ def test_finetuning_changes_the_answers(tmp_path: Path) -> None:
     assert after and int(after[1]) == 8 and int(after[2]) >= 6
     assert re.search(r"  wolf +kind: animal\n", said)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "adapter_config.json", "adapter_model.safetensors"}  # fmt: skip
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    }
 
 
 def _idx(array: Any) -> bytes:
@@ -144,7 +146,8 @@ def test_fashion_trains_and_goes_on(tmp_path: Path) -> None:
     found = re.search(r"40 steps, ([0-9.]+)% of 500 test images", said)
     assert found and float(found[1]) > 80
     assert {"last.safetensors", "best.safetensors", "log.csv"} == {
-        p.name for p in (tmp_path / "out").iterdir()}  # fmt: skip
+        p.name for p in (tmp_path / "out").iterdir()
+    }
     assert f"40 steps, {found[1]}%" in _run("fashion.py", *given)  # it is done already
 
 

@@ -469,8 +469,10 @@ def argument_rules(path: str, source: str) -> list[str]:
             count = len([a for a in every if a.arg not in ("self", "cls")])
             ours = (path, owner) not in THEIRS and torch_names().isdisjoint((owner, node.name))
             if count > ARGUMENTS and ours:
-                wrong.append(f"{path}:{node.lineno}: {node.name} takes {count} arguments, "
-                             f"{ARGUMENTS} are allowed; some belong together")  # fmt: skip
+                wrong.append(
+                    f"{path}:{node.lineno}: {node.name} takes {count} arguments, "
+                    f"{ARGUMENTS} are allowed; some belong together"
+                )
         inner = node.name if isinstance(node, ast.ClassDef) else owner
         todo += [(inner, child) for child in ast.iter_child_nodes(node)]
     return wrong

@@ -53,14 +53,25 @@ def test_long_groups_come_first_and_short_files_stay_together(load: Any, tmp_pat
     order = load("order")
     order.FILE = tmp_path / "durations.json"
     order.FILE.write_text(json.dumps({"pages": 90, "core/b.py": 30, "core/c.py": 5}))
-    items = [_Item("core/a.py"), _Item("core/b.py"), _Item("core/c.py"), _Item("core/b.py"),
-             _Item("site/d.py", "pages"), _Item("core/a.py")]  # fmt: skip
+    items = [
+        _Item("core/a.py"),
+        _Item("core/b.py"),
+        _Item("core/c.py"),
+        _Item("core/b.py"),
+        _Item("site/d.py", "pages"),
+        _Item("core/a.py"),
+    ]
     order.arrange(items)
     names = [item.path.name for item in items]
     assert names == ["d.py", "b.py", "b.py", "c.py", "a.py", "a.py"]
     assert [item.groups for item in items] == [
-        ["pages"], [], [], ["core/c.py"], ["core/a.py"], ["core/a.py"],
-    ]  # fmt: skip
+        ["pages"],
+        [],
+        [],
+        ["core/c.py"],
+        ["core/a.py"],
+        ["core/a.py"],
+    ]
 
 
 def test_the_stopwatch_writes_seconds_by_group(load: Any, tmp_path: Path) -> None:
@@ -68,9 +79,11 @@ def test_the_stopwatch_writes_seconds_by_group(load: Any, tmp_path: Path) -> Non
     order.FILE = tmp_path / "durations.json"
     watch = order.Stopwatch()
     for name, seconds in (
-        ("tests/core/a.py::x@core/a.py", 1.4), ("tests/core/a.py::y@core/a.py", 2.4),
-        ("tests/core/b.py::x", 0.2), ("tests/site/d.py::x@pages", 9),
-    ):  # fmt: skip
+        ("tests/core/a.py::x@core/a.py", 1.4),
+        ("tests/core/a.py::y@core/a.py", 2.4),
+        ("tests/core/b.py::x", 0.2),
+        ("tests/site/d.py::x@pages", 9),
+    ):
         watch.pytest_runtest_logreport(
             pytest.TestReport(name, ("", 0, ""), {}, "passed", None, "call", duration=seconds)
         )

@@ -36,16 +36,19 @@ def text_of(page: str) -> str:
 # Commands that other tests run: the file that does, and what to look for in it.
 RUN_ELSEWHERE = {
     "pip install rushlight": (
-        "tests/packaging/test_wheel.py", "test_the_command_runs_from_the_wheel",
+        "tests/packaging/test_wheel.py",
+        "test_the_command_runs_from_the_wheel",
     ),
     "rushlight chat": ("tests/cli/test_io_cli.py", '"chat"'),
     "rushlight quantize smollm2-135m-instruct small.gguf --type q4_k_m": (
-        "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
+        "tests/models/test_quantize.py",
+        'quantize("smollm2-135m-instruct"',
     ),
     "rushlight finetune smollm2-135m-instruct examples/kinds.jsonl --output kinds --steps 100"
     " --rate 1e-3": ("tests/models/test_finetune.py", '"finetune"'),
     'rushlight generate --prompt "wolf" --adapter kinds': (
-        "tests/models/test_finetune.py", '"--adapter"',
+        "tests/models/test_finetune.py",
+        '"--adapter"',
     ),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
@@ -53,7 +56,7 @@ RUN_ELSEWHERE = {
     "rushlight site serve": ("Makefile", "site serve"),
     "make screenshots": ("Makefile", "screenshots.py"),
     "cp -r dist/site/rushlight my-page/": ("tests/browser/test_readme_page.py", "my-page"),
-}  # fmt: skip
+}
 
 PROGRAM = f"'{sys.executable}' -c 'from rushlight.cli import main; main()'"
 

@@ -36,17 +36,29 @@ pytestmark = pytest.mark.native
 
 F: Any = nn.functional
 INF = math.inf
-WEATHER = [{"type": "function", "function": {"name": "get_weather", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}}}}}]  # fmt: skip
+WEATHER = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+    }
+]
 
 
 # --- files and folders as the hub has them ------------------------------------------------------
 
 IDS = [[5, 9, 17, 3]]
 SIZES = {
-    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 61,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "vocab_size": 61,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
 WILD = {"output_past": True, "directionality": "bidi", "pooler_fc_size": 768, "language": "english",
         "pooler_type": "first_token_transform", "name": "Bert", "max_sequence_length": 2048,
         "model_max_length": 512, "seq_length": 512, "layers_to_keep": [0, 1], "license": "mit",
@@ -59,21 +71,28 @@ def llama(folder: Path, **settings: Any) -> rl.Tensor:
     rl.manual_seed(0)
     width, inner, rows = SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["vocab_size"]
     shapes: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (rows, width), "model.norm.weight": (width,),
+        "model.embed_tokens.weight": (rows, width),
+        "model.norm.weight": (width,),
         "lm_head.weight": (rows, width),
-    }  # fmt: skip
+    }
     for n in range(SIZES["num_hidden_layers"]):
         layer = f"model.layers.{n}."
         for name, shape in {
-            "self_attn.q_proj": (width, width), "self_attn.k_proj": (width // 2, width),
-            "self_attn.v_proj": (width // 2, width), "self_attn.o_proj": (width, width),
-            "mlp.gate_proj": (inner, width), "mlp.up_proj": (inner, width),
-            "mlp.down_proj": (width, inner), "input_layernorm": (width,),
+            "self_attn.q_proj": (width, width),
+            "self_attn.k_proj": (width // 2, width),
+            "self_attn.v_proj": (width // 2, width),
+            "self_attn.o_proj": (width, width),
+            "mlp.gate_proj": (inner, width),
+            "mlp.up_proj": (inner, width),
+            "mlp.down_proj": (width, inner),
+            "input_layernorm": (width,),
             "post_attention_layernorm": (width,),
-        }.items():  # fmt: skip
+        }.items():
             shapes[f"{layer}{name}.weight"] = shape
-    rl.save({name: rl.randn(shape) * 0.2 for name, shape in shapes.items()},
-            folder / "model.safetensors")  # fmt: skip
+    rl.save(
+        {name: rl.randn(shape) * 0.2 for name, shape in shapes.items()},
+        folder / "model.safetensors",
+    )
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SIZES}
     written = json.dumps({**config, "tie_word_embeddings": False})
     (folder / "config.json").write_text(written, "utf-8")
@@ -105,11 +124,16 @@ class TestFiles:
 
     def test_complex_tensors_and_plain_values_are_read(self, tmp_path: Path) -> None:
         values = {
-            "freqs": rl.view_as_complex(rl.ones(3, 2)), "counter": collections.Counter("aab"),
-            "defaults": collections.defaultdict(list, {"a": [1]}), "set": {1, 2},
-            "arguments": argparse.Namespace(lr=0.1), "array": np.arange(3), "path": Path("a/b"),
-            "scalar": np.float32(0.5), "dtype": np.dtype("int8"),
-        }  # fmt: skip
+            "freqs": rl.view_as_complex(rl.ones(3, 2)),
+            "counter": collections.Counter("aab"),
+            "defaults": collections.defaultdict(list, {"a": [1]}),
+            "set": {1, 2},
+            "arguments": argparse.Namespace(lr=0.1),
+            "array": np.arange(3),
+            "path": Path("a/b"),
+            "scalar": np.float32(0.5),
+            "dtype": np.dtype("int8"),
+        }
         rl.save(values, tmp_path / "values.pt")
         found = rl.load(tmp_path / "values.pt")
         assert found["freqs"].tolist() == [1 + 1j] * 3
@@ -129,8 +153,13 @@ class TestFiles:
         (tmp_path / "w.pt").write_bytes(data)
         with (tmp_path / "w.pt").open("rb") as file:
             assert rl.load(file, map_location=lambda storage, where: storage)["w"].shape == (3,)
-        found = rl.load(tmp_path / "w.pt", map_location={"cuda:0": "cpu"}, weights_only=True,
-                        mmap=True, encoding="latin1")  # fmt: skip
+        found = rl.load(
+            tmp_path / "w.pt",
+            map_location={"cuda:0": "cpu"},
+            weights_only=True,
+            mmap=True,
+            encoding="latin1",
+        )
         assert found["w"].tolist() == [0.0, 1.0, 2.0]
         rl.save(state, tmp_path / "v.pt", pickle_protocol=2)
 
@@ -149,39 +178,52 @@ class TestChat:
         tools = [{"type": "function", "function": {"name": "f", "maximum": 2**70}}]
         assert str(2**70) in template.render([{"role": "user", "content": ""}], tools=tools)
 
-    @pytest.mark.parametrize("text", [
-        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>four",
-        "<think>\nhm</think>\n\nfour", "[THINK]hm[/THINK]four",
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "<|channel|>analysis<|message|>hm<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>four",
+            "<think>\nhm</think>\n\nfour",
+            "[THINK]hm[/THINK]four",
+        ],
+    )
     def test_thinking_is_apart(self, text: str) -> None:
         found = answer_parts(text)
         assert (found.thinking.strip(), found.content.strip()) == ("hm", "four")
 
-    @pytest.mark.parametrize("text", [
-        "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n"
-        "</tool_call>",
-        '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>',
-        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
-        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"
-        "</tool_call>",
-        '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}',
-        '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>'
-        '{"city": "Paris"}<|call|>',
-        '{"name": "get_weather", "parameters": {"city": "Paris"}}',
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "<tool_call>\n<function=get_weather>\n<parameter=city>\n"
+            "Paris\n</parameter>\n</function>\n"
+            "</tool_call>",
+            '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>',
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
+            "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"
+            "</tool_call>",
+            '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}',
+            "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+            '{"city": "Paris"}<|call|>',
+            '{"name": "get_weather", "parameters": {"city": "Paris"}}',
+        ],
+    )
     def test_calls_are_found(self, text: str) -> None:
         [call] = answer_parts(text, tools=WEATHER).tool_calls
         assert (call.name, call.arguments) == ("get_weather", {"city": "Paris"})
 
-    @pytest.mark.parametrize("text", ["Wrap it in <think> tags. Then send.",
-                                      '{"name": "Ada", "parameters": {"age": 36}}'])  # fmt: skip
+    @pytest.mark.parametrize(
+        "text",
+        ["Wrap it in <think> tags. Then send.", '{"name": "Ada", "parameters": {"age": 36}}'],
+    )
     def test_what_is_no_call_stays(self, text: str) -> None:
         found = answer_parts(text)
         assert found.content == text and not found.tool_calls
 
     def test_filters_of_published_templates(self) -> None:
-        text = ("{{ '<a>' | e }} {{ '%s-%s' | format(1, 2) }} {{ [1, 2, 3] | batch(2) | list }} "
-                "{{ [1, 2, 3] | slice(2) | list }} {{ 'e' is filter }}")  # fmt: skip
+        text = (
+            "{{ '<a>' | e }} {{ '%s-%s' | format(1, 2) }} {{ [1, 2, 3] | batch(2) | list }} "
+            "{{ [1, 2, 3] | slice(2) | list }} {{ 'e' is filter }}"
+        )
         expected = "&lt;a&gt; 1-2 [[1, 2], [3]] [[1, 2], [3]] True"
         assert ChatTemplate(text).render([{"role": "user", "content": ""}]) == expected
 
@@ -265,12 +307,31 @@ class TestNumbers:
 
 
 class TestPrograms:
-    @pytest.mark.parametrize("name", [
-        "accelerator", "cuda.amp", "nn.parallel", "distributed", "multiprocessing", "fx", "jit",
-        "onnx", "profiler", "hub", "nn.attention", "nn.modules.linear", "utils.data.dataloader",
-        "utils.data.distributed", "utils.tensorboard", "version", "serialization", "compiler",
-        "overrides", "distributions.normal",
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "accelerator",
+            "cuda.amp",
+            "nn.parallel",
+            "distributed",
+            "multiprocessing",
+            "fx",
+            "jit",
+            "onnx",
+            "profiler",
+            "hub",
+            "nn.attention",
+            "nn.modules.linear",
+            "utils.data.dataloader",
+            "utils.data.distributed",
+            "utils.tensorboard",
+            "version",
+            "serialization",
+            "compiler",
+            "overrides",
+            "distributions.normal",
+        ],
+    )
     def test_a_module_is_there_or_says_what_is(self, name: str) -> None:
         try:
             importlib.import_module(f"rushlight.{name}")
@@ -278,8 +339,13 @@ class TestPrograms:
             assert len(str(error)) > 30, name
 
     def test_compiled_modules_stay_modules(self) -> None:
-        net = rl.compile(nn.Linear(2, 3), mode="reduce-overhead", backend="inductor",
-                         fullgraph=False, dynamic=True)  # fmt: skip
+        net = rl.compile(
+            nn.Linear(2, 3),
+            mode="reduce-overhead",
+            backend="inductor",
+            fullgraph=False,
+            dynamic=True,
+        )
         assert net.train() is net and net.eval() is net
         assert len(list(net.parameters())) == 2
         assert {name.removeprefix("_orig_mod.") for name in net.state_dict()} == {"weight", "bias"}
@@ -362,8 +428,9 @@ class TestAttacks:
         assert all(map(math.isnan, ones.round_(decimals=2**40).tolist()))
         assert time.monotonic() - began < 60
         refused(lambda: F.adaptive_max_pool1d(rl.ones(1, 4), 2**24), ValueError, RuntimeError)
-        refused(lambda: rl.ones(3).repeat_interleave(rl.tensor([1, -1, 2])), ValueError,
-                RuntimeError)  # fmt: skip
+        refused(
+            lambda: rl.ones(3).repeat_interleave(rl.tensor([1, -1, 2])), ValueError, RuntimeError
+        )
         refused(lambda: F.channel_shuffle(rl.ones(1, 4, 2, 2), 0), ValueError, RuntimeError)
         wrong: Any = []
         refused(lambda: rl.full((2, 2), wrong), TypeError, ValueError)

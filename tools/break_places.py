@@ -131,17 +131,23 @@ def _copy(folder: Path) -> Path:
 def _test(words: list[str], place: Place, root: Path) -> str | None:
     """The first of the tests that fails in the checkout at `root`, or None if all pass."""
     env = {
-        **os.environ, "PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1",
-        "LP_NUM_THREADS": "1", "RUSHLIGHT_REQUIRE": "cpu,webgpu,browser,node",
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": str(root / "src"),
+        "OPENBLAS_NUM_THREADS": "1",
+        "LP_NUM_THREADS": "1",
+        "RUSHLIGHT_REQUIRE": "cpu,webgpu,browser,node",
+    }
     if place.room == "simd_kernels":
         build = [sys.executable, "-m", "rushlight.simd_kernels.build"]
         if subprocess.run(build, cwd=root, env=env, capture_output=True).returncode:
             return "the build of the C kernels"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--timeout", "600", *words],
-        cwd=root, env=env, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=root,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     if not done.returncode:
         return None
     failed = re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.M)

@@ -41,19 +41,21 @@ FILE = FAMILIES / "keys.txt"
 
 # What every model's base class, its masks and its loading read of any configuration.
 EVERYWHERE: dict[str, Any] = {
-    "per_layer_config": None, "quantization_config": None, "tie_word_embeddings": False
-}  # fmt: skip
+    "per_layer_config": None,
+    "quantization_config": None,
+    "tie_word_embeddings": False,
+}
 # The functions that read is_causal.
 MASKS = re.compile(r"create_\w*causal_mask\(")
 # Keys that older files have for rope_parameters, where a class has that.
-ROTARY: dict[str, Any] = {
-    "rope_theta": None, "rope_scaling": None, "partial_rotary_factor": None
-}  # fmt: skip
+ROTARY: dict[str, Any] = {"rope_theta": None, "rope_scaling": None, "partial_rotary_factor": None}
 # Keys of old files for backbone_config, where a class has that.
 BACKBONE: dict[str, Any] = {
-    "backbone": None, "use_timm_backbone": True, "backbone_kwargs": None,
+    "backbone": None,
+    "use_timm_backbone": True,
+    "backbone_kwargs": None,
     "use_pretrained_backbone": None,
-}  # fmt: skip
+}
 # From the published configuration files and code of checkpoints that bring their own.
 BY_HAND: dict[str, dict[str, Any]] = {
     "chatglm": {"keys": {
@@ -96,14 +98,18 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "value_dim": None}, "asked": {"group_norm_eps": None}},
     "new": {"same": "gte"},
 }  # fmt: skip
-BY_HAND["rwkv6"] = {**BY_HAND["rwkv5"], "asked": {
-    n: v for n, v in BY_HAND["rwkv5"]["asked"].items() if n not in ("gate", "shared_decay")
-}}  # fmt: skip
+BY_HAND["rwkv6"] = {
+    **BY_HAND["rwkv5"],
+    "asked": {
+        n: v for n, v in BY_HAND["rwkv5"]["asked"].items() if n not in ("gate", "shared_decay")
+    },
+}
 # Names that a class takes out of config.json for another key.
 TAKEN = {
-    "bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"},
+    "bloom": {"n_embed": "hidden_size"},
+    "falcon": {"n_embed": "hidden_size"},
     "lfm2": {"tie_embedding": "tie_word_embeddings", "block_ff_dim": "intermediate_size"},
-}  # fmt: skip
+}
 # What our own conversions write beside the keys of a class.
 WRITTEN: dict[str, dict[str, Any]] = {"mpt": {"alibi_bias_max": 8, "clip_qkv": None}}
 # The configurations of these are made by their families, or have only what they read.
@@ -180,10 +186,16 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     """The table's line of a configuration class."""
     folder = Path(inspect.getfile(cls)).parent
     package = cls.__module__.rpartition(".")[0]
-    modules = [importlib.import_module(f"{package}.{path.stem}")
-               for path in sorted(folder.glob("configuration_*.py"))]  # fmt: skip
-    kin = [c for module in modules for c in vars(module).values()
-           if isinstance(c, type) and issubclass(c, base) and c is not base]  # fmt: skip
+    modules = [
+        importlib.import_module(f"{package}.{path.stem}")
+        for path in sorted(folder.glob("configuration_*.py"))
+    ]
+    kin = [
+        c
+        for module in modules
+        for c in vars(module).values()
+        if isinstance(c, type) and issubclass(c, base) and c is not base
+    ]
     keys = {n: v for n, v in fields(cls).items()}
     general = fields(base)
     keys = {n: v for n, v in keys.items() if n not in general or v != general[n]}
@@ -198,8 +210,11 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     asked |= {n: v for n, v in popped(cls).items() if n not in keys}
     for one in cls.__mro__:  # a property that sets another key
         if one.__module__.startswith("transformers.models."):
-            asked |= {n: None for n, v in vars(one).items()
-                      if isinstance(v, property) and v.fset is not None}  # fmt: skip
+            asked |= {
+                n: None
+                for n, v in vars(one).items()
+                if isinstance(v, property) and v.fset is not None
+            }
     own = cls.convert_rope_params_to_dict is not base.convert_rope_params_to_dict
     if "rope_parameters" in keys and not own:  # else `popped` has what it reads
         asked |= {n: v for n, v in ROTARY.items() if n not in keys}
@@ -226,9 +241,7 @@ def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
 
     general = fields(PreTrainedConfig)
     del general["is_encoder_decoder"]  # counts where a class says true
-    found: dict[str, dict[str, Any]] = {
-        "*": {"keys": general, "asked": EVERYWHERE}
-    }  # fmt: skip
+    found: dict[str, dict[str, Any]] = {"*": {"keys": general, "asked": EVERYWHERE}}
     todo = [*families(), *more]
     classes = {}
     while todo:

@@ -111,8 +111,11 @@ class Steps:
 
 def kind_of(value: Any) -> str:
     """The type of a field with this default."""
-    return "Any" if value is None or not isinstance(value, bool | int | float | str) else (
-        type(value).__name__)  # fmt: skip
+    return (
+        "Any"
+        if value is None or not isinstance(value, bool | int | float | str)
+        else (type(value).__name__)
+    )
 
 
 def fields_of(name: str, like: str) -> str:
@@ -148,8 +151,13 @@ def begin(name: str, room: str, like: str, architecture: str) -> tuple[Path, Pat
     """The family's file and its row, written if they are missing."""
     stem = name.replace("-", "_")
     file, row = FAMILIES / room / f"{stem}.py", ROWS / f"{stem}.py"
-    told = {"name": name, "room": room, "like": like, "architecture": architecture,
-            "title": architecture.removesuffix("ForCausalLM")}  # fmt: skip
+    told = {
+        "name": name,
+        "room": room,
+        "like": like,
+        "architecture": architecture,
+        "title": architecture.removesuffix("ForCausalLM"),
+    }
     if not file.exists():
         file.write_text(FILE.format(fields=fields_of(name, like), **told), encoding="utf-8")
         print(f"wrote {file.relative_to(ROOT)}: edit what differs from {like}")
@@ -175,8 +183,11 @@ def main() -> None:
     steps.run("tools/config_keys.py", name, reference=True)
     _, row = begin(name, options.room, options.like, architecture)
     steps.run("tools/family_index.py")
-    rows = [line.split('"')[1] for line in row.read_text(encoding="utf-8").splitlines()
-            if line.startswith('        "')]  # fmt: skip
+    rows = [
+        line.split('"')[1]
+        for line in row.read_text(encoding="utf-8").splitlines()
+        if line.startswith('        "')
+    ]
     chosen = " or ".join(f"[{one}]" for one in rows)
     steps.run("tests/parity/make_family_goldens.py", *rows, reference=True)
     steps.run("tests/parity/compare_configs.py", "--goldens", name, reference=True)

@@ -22,9 +22,7 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 def _wrapped(before: str, names: list[str], after: str) -> str:
-    lines = textwrap.wrap(
-        ", ".join(names), 96, break_long_words=False, break_on_hyphens=False
-    )  # fmt: skip
+    lines = textwrap.wrap(", ".join(names), 96, break_long_words=False, break_on_hyphens=False)
     return "\n".join([before, *(f"    {line}" for line in lines), after])
 
 
@@ -72,8 +70,12 @@ def declared() -> str:
     from rushlight.core.ops.declare import METHODS, PUBLIC
 
     lines = [f'"""Types of the public functions and of the methods. {NOTE}"""', ""]
-    lines += ["from collections.abc import Callable as _Callable", "",
-              "from rushlight.core.tensor.tensor import Tensor as _Tensor", ""]  # fmt: skip
+    lines += [
+        "from collections.abc import Callable as _Callable",
+        "",
+        "from rushlight.core.tensor.tensor import Tensor as _Tensor",
+        "",
+    ]
     lines += [*_imports(METHODS, "_op_"), *_exported(PUBLIC)]
     lines += ["", "from rushlight.core.tensor.op import Meta", ""]
     lines += ["class Declared(Meta):", *_methods(METHODS)]
@@ -144,9 +146,10 @@ def modules() -> dict[str, str]:
     real = {
         path: name
         for path, name in every.items()
-        if name.startswith("rushlight.") and "_" not in [part[0] for part in path.split(".")]
+        if name.startswith("rushlight.")
+        and "_" not in [part[0] for part in path.split(".")]
         and (path in finder.entered() or first[name] == path)  # a second path is for old programs
-    }  # fmt: skip
+    }
     del real["jit"]  # rl.jit is a function
     folders = {path.rpartition(".")[0] for path in real} - {""}
     texts = {}

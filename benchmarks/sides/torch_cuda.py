@@ -58,10 +58,17 @@ class Contender:
         """Seconds of a training step."""
         torch, nn = self.torch, self.torch.nn
         model = nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10),
-        ).cuda()  # fmt: skip
+            nn.Conv2d(1, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(64 * 49, 128),
+            nn.ReLU(),
+            nn.Linear(128, 10),
+        ).cuda()
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         x = torch.rand(batch, 1, 28, 28, device="cuda")

@@ -140,8 +140,10 @@ class Torch(Contender):
 
 if __name__ == "__main__":
     kinds: dict[str, type[Contender]] = {
-        "rushlight": Rushlight, "onnxruntime": OnnxRuntime, "torch": Torch,
-    }  # fmt: skip
+        "rushlight": Rushlight,
+        "onnxruntime": OnnxRuntime,
+        "torch": Torch,
+    }
     contender = kinds[CONTENDER]()
     for line in sys.stdin:
         call, arguments = json.loads(line)

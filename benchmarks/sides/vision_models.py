@@ -118,8 +118,9 @@ class _Sam(nn.Module):  # type: ignore[misc]
         from transformers import SamConfig, SamModel
 
         side = SIDES["sam_encoder"]
-        config = SamConfig(vision_config={"image_size": side},
-                           prompt_encoder_config={"image_size": side})  # fmt: skip
+        config = SamConfig(
+            vision_config={"image_size": side}, prompt_encoder_config={"image_size": side}
+        )
         self.net = SamModel(config)
 
     def forward(self, pixels: Any) -> Any:
@@ -161,5 +162,11 @@ def write(kind: str, folder: str, pixels: Any) -> None:
         )
     state = {n: t.clone().contiguous() for n, t in held.state_dict().items()}
     save_file(state, place / "model.safetensors")
-    torch.onnx.export(net, (pixels,), str(place / "model.onnx"), input_names=["pixels"],
-                      dynamo=False, opset_version=17)  # fmt: skip
+    torch.onnx.export(
+        net,
+        (pixels,),
+        str(place / "model.onnx"),
+        input_names=["pixels"],
+        dynamo=False,
+        opset_version=17,
+    )

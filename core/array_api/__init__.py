@@ -41,9 +41,10 @@ def _fill(module: _ModuleType, prefix: str, table: dict[str, _Any]) -> None:
 linalg, fft = (_ModuleType(f"{__name__}.{name}") for name in ("linalg", "fft"))
 _here = _sys.modules[__name__]
 for _module, _prefix, _table in (
-    (linalg, "linalg.", _functions.LINALG), (fft, "fft.", _functions.FFT),
+    (linalg, "linalg.", _functions.LINALG),
+    (fft, "fft.", _functions.FFT),
     (_here, "", _functions.MAIN),
-):  # fmt: skip
+):
     _fill(_module, _prefix, _table)
 for _module in (linalg, fft):
     _module.__all__ = [n for n in vars(_module) if n[0] != "_"]  # type: ignore[attr-defined]

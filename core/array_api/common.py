@@ -22,9 +22,14 @@ STANDARD = (
 ).split()
 _NUMBERS = {bool: "b", int: "uifc", float: "fc", complex: "c"}
 _KINDS = {
-    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
-    "real floating": "f", "complex floating": "c", "numeric": "iufc",
-}  # fmt: skip
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
 
 
 def dtype_of(value: Any) -> DType:
@@ -100,8 +105,12 @@ class _Info:
         return devices()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        names = {"real floating": "float32", "complex floating": "complex64",
-                 "integral": "int64", "indexing": "int64"}  # fmt: skip
+        names = {
+            "real floating": "float32",
+            "complex floating": "complex64",
+            "integral": "int64",
+            "indexing": "int64",
+        }
         return {kind: DTYPES[name] for kind, name in names.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:

@@ -124,9 +124,15 @@ def _eye(
 
 
 def _linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
+    start: Any,
+    stop: Any,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
     endpoint: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     if isinstance(start, complex) or isinstance(stop, complex):
         steps = _linspace(0, 1, num, device=device, endpoint=endpoint)
         return (start + (stop - start) * steps).to(dtype=dtype)
@@ -389,8 +395,9 @@ def _frequencies(fn: Function) -> Function:
     )
 
 
-FFT: dict[str, Function] = {name: _one(_T[name]) for name in
-                            "fft ifft rfft irfft hfft ihfft".split()}  # fmt: skip
+FFT: dict[str, Function] = {
+    name: _one(_T[name]) for name in "fft ifft rfft irfft hfft ihfft".split()
+}
 FFT |= {name: _many(_T[name]) for name in ("fftn", "ifftn", "rfftn", "irfftn")}
 FFT |= {name: _shift(_T[name]) for name in ("fftshift", "ifftshift")}
 FFT |= {name: _frequencies(_T[name]) for name in ("fftfreq", "rfftfreq")}

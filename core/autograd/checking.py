@@ -45,9 +45,15 @@ def _slopes(
 
 
 def gradcheck(
-    func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: float = 1e-6,
-    atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, **options: Any,
-) -> bool:  # fmt: skip
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    **options: Any,
+) -> bool:
     """Whether the gradients of `func` by the inputs that require one agree with differences.
 
     GradcheckError where they do not, unless raise_exception is false. Use float64: the defaults
@@ -59,8 +65,10 @@ def gradcheck(
     given: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     wanted = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but "
-                         "none of the them have requires_grad=True.")  # fmt: skip
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but "
+            "none of the them have requires_grad=True."
+        )
     outs = _results(func, given)
     for at in wanted:
         x = given[at]
@@ -81,10 +89,16 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any], inputs: Tensor | Sequence[Any],
-    grad_outputs: Tensor | Sequence[Tensor] | None = None, *, eps: float = 1e-6,
-    atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, **options: Any,
-) -> bool:  # fmt: skip
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    **options: Any,
+) -> bool:
     """`gradcheck` of the gradient, by the inputs and by the gradients of the results.
 
     grad_outputs: those gradients; random numbers if left out.
@@ -106,5 +120,6 @@ def gradgradcheck(
         found = grad(made, [xs[i] for i in wanted], vs, create_graph=True, allow_unused=True)
         return [g for g in found if g is not None]
 
-    return gradcheck(slope, [*given, *seeds], eps=eps, atol=atol, rtol=rtol,
-                     raise_exception=raise_exception)  # fmt: skip
+    return gradcheck(
+        slope, [*given, *seeds], eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+    )

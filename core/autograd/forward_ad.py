@@ -12,8 +12,14 @@ from typing import Any, NamedTuple
 from rushlight.core.func.scope import Scope, Tangents
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
-           "unpack_dual"]  # fmt: skip
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
 
 
 class UnpackedDualTensor(NamedTuple):

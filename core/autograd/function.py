@@ -41,8 +41,9 @@ def _twice(c: Context, g: Tensor) -> Tensor:
 
 # No backend runs these ops. OUTPUT: one of the results of a Function. ONCE: a gradient that has
 # no gradient.
-OUTPUT = Op("output", infer=_same, register=False,
-            grads=(rule(lambda c, g: _Parts({c.attrs["index"]: g})),))  # fmt: skip
+OUTPUT = Op(
+    "output", infer=_same, register=False, grads=(rule(lambda c, g: _Parts({c.attrs["index"]: g})),)
+)
 ONCE = Op("once_differentiable", infer=_same, grads=(rule(_twice),), register=False)
 
 
@@ -66,8 +67,10 @@ class FunctionCtx:
         """Save arguments or results for backward, which finds them in `saved_tensors`."""
         for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {i} is "
-                                f"of type {type(t).__name__}; set it as ctx.NAME")  # fmt: skip
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {i} is "
+                    f"of type {type(t).__name__}; set it as ctx.NAME"
+                )
         self._save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -131,8 +134,10 @@ class _Call(Op):
         parts = list(found) if isinstance(found, tuple | list) else [found]
         count = len(self.inputs)
         if len(parts) < count or any(p is not None for p in parts[count:]):
-            raise RuntimeError(f"function {self.name} returned an incorrect number of gradients "
-                               f"(expected {count}, got {len(parts)})")  # fmt: skip
+            raise RuntimeError(
+                f"function {self.name} returned an incorrect number of gradients "
+                f"(expected {count}, got {len(parts)})"
+            )
         rows = enumerate(zip(parts, self.inputs, needs, strict=False))
         return tuple(self._checked(i, *row) for i, row in rows)
 
@@ -140,8 +145,10 @@ class _Call(Op):
         if part is None:
             return None
         if not isinstance(part, Tensor):
-            raise TypeError(f"function {self.name}: gradient {i} is a {type(part).__name__}; it "
-                            "must be a tensor or None")  # fmt: skip
+            raise TypeError(
+                f"function {self.name}: gradient {i} is a {type(part).__name__}; it "
+                "must be a tensor or None"
+            )
         if meta is None:
             raise RuntimeError(
                 f"function {self.name} returned a gradient different from None at position {i}, "
@@ -187,12 +194,14 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments, for those of the results."""
-        raise NotImplementedError("a Function must define the static method backward to be "
-                                  "differentiated")  # fmt: skip
+        raise NotImplementedError(
+            "a Function must define the static method backward to be differentiated"
+        )
 
     def __init__(self) -> None:
-        raise RuntimeError(f"{type(self).__name__} has no instances; call {type(self).__name__}"
-                           ".apply(...)")  # fmt: skip
+        raise RuntimeError(
+            f"{type(self).__name__} has no instances; call {type(self).__name__}.apply(...)"
+        )
 
     @classmethod
     def apply(cls, *args: Any) -> Any:

@@ -45,8 +45,9 @@ def _grads(
         )
     if strict and any(g is None for g in found):
         raise RuntimeError("the output does not depend on every input, which strict=True asks for")
-    return tuple(x.detach().zeros_like() if g is None else g
-                 for x, g in zip(inputs, found, strict=True))  # fmt: skip
+    return tuple(
+        x.detach().zeros_like() if g is None else g for x, g in zip(inputs, found, strict=True)
+    )
 
 
 def _scalar(name: str, outputs: tuple[Tensor, ...]) -> None:
@@ -62,8 +63,9 @@ def _given(name: str, v: Any, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return (like[0].detach().ones_like(),)
     found = _tuple(v)
     if [w.shape for w in found] != [x.shape for x in like]:
-        raise RuntimeError(f"{name}: v has shapes {[w.shape for w in found]}, not "
-                           f"{[x.shape for x in like]}")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: v has shapes {[w.shape for w in found]}, not {[x.shape for x in like]}"
+        )
     return found
 
 
@@ -113,9 +115,13 @@ def jvp(
 
 
 def jacobian(
-    func: Function, inputs: Any, create_graph: bool = False, strict: bool = False,
-    vectorize: bool = False, strategy: str = "reverse-mode",
-) -> Any:  # fmt: skip
+    func: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian: shape of the output and then of the input, in tuples where there are several.
 
     One backward per element of the output. vectorize and strategy change nothing.
@@ -143,9 +149,13 @@ def jacobian(
 
 
 def hessian(
-    func: Function, inputs: Any, create_graph: bool = False, strict: bool = False,
-    vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:  # fmt: skip
+    func: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The Hessian of a function with one element: the Jacobian of its gradient.
 
     `func` takes the `inputs`, a tensor or several. `create_graph`: the results can be

@@ -32,9 +32,10 @@ def grad(
     backward needs, by default where `create_graph` lets the results be differentiated again.
     """
     options: dict[str, Any] = {
-        "create_graph": create_graph, "allow_unused": allow_unused,
+        "create_graph": create_graph,
+        "allow_unused": allow_unused,
         "materialize_grads": materialize_grads,
-    }  # fmt: skip
+    }
     if not is_grads_batched:
         return sweep.grad(outputs, inputs, grad_outputs, retain_graph, **options)
     if grad_outputs is None:

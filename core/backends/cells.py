@@ -17,9 +17,14 @@ Steps = tuple[dict[int, Any], Sequence[Any]]
 
 
 def _lstm(
-    grad: Any, out: Any, before: Any, weight: Any, order: Sequence[int],
-    tanh: Callable[[Any], Any], cat: Callable[[list[Any]], Any],
-) -> Steps:  # fmt: skip
+    grad: Any,
+    out: Any,
+    before: Any,
+    weight: Any,
+    order: Sequence[int],
+    tanh: Callable[[Any], Any],
+    cat: Callable[[list[Any]], Any],
+) -> Steps:
     _, c, i, f, g, o = (out[k] for k in range(6))
     last_c = before[1]
     squashed = tanh(c)
@@ -32,16 +37,27 @@ def _lstm(
     for t in order:
         dh = grad[0][t] + dh
         dc = dh * through[t] + (grad[1][t] + dc)
-        steps[t] = cat([dc * by_i[t] + own_i[t], dc * by_f[t] + own_f[t], dc * by_g[t] + own_g[t],
-                        dh * by_o[t] + own_o[t]])  # fmt: skip
+        steps[t] = cat(
+            [
+                dc * by_i[t] + own_i[t],
+                dc * by_f[t] + own_f[t],
+                dc * by_g[t] + own_g[t],
+                dh * by_o[t] + own_o[t],
+            ]
+        )
         dh, dc = steps[t] @ weight, dc * f[t]
     return steps, (dh, dc)
 
 
 def _gru(
-    grad: Any, out: Any, before: Any, weight: Any, order: Sequence[int],
-    tanh: Callable[[Any], Any], cat: Callable[[list[Any]], Any],
-) -> Steps:  # fmt: skip
+    grad: Any,
+    out: Any,
+    before: Any,
+    weight: Any,
+    order: Sequence[int],
+    tanh: Callable[[Any], Any],
+    cat: Callable[[list[Any]], Any],
+) -> Steps:
     _, r, z, n, hidden = (out[k] for k in range(5))
     of_r, of_z, of_n = r * (1 - r), z * (1 - z), 1 - n * n
     size = r.shape[-1]
@@ -61,9 +77,14 @@ def _gru(
 
 def _rnn(relu: bool) -> Callable[..., Steps]:
     def steps_of(
-        grad: Any, out: Any, before: Any, weight: Any, order: Sequence[int],
-        tanh: Callable[[Any], Any], cat: Callable[[list[Any]], Any],
-    ) -> Steps:  # fmt: skip
+        grad: Any,
+        out: Any,
+        before: Any,
+        weight: Any,
+        order: Sequence[int],
+        tanh: Callable[[Any], Any],
+        cat: Callable[[list[Any]], Any],
+    ) -> Steps:
         h = out[0]
         steps: dict[int, Any] = {}
         dh: Any = 0.0
@@ -80,5 +101,8 @@ def _rnn(relu: bool) -> Callable[..., Steps]:
 # size); grad has its shape; before: of each state, (length, n, size), as it was before each step;
 # weight: (gates, size); tanh, cat: functions of the library, cat along the last dim.
 BACKWARD: dict[str, Callable[..., Steps]] = {
-    "RNN_TANH": _rnn(False), "RNN_RELU": _rnn(True), "LSTM": _lstm, "GRU": _gru,
-}  # fmt: skip
+    "RNN_TANH": _rnn(False),
+    "RNN_RELU": _rnn(True),
+    "LSTM": _lstm,
+    "GRU": _gru,
+}

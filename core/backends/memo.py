@@ -29,9 +29,11 @@ class Memo:
 
 
 def recall(
-    memos: dict[Any, Memo] | None, inputs: Sequence[Any], device: Any,
+    memos: dict[Any, Memo] | None,
+    inputs: Sequence[Any],
+    device: Any,
     attrs: Mapping[str, Any],
-) -> Memo | None:  # fmt: skip
+) -> Memo | None:
     """The memo of such a call, if there is one."""
     if memos is None:
         return None

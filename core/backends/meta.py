@@ -53,9 +53,13 @@ class MetaBackend:
         return True
 
     def run(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        self,
+        name: str,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
         memo: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Nothing is computed."""
 
     def compile(self, graph: Graph, pool: SharedBuffers) -> Executable:

@@ -17,8 +17,12 @@ now = time.perf_counter
 
 # Operations per element of the result, for ops where an estimate of one is too low.
 _PER_ELEMENT = {
-    "layer_norm": 8, "log_softmax": 5, "rms_norm": 4, "rope": 3, "softmax": 5,
-}  # fmt: skip
+    "layer_norm": 8,
+    "log_softmax": 5,
+    "rms_norm": 4,
+    "rope": 3,
+    "softmax": 5,
+}
 _REDUCE = frozenset({"all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "sum"})
 _MOVE = frozenset({
     "arange", "argsort", "assign", "cache_write", "cast", "cat", "copy", "embedding", "flip",

@@ -117,9 +117,12 @@ class Device(metaclass=_ByName):
     if TYPE_CHECKING:
 
         def __init__(
-            self, name: str | Device | None = None, index: int | None = None, *,
+            self,
+            name: str | Device | None = None,
+            index: int | None = None,
+            *,
             type: str | None = None,
-        ) -> None: ...  # fmt: skip
+        ) -> None: ...
 
     def _set_up(self, type: str, index: int) -> None:
         self.type, self.index = type, index if type == "webgpu" else None

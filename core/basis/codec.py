@@ -124,16 +124,22 @@ def _narrow(name: str, block: int = 1, itemsize: int = 1) -> DType:
 
 # By their names in safetensors.
 NARROW = {
-    "F4": _narrow("float4_e2m1fn", 2), "F6_E2M3": _narrow("float6_e2m3fn", 4, 3),
-    "F6_E3M2": _narrow("float6_e3m2fn", 4, 3), "F8_E8M0": _narrow("float8_e8m0fnu"),
-    "F8_E4M3FNUZ": _narrow("float8_e4m3fnuz"), "F8_E5M2FNUZ": _narrow("float8_e5m2fnuz"),
-}  # fmt: skip
+    "F4": _narrow("float4_e2m1fn", 2),
+    "F6_E2M3": _narrow("float6_e2m3fn", 4, 3),
+    "F6_E3M2": _narrow("float6_e3m2fn", 4, 3),
+    "F8_E8M0": _narrow("float8_e8m0fnu"),
+    "F8_E4M3FNUZ": _narrow("float8_e4m3fnuz"),
+    "F8_E5M2FNUZ": _narrow("float8_e5m2fnuz"),
+}
 _NARROW_NAMES = {dtype: name for name, dtype in NARROW.items()}
 # Bits of an element, of its exponent and of its fraction, and the exponent's bias.
 _NARROW_FORMATS = {
-    "F4": (4, 2, 1, 1), "F6_E2M3": (6, 2, 3, 1), "F6_E3M2": (6, 3, 2, 3),
-    "F8_E4M3FNUZ": (8, 4, 3, 8), "F8_E5M2FNUZ": (8, 5, 2, 16),
-}  # fmt: skip
+    "F4": (4, 2, 1, 1),
+    "F6_E2M3": (6, 2, 3, 1),
+    "F6_E3M2": (6, 3, 2, 3),
+    "F8_E4M3FNUZ": (8, 4, 3, 8),
+    "F8_E5M2FNUZ": (8, 5, 2, 16),
+}
 
 
 def is_narrow(dtype: DType) -> bool:

@@ -110,23 +110,41 @@ def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
 
 # What serves in place of a name of torch, NumPy or candle.
 _INSTEAD = {
-    "array": "rl.tensor", "asarray": "rl.as_tensor", "asnumpy": "x.numpy()",
-    "astype": "x.to(dtype)", "cuda": 'x.to("webgpu")', "from_array": "rl.from_numpy",
-    "from_vec": "rl.tensor", "is_cuda": "x.device.type",
-    "set_default_device": "device= of each call", "set_default_dtype": "dtype= of each call",
-    **dict.fromkeys(("coalesce", "indices", "values", "sparse_dim", "dense_dim"),
-                    "x.to_sparse() first"),
-    **dict.fromkeys(("crow_indices", "col_indices", "ccol_indices", "row_indices"),
-                    "x.to_sparse().indices(); sparse tensors are kept in coordinates"),
+    "array": "rl.tensor",
+    "asarray": "rl.as_tensor",
+    "asnumpy": "x.numpy()",
+    "astype": "x.to(dtype)",
+    "cuda": 'x.to("webgpu")',
+    "from_array": "rl.from_numpy",
+    "from_vec": "rl.tensor",
+    "is_cuda": "x.device.type",
+    "set_default_device": "device= of each call",
+    "set_default_dtype": "dtype= of each call",
+    **dict.fromkeys(
+        ("coalesce", "indices", "values", "sparse_dim", "dense_dim"), "x.to_sparse() first"
+    ),
+    **dict.fromkeys(
+        ("crow_indices", "col_indices", "ccol_indices", "row_indices"),
+        "x.to_sparse().indices(); sparse tensors are kept in coordinates",
+    ),
     **dict.fromkeys(("xpu", "ipu", "mtia", "hpu"), 'x.to("webgpu")'),
-    **dict.fromkeys(("eig", "solve", "lstsq"), "rl.linalg"), "symeig": "rl.linalg.eigh",
-    "orgqr": "rl.linalg.householder_product", "chalf": "complex64", "resize": "x.resize_",
+    **dict.fromkeys(("eig", "solve", "lstsq"), "rl.linalg"),
+    "symeig": "rl.linalg.eigh",
+    "orgqr": "rl.linalg.householder_product",
+    "chalf": "complex64",
+    "resize": "x.resize_",
     **dict.fromkeys(("q_scale", "q_zero_point", "qscheme", "int_repr"), "rl.quantize"),
-    "record_stream": "nothing: there is one stream", "reinforce": "rl.distributions",
-    "to_mkldnn": "x itself", "to_padded_tensor": "nn.utils.rnn.pad_sequence",
-    "to_device": "x.to(device)", "to_dtype": "x.to(dtype)", "to_list": "x.tolist()",
-    "to_numpy": "x.numpy()", "to_vec1": "x.tolist()", "to_vec2": "x.tolist()",
-}  # fmt: skip
+    "record_stream": "nothing: there is one stream",
+    "reinforce": "rl.distributions",
+    "to_mkldnn": "x itself",
+    "to_padded_tensor": "nn.utils.rnn.pad_sequence",
+    "to_device": "x.to(device)",
+    "to_dtype": "x.to(dtype)",
+    "to_list": "x.tolist()",
+    "to_numpy": "x.numpy()",
+    "to_vec1": "x.tolist()",
+    "to_vec2": "x.tolist()",
+}
 
 
 def absent(owner: str, name: str, names: Iterable[str]) -> AttributeError:

@@ -43,7 +43,7 @@ def _blocks(
         stored = _np.dtype(_np.uint8)
         return _DType(
             value.__name__, "q", offset, stored, block, gguf=gguf, fields=layout, value=value
-        )  # fmt: skip
+        )
 
     return row
 

@@ -60,9 +60,13 @@ class Stored:
 
 
 _STORES = {
-    "u8": np.uint8, "i8": np.int8, "f16": np.float16, "f32": np.float32, "e8m0": np.uint8,
+    "u8": np.uint8,
+    "i8": np.int8,
+    "f16": np.float16,
+    "f32": np.float32,
+    "e8m0": np.uint8,
     "ue4m3": np.uint8,
-}  # fmt: skip
+}
 
 
 def _read(stored: Array, kind: str) -> Array:

@@ -66,8 +66,10 @@ class Kumaraswamy(TransformedDistribution):
     validate_args: whether parameters and values are checked; ValueError for a wrong one.
     """
 
-    arg_constraints = {"concentration1": constraints.positive,
-                       "concentration0": constraints.positive}  # fmt: skip
+    arg_constraints = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
     support = constraints.unit_interval
 
     def __init__(
@@ -75,8 +77,11 @@ class Kumaraswamy(TransformedDistribution):
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         zeros = f.zeros_like(self.concentration0)
-        steps = [PowerTransform(self.concentration0.reciprocal()), AffineTransform(1.0, -1.0),
-                 PowerTransform(self.concentration1.reciprocal())]  # fmt: skip
+        steps = [
+            PowerTransform(self.concentration0.reciprocal()),
+            AffineTransform(1.0, -1.0),
+            PowerTransform(self.concentration1.reciprocal()),
+        ]
         super().__init__(Uniform(zeros, zeros + 1, validate_args), steps, validate_args)
 
     def _moment(self, n: int) -> Tensor:
@@ -114,8 +119,11 @@ class GeneralizedPareto(Distribution):
     """
 
     has_rsample = True
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive,
-                       "concentration": constraints.real}  # fmt: skip
+    arg_constraints = {
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
 
     def __init__(
         self, loc: Number, scale: Number, concentration: Number, validate_args: bool | None = None
@@ -199,9 +207,12 @@ class ContinuousBernoulli(ByProbs):
     support = constraints.unit_interval
 
     def __init__(
-        self, probs: Number | None = None, logits: Number | None = None,
-        lims: tuple[float, float] = (0.499, 0.501), validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        probs: Number | None = None,
+        logits: Number | None = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
         given, self._lims = self._take(probs, logits), lims
         super().__init__(given.shape, validate_args=validate_args)
         if probs is not None:

@@ -26,9 +26,11 @@ class Categorical(ByProbs):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
-        self, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         given = self._take(probs, logits)
         if given.ndim < 1:
             raise ValueError("Categorical: probs or logits must have at least one dim")
@@ -60,8 +62,9 @@ class Categorical(ByProbs):
     @property
     def mean(self) -> Tensor:
         """nan: classes have no order."""
-        return f.full(self.batch_shape, float("nan"), dtype=self._given.dtype,
-                      device=self._given.device)  # fmt: skip
+        return f.full(
+            self.batch_shape, float("nan"), dtype=self._given.dtype, device=self._given.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -142,9 +145,11 @@ class OneHotCategorical(_OfClasses):
     support = constraints.one_hot
 
     def __init__(
-        self, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._vectors(probs, logits, validate_args)
 
     @property
@@ -205,9 +210,12 @@ class Multinomial(_OfClasses):
     """
 
     def __init__(
-        self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("Multinomial: total_count must be an int, one for all")
         self.total_count = total_count

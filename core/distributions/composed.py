@@ -20,9 +20,13 @@ from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "Independent", "LogNormal", "LogisticNormal", "MixtureSameFamily", "Pareto",
+    "Independent",
+    "LogNormal",
+    "LogisticNormal",
+    "MixtureSameFamily",
+    "Pareto",
     "TransformedDistribution",
-]  # fmt: skip
+]
 
 
 class Independent(Distribution):
@@ -33,13 +37,17 @@ class Independent(Distribution):
     """
 
     def __init__(
-        self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
+        self,
+        base_distribution: Distribution,
+        reinterpreted_batch_ndims: int,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         base, n = base_distribution, reinterpreted_batch_ndims
         if n > len(base.batch_shape):
-            raise ValueError(f"Independent: reinterpreted_batch_ndims is {n}; the base has a batch "
-                             f"of {len(base.batch_shape)} dims")  # fmt: skip
+            raise ValueError(
+                f"Independent: reinterpreted_batch_ndims is {n}; the base has a batch "
+                f"of {len(base.batch_shape)} dims"
+            )
         self.base_dist, self.reinterpreted_batch_ndims = base, n
         cut = len(base.batch_shape) - n
         event = base.batch_shape[cut:] + base.event_shape
@@ -109,9 +117,11 @@ class MixtureSameFamily(Distribution):
     """
 
     def __init__(
-        self, mixture_distribution: Categorical, component_distribution: Distribution,
+        self,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         mixture, component = mixture_distribution, component_distribution
         if not isinstance(mixture, Categorical):
             raise ValueError("MixtureSameFamily: mixture_distribution must be a Categorical")
@@ -142,8 +152,9 @@ class MixtureSameFamily(Distribution):
         """The support of the components."""
         found = self._component_distribution.support
         if "upper_bound" in vars(found) or "lower_bound" in vars(found):
-            return constraints.Constraint(found.name, lambda x: found.check(
-                x.unsqueeze(-1)).any(-1), 0, found.is_discrete)  # fmt: skip
+            return constraints.Constraint(
+                found.name, lambda x: found.check(x.unsqueeze(-1)).any(-1), 0, found.is_discrete
+            )
         return found
 
     def _weights(self) -> Tensor:
@@ -190,8 +201,9 @@ class MixtureSameFamily(Distribution):
             return each.gather(each.ndim + dim, at.expand(*shape)).squeeze(dim)
 
     def __repr__(self) -> str:
-        return (f"MixtureSameFamily({self._mixture_distribution!r}, "
-                f"{self._component_distribution!r})")  # fmt: skip
+        return (
+            f"MixtureSameFamily({self._mixture_distribution!r}, {self._component_distribution!r})"
+        )
 
 
 class TransformedDistribution(Distribution):
@@ -202,15 +214,19 @@ class TransformedDistribution(Distribution):
     """
 
     def __init__(
-        self, base_distribution: Distribution, transforms: Transform | Sequence[Transform],
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | Sequence[Transform],
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         base, whole = base_distribution, ComposeTransform(self.transforms)
         shape = base.batch_shape + base.event_shape
         if len(shape) < whole.domain_event_dim:
-            raise ValueError(f"TransformedDistribution: the base's shape {tuple(shape)} has fewer "
-                             f"than {whole.domain_event_dim} dims")  # fmt: skip
+            raise ValueError(
+                f"TransformedDistribution: the base's shape {tuple(shape)} has fewer "
+                f"than {whole.domain_event_dim} dims"
+            )
         out = whole.forward_shape(shape)
         # The base has the batch that the inverse transform asks for, and the transform's event.
         base = base.expand(whole.inverse_shape(out)[: len(base.batch_shape)])
@@ -260,8 +276,9 @@ class TransformedDistribution(Distribution):
             slope = transform.log_abs_det_jacobian(x, y)
             found = found - sum_rightmost(slope, event - transform.domain_event_dim)
             y = x
-        return found + sum_rightmost(self.base_dist.log_prob(y), event - len(
-            self.base_dist.event_shape))  # fmt: skip
+        return found + sum_rightmost(
+            self.base_dist.log_prob(y), event - len(self.base_dist.event_shape)
+        )
 
     def _signed(self, probability: Tensor) -> Tensor:
         for transform in self.transforms:

@@ -26,9 +26,13 @@ class Constraint:
     """
 
     def __init__(
-        self, name: str, check: Callable[[Tensor], Tensor], event_dim: int = 0,
-        is_discrete: bool = False, **bounds: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        check: Callable[[Tensor], Tensor],
+        event_dim: int = 0,
+        is_discrete: bool = False,
+        **bounds: Any,
+    ) -> None:
         self.name, self.check, self.event_dim = name, check, event_dim
         self.is_discrete = is_discrete
         vars(self).update(bounds)  # lower_bound and upper_bound, where there are any
@@ -43,14 +47,22 @@ def _whole(x: Tensor) -> Tensor:
 
 def interval(lower: Any, upper: Any) -> Constraint:
     """Real numbers from `lower` to `upper`, both included."""
-    return Constraint(f"from {lower} to {upper}", lambda x: (x >= lower) & (x <= upper),
-                      lower_bound=lower, upper_bound=upper)  # fmt: skip
+    return Constraint(
+        f"from {lower} to {upper}",
+        lambda x: (x >= lower) & (x <= upper),
+        lower_bound=lower,
+        upper_bound=upper,
+    )
 
 
 def half_open_interval(lower: Any, upper: Any) -> Constraint:
     """Real numbers from `lower`, included, to `upper`, not included."""
-    return Constraint(f"from {lower} to below {upper}", lambda x: (x >= lower) & (x < upper),
-                      lower_bound=lower, upper_bound=upper)  # fmt: skip
+    return Constraint(
+        f"from {lower} to below {upper}",
+        lambda x: (x >= lower) & (x < upper),
+        lower_bound=lower,
+        upper_bound=upper,
+    )
 
 
 def integer_interval(lower: Any, upper: Any) -> Constraint:
@@ -60,8 +72,13 @@ def integer_interval(lower: Any, upper: Any) -> Constraint:
         inside: Tensor = (x >= lower) & (x <= upper)
         return inside & _whole(x) if x.dtype.is_floating_point else inside
 
-    return Constraint(f"an integer from {lower} to {upper}", check, is_discrete=True,
-                      lower_bound=lower, upper_bound=upper)  # fmt: skip
+    return Constraint(
+        f"an integer from {lower} to {upper}",
+        check,
+        is_discrete=True,
+        lower_bound=lower,
+        upper_bound=upper,
+    )
 
 
 def greater_than(lower: Any) -> Constraint:
@@ -83,8 +100,10 @@ def multinomial(upper: Any) -> Constraint:
     """Vectors of counts with the sum `upper`."""
     return Constraint(
         f"counts of sum {upper}",
-        lambda x: (_whole(x) & (x >= 0)).all(-1) & (x.sum(-1) == upper), 1, True,
-    )  # fmt: skip
+        lambda x: (_whole(x) & (x >= 0)).all(-1) & (x.sum(-1) == upper),
+        1,
+        True,
+    )
 
 
 def independent(base: Constraint, reinterpreted_batch_ndims: int) -> Constraint:

@@ -12,8 +12,15 @@ from rushlight.core.ops.unary import erf
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "Cauchy", "Exponential", "Gumbel", "HalfCauchy", "HalfNormal", "Laplace", "Normal", "Uniform",
-]  # fmt: skip
+    "Cauchy",
+    "Exponential",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
+    "Laplace",
+    "Normal",
+    "Uniform",
+]
 
 EULER = 0.5772156649015329
 

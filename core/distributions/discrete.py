@@ -96,9 +96,11 @@ class Bernoulli(ByProbs):
     support = constraints.boolean
 
     def __init__(
-        self, probs: Number | None = None, logits: Number | None = None,
+        self,
+        probs: Number | None = None,
+        logits: Number | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
 
     @property
@@ -148,9 +150,11 @@ class Geometric(ByProbs):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, probs: Number | None = None, logits: Number | None = None,
+        self,
+        probs: Number | None = None,
+        logits: Number | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
         self._checked("probs", self.probs, constraints.greater_than(0.0))
 
@@ -201,9 +205,12 @@ class Binomial(ByProbs):
     arg_constraints = {"total_count": constraints.nonnegative_integer, **ByProbs.arg_constraints}
 
     def __init__(
-        self, total_count: Number = 1, probs: Number | None = None, logits: Number | None = None,
+        self,
+        total_count: Number = 1,
+        probs: Number | None = None,
+        logits: Number | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         given = self._take(probs, logits)
         self._most = None if isinstance(total_count, Tensor) else int(total_count)
         counts = total_count.to(given) if isinstance(total_count, Tensor) else total_count
@@ -273,15 +280,19 @@ class NegativeBinomial(ByProbs):
     """
 
     arg_constraints = {
-        "total_count": constraints.nonnegative, "logits": constraints.real,
+        "total_count": constraints.nonnegative,
+        "logits": constraints.real,
         "probs": constraints.half_open_interval(0.0, 1.0),
-    }  # fmt: skip
+    }
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, total_count: Number, probs: Number | None = None, logits: Number | None = None,
+        self,
+        total_count: Number,
+        probs: Number | None = None,
+        logits: Number | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         given = self._take(probs, logits)
         counts = total_count.to(given) if isinstance(total_count, Tensor) else total_count
         name = "probs" if logits is None else "logits"

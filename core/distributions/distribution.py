@@ -81,8 +81,9 @@ class Distribution:
     def _validate_sample(self, value: Tensor) -> None:
         """ValueError for a value that no draw can be, by its shape or its numbers."""
         if not isinstance(value, Tensor):
-            raise ValueError(f"{type(self).__name__}: the value is a {type(value).__name__}; it "
-                             "must be a Tensor")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: the value is a {type(value).__name__}; it must be a Tensor"
+            )
         if self._check is False or not self._validate:
             return
         n = value.ndim - len(self.event_shape)
@@ -93,8 +94,10 @@ class Distribution:
             or value.shape[n:] != self.event_shape
             or any(1 not in (a, b) and a != b for a, b in pairs)
         ):
-            raise ValueError(f"{type(self).__name__}: a value of shape {tuple(value.shape)} does "
-                             f"not fit {tuple(whole)}")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: a value of shape {tuple(value.shape)} does "
+                f"not fit {tuple(whole)}"
+            )
         self._checked("value", value, self.support)
 
     def _shape(self, sample_shape: Shape | int) -> tuple[int, ...]:
@@ -187,6 +190,7 @@ class Distribution:
     def __repr__(self) -> str:
         parts = [
             f"{n}: {v if v.numel() == 1 and self._checks(v) else tuple(v.shape)}"
-            for n, v in vars(self).items() if n in self.arg_constraints and isinstance(v, Tensor)
-        ]  # fmt: skip
+            for n, v in vars(self).items()
+            if n in self.arg_constraints and isinstance(v, Tensor)
+        ]
         return f"{type(self).__name__}({', '.join(parts)})"

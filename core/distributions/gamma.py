@@ -61,8 +61,7 @@ def log_gamma_draw(a: Tensor, shape: tuple[int, ...]) -> Tensor:
         first = good.to("int32").argmax(0, keepdim=True)
         z = d.log() + v.gather(0, first).squeeze(0).log()
         z = f.where(fixed < 1, z + uniform(shape, a).log() / fixed, z)
-    return derived("gamma_draw", lambda a, z: z,
-                   (lambda a, z, out: _log_slope(a, out), None), a, z)  # fmt: skip
+    return derived("gamma_draw", lambda a, z: z, (lambda a, z, out: _log_slope(a, out), None), a, z)
 
 
 def _positive(x: Tensor) -> Tensor:
@@ -241,8 +240,9 @@ class Beta(Distribution):
 
     has_rsample = True
     arg_constraints = {
-        "concentration1": constraints.positive, "concentration0": constraints.positive,
-    }  # fmt: skip
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
     support = constraints.unit_interval
 
     def __init__(
@@ -298,14 +298,19 @@ class StudentT(Distribution):
 
     has_rsample = True
     arg_constraints = {
-        "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive,
-    }  # fmt: skip
+        "df": constraints.positive,
+        "loc": constraints.real,
+        "scale": constraints.positive,
+    }
     support = constraints.real
 
     def __init__(
-        self, df: Number, loc: Number = 0.0, scale: Number = 1.0,
+        self,
+        df: Number,
+        loc: Number = 0.0,
+        scale: Number = 1.0,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
 

@@ -204,8 +204,11 @@ def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
     a = (f.xlogy(p.high, p.high) - f.xlogy(p.low, p.low) - n) / n
     x, y = 1 - p.high, 1 - p.low
     b = (f.xlogy(x, x) - f.xlogy(y, y) + n) / n
-    scale = (f.lgamma(q.concentration1) + f.lgamma(q.concentration0)
-             - f.lgamma(q.concentration1 + q.concentration0))  # fmt: skip
+    scale = (
+        f.lgamma(q.concentration1)
+        + f.lgamma(q.concentration0)
+        - f.lgamma(q.concentration1 + q.concentration0)
+    )
     found = scale - n.log() - (q.concentration1 - 1) * a + (q.concentration0 - 1) * b
     return f.where((p.high > 1) | (p.low < 0), math.inf, found)
 

@@ -37,10 +37,13 @@ class Wishart(ByCovariance):
     support = constraints.positive_definite
 
     def __init__(
-        self, df: Number, covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+        self,
+        df: Number,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         name, matrix = self._told(covariance_matrix, precision_matrix, scale_tril)
         n = matrix.shape[-1]
         given = df if isinstance(df, Tensor) else matrix.new_tensor(float(df))

@@ -94,10 +94,13 @@ class MultivariateNormal(ByCovariance):
     support = constraints.real_vector
 
     def __init__(
-        self, loc: Tensor, covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         name, matrix = self._told(covariance_matrix, precision_matrix, scale_tril)
         if loc.ndim < 1:
             raise ValueError("MultivariateNormal: loc must have at least one dim")
@@ -151,8 +154,9 @@ class LowRankMultivariateNormal(Distribution):
 
     has_rsample = True
     arg_constraints = {
-        "loc": constraints.real_vector, "cov_diag": constraints.independent(constraints.positive, 1)
-    }  # fmt: skip
+        "loc": constraints.real_vector,
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
     support = constraints.real_vector
 
     def __init__(
@@ -164,8 +168,9 @@ class LowRankMultivariateNormal(Distribution):
                 f"LowRankMultivariateNormal: loc {loc.shape}, cov_factor {cov_factor.shape} and "
                 f"cov_diag {cov_diag.shape} must be (..., n), (..., n, k) and (..., n)"
             )
-        batch = broadcast_shapes("LowRankMultivariateNormal", loc.shape[:-1],
-                                 cov_factor.shape[:-2], cov_diag.shape[:-1])  # fmt: skip
+        batch = broadcast_shapes(
+            "LowRankMultivariateNormal", loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1]
+        )
         self.loc, self.cov_diag = loc.expand(*batch, n), cov_diag.expand(*batch, n)
         self.cov_factor = cov_factor.expand(*batch, *cov_factor.shape[-2:])
         super().__init__(batch, (n,), validate_args)

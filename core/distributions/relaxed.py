@@ -17,8 +17,11 @@ from rushlight.core.nn import functional as nn
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"
-]  # fmt: skip
+    "ExpRelaxedCategorical",
+    "LogitRelaxedBernoulli",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+]
 
 
 class _Warm:
@@ -39,9 +42,12 @@ class LogitRelaxedBernoulli(_Warm, ByProbs):
     support = constraints.real
 
     def __init__(
-        self, temperature: Number, probs: Number | None = None, logits: Number | None = None,
+        self,
+        temperature: Number,
+        probs: Number | None = None,
+        logits: Number | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._heat = (temperature,)
         super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
 
@@ -68,9 +74,12 @@ class ExpRelaxedCategorical(_Warm, Distribution):
     support = constraints.real_vector
 
     def __init__(
-        self, temperature: Number, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        temperature: Number,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._categorical = Categorical(probs, logits, validate_args)
         self._heat = (temperature,)
         events = self._categorical.num_events
@@ -114,9 +123,12 @@ class RelaxedBernoulli(TransformedDistribution):
     base_dist: LogitRelaxedBernoulli
 
     def __init__(
-        self, temperature: Number, probs: Number | None = None, logits: Number | None = None,
+        self,
+        temperature: Number,
+        probs: Number | None = None,
+        logits: Number | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
         super().__init__(base, SigmoidTransform(), validate_args)
 
@@ -138,9 +150,12 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     base_dist: ExpRelaxedCategorical
 
     def __init__(
-        self, temperature: Number, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        temperature: Number,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
 

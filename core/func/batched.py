@@ -65,12 +65,16 @@ class Batched(Tensor):
         if layout == self.layout:
             return Batched(self.value, self.owner, self.per_sample)
         if self.value.requires_grad:
-            raise RuntimeError("vmap: a write through this view is not differentiated; use the "
-                               "out-of-place op")  # fmt: skip
+            raise RuntimeError(
+                "vmap: a write through this view is not differentiated; use the out-of-place op"
+            )
         if self.per_sample:
             stored = self.value.layout
-            layout = Layout((stored.shape[0], *layout.shape), (stored.strides[0], *layout.strides),
-                            layout.offset)  # fmt: skip
+            layout = Layout(
+                (stored.shape[0], *layout.shape),
+                (stored.strides[0], *layout.strides),
+                layout.offset,
+            )
         return Batched(self.value.alias(layout), self.owner, self.per_sample)
 
     def detach(self) -> Tensor:

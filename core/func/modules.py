@@ -27,9 +27,14 @@ def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 def functional_call(
-    module: Module, parameter_and_buffer_dicts: State | Sequence[State], args: Any = None,
-    kwargs: Mapping[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
-) -> Any:  # fmt: skip
+    module: Module,
+    parameter_and_buffer_dicts: State | Sequence[State],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """module(*args, **kwargs) with these tensors in place of its parameters and buffers.
 
     One dict by name, or several; `args` is a tuple, or one argument. tie_weights: a tensor that the
@@ -57,8 +62,9 @@ def functional_call(
         tied = {name: same[i] for name, i in tensor_ids.items() if i in same}
         replaced = {**tied, **replaced}
     if strict and (missing := sorted(places.keys() - replaced.keys())):
-        raise RuntimeError(f"functional_call: {', '.join(missing)} not given; strict=True asks for "
-                           "every name")  # fmt: skip
+        raise RuntimeError(
+            f"functional_call: {', '.join(missing)} not given; strict=True asks for every name"
+        )
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     before = [(d, n, d.get(n, _NONE)) for d, n in (places[name] for name in replaced)]
     try:

@@ -95,8 +95,11 @@ def _as_strided(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> P
     first, last = Layout(attrs["shape"], attrs["strides"], attrs["offset"]).extent
     if first < low or last > high:
         raise RuntimeError("vmap: as_strided reaches beyond the memory of one sample")
-    return list(values), {"shape": (size, *attrs["shape"]), "offset": attrs["offset"],
-                          "strides": (layout.strides[0], *attrs["strides"])}  # fmt: skip
+    return list(values), {
+        "shape": (size, *attrs["shape"]),
+        "offset": attrs["offset"],
+        "strides": (layout.strides[0], *attrs["strides"]),
+    }
 
 
 _WAYS = {"same": _same, "dim": _along("dim"), "dims": _along("dims")}  # see `Op`

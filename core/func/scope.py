@@ -22,8 +22,10 @@ def bare(x: Tensor) -> Tensor:
 def _leaf(name: str, x: Tensor) -> Tensor:
     """A tensor to differentiate by, with the values of `x` and its history."""
     if x.dtype.kind not in "fc":
-        raise RuntimeError(f"{name}: a {x.dtype.name} tensor of shape {tuple(x.shape)} has no "
-                           "gradient; arguments to differentiate by must be floating")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: a {x.dtype.name} tensor of shape {tuple(x.shape)} has no "
+            "gradient; arguments to differentiate by must be floating"
+        )
     new = lifted(x)
     if capture.active and not isinstance(new, Batched):
         capture.view_taken(x, new)
@@ -129,9 +131,10 @@ class Tangents:
         """The products, one for each output."""
         here = is_grad_enabled()
         pairs = [
-            (g, t) for g, t in zip(self.slopes, tangents, strict=True)
+            (g, t)
+            for g, t in zip(self.slopes, tangents, strict=True)
             if g is not None and g.needs_grad
-        ]  # fmt: skip
+        ]
         if not pairs:
             return [None] * len(self.outs)
         slopes, ts = zip(*pairs, strict=True)

@@ -27,8 +27,9 @@ def _chosen(name: str, args: tuple[Any, ...], argnums: Argnums) -> Any:
     """The arguments to differentiate by."""
     for n in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= n < len(args):
-            raise RuntimeError(f"{name}: argnums has {n}, but the function got {len(args)} "
-                               "positional arguments")  # fmt: skip
+            raise RuntimeError(
+                f"{name}: argnums has {n}, but the function got {len(args)} positional arguments"
+            )
     return args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in argnums)
 
 
@@ -66,8 +67,9 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
             out, aux = _split("grad", func(*_with(args, argnums, value), **kwargs), has_aux)
             if not isinstance(out, Tensor) or out.ndim:
                 what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-                raise RuntimeError(f"grad: the function returned {what}; it must return a 0-d "
-                                   "tensor")  # fmt: skip
+                raise RuntimeError(
+                    f"grad: the function returned {what}; it must return a 0-d tensor"
+                )
             more = scope.goes_on(out, *(x for x in tree.leaves(aux) if isinstance(x, Tensor)))
             gradients = scope.pulled([out], [None], more, keep=more)
             grads = tree.rebuilt(value, iter(filled(gradients, scope.leaves)))
@@ -98,8 +100,10 @@ def _tensors(name: str, out: Any) -> list[Tensor]:
     flat = tree.leaves(out)
     for x in flat:
         if not isinstance(x, Tensor):
-            raise RuntimeError(f"{name}: the function returned a {type(x).__name__}; it must "
-                               "return tensors, and containers of them")  # fmt: skip
+            raise RuntimeError(
+                f"{name}: the function returned a {type(x).__name__}; it must "
+                "return tensors, and containers of them"
+            )
     return flat
 
 
@@ -120,8 +124,10 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
         cotangent = cotangents[0] if len(cotangents) == 1 else cotangents
         vs = _tensors("vjp", cotangent)
         if [v.shape for v in vs] != [o.shape for o in outs]:
-            raise RuntimeError(f"vjp: the cotangents have shapes {[tuple(v.shape) for v in vs]}, "
-                               f"the output {[tuple(o.shape) for o in outs]}")  # fmt: skip
+            raise RuntimeError(
+                f"vjp: the cotangents have shapes {[tuple(v.shape) for v in vs]}, "
+                f"the output {[tuple(o.shape) for o in outs]}"
+            )
         here = is_grad_enabled()
         with enable_grad():
             more = here and (scope.goes_on(*outs) or any(v.requires_grad for v in vs))
@@ -152,8 +158,10 @@ class _Pushed:
 def _fitting(name: str, primals: Any, tangents: Any) -> list[Tensor]:
     ps, ts = tree.leaves(primals), _tensors(name, tangents)
     if [getattr(p, "shape", None) for p in ps] != [t.shape for t in ts]:
-        raise RuntimeError(f"{name}: the tangents have shapes {[tuple(t.shape) for t in ts]}; they "
-                           "must have those of the primals")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: the tangents have shapes {[tuple(t.shape) for t in ts]}; they "
+            "must have those of the primals"
+        )
     return ts
 
 
@@ -188,9 +196,13 @@ def _basis(x: Tensor) -> Tensor:
 
 
 def jacrev(
-    func: Function, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    func: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
-) -> Function:  # fmt: skip
+) -> Function:
     """A function that gives the Jacobian of `func` by reverse mode: the output's containers, and
     in them the arguments', of tensors of the shape of the output and then of the argument.
 
@@ -230,9 +242,13 @@ def _shaped(rows: Any, value: Any, shape: Sequence[int]) -> Any:
 
 
 def jacfwd(
-    func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error",
+    func: Function,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
     chunk_size: int | None = None,
-) -> Function:  # fmt: skip
+) -> Function:
     """`jacrev` by products with tangents, one for each element of the arguments.
 
     `func`, `argnums`, `has_aux` and `chunk_size` as there; `randomness` is vmap's. The call raises

@@ -18,9 +18,13 @@ Function = Callable[..., Any]
 
 
 def vmap(
-    func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
+    func: Function,
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
     chunk_size: int | None = None,
-) -> Function:  # fmt: skip
+) -> Function:
     """A function that calls `func` for all samples at once; `func` sees one sample.
 
     in_dims: the dim of each argument along which samples lie, None for one that is the same for
@@ -97,24 +101,33 @@ def _size(samples: list[Tensor]) -> int:
     sizes = {x.shape[0] for x in samples}
     if len(sizes) != 1:
         raise ValueError(
-            f"vmap: the sizes of the mapped dims are {sorted(sizes)}; they must be equal" if sizes
+            f"vmap: the sizes of the mapped dims are {sorted(sizes)}; they must be equal"
+            if sizes
             else "vmap: no argument has samples; at least one entry of in_dims must be an int"
-        )  # fmt: skip
+        )
     return sizes.pop()
 
 
 def _run(
-    func: Function, args: Any, kwargs: Any, flat: list[Any], samples: list[Any], size: int,
-    out_dims: Any, randomness: str,
-) -> Any:  # fmt: skip
+    func: Function,
+    args: Any,
+    kwargs: Any,
+    flat: list[Any],
+    samples: list[Any],
+    size: int,
+    out_dims: Any,
+    randomness: str,
+) -> Any:
     with interpreter_stack.entered(size, randomness) as vmap:
         inputs = [f if s is None else Batched(s, vmap) for f, s in zip(flat, samples, strict=True)]
         out = func(*tree.rebuilt(args, iter(inputs)), **kwargs)
         results = tree.leaves(out)
         for r in results:
             if not isinstance(r, Tensor):
-                raise ValueError(f"vmap: the function returned a {type(r).__name__}; it must "
-                                 "return tensors, and containers of them")  # fmt: skip
+                raise ValueError(
+                    f"vmap: the function returned a {type(r).__name__}; it must "
+                    "return tensors, and containers of them"
+                )
         dims = tree.spread_like("out_dims", out_dims, out)
         spread_out = [spread(r, vmap) for r in results]
     return tree.rebuilt(out, iter(_placed(x, d) for x, d in zip(spread_out, dims, strict=True)))

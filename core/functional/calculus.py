@@ -101,8 +101,10 @@ def gradient(
     spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims) or edge_order not in (1, 2):
-        raise ValueError(f"gradient: spacing {spacing!r}, dim {dim!r}, edge_order {edge_order}; "
-                         "a spacing for each dim, and edge_order 1 or 2")  # fmt: skip
+        raise ValueError(
+            f"gradient: spacing {spacing!r}, dim {dim!r}, edge_order {edge_order}; "
+            "a spacing for each dim, and edge_order 1 or 2"
+        )
     return tuple(_gradient(x, step, d, edge_order) for d, step in zip(dims, spacings, strict=True))
 
 
@@ -110,8 +112,11 @@ def _gradient(x: Tensor, step: Any, d: int, order: int) -> Tensor:
     n = x.shape[d]
     if n < order + 1:
         raise ShapeError(f"gradient: dim {d} of {x.shape} must have {order + 1} elements")
-    h = zeros(n - 1, dtype=x.dtype, device=x.device) + step if not is_tensor(step) else (
-        step[1:] - step[:-1])  # fmt: skip
+    h = (
+        zeros(n - 1, dtype=x.dtype, device=x.device) + step
+        if not is_tensor(step)
+        else (step[1:] - step[:-1])
+    )
     h = h.reshape(*shape_along(d, x.ndim))
     slope = (x.narrow(d, 1, n - 1) - x.narrow(d, 0, n - 1)) / h
     if n == 2:

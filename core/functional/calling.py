@@ -17,9 +17,15 @@ from rushlight.core.tensor.grad_mode import mode
 # An argument's other names: of the first one, of the second one, of the one that is named so here.
 _FIRST, _SECOND = ("input", "self", "x"), ("other", "exponent", "tensor2", "vec2", "b")
 _NAMES = {
-    "A": ("a",), "B": ("b",), "L": ("l",), "LU": ("lu",),
-    "axis": ("dim", "dims"), "keepdims": ("keepdim",), "dims": ("dim", "repeats"), "dim": ("dims",),
-}  # fmt: skip
+    "A": ("a",),
+    "B": ("b",),
+    "L": ("l",),
+    "LU": ("lu",),
+    "axis": ("dim", "dims"),
+    "keepdims": ("keepdim",),
+    "dims": ("dim", "repeats"),
+    "dim": ("dims",),
+}
 _IGNORED = ("layout", "pin_memory", "memory_format")  # they change no number
 _SEVERAL = ("dims", "size", "shape", "repeats", "axis")  # a list in place of the rest of arguments
 
@@ -33,12 +39,16 @@ _EXACT = frozenset("aminmax complex gather index_select masked_select multinomia
 # How many of the first arguments must be tensors, where operators take numbers too.
 _TENSORS = dict.fromkeys("copysign eq ge gt le lt max min ne fmod".split(), 1) | dict.fromkeys(
     "atan2 fmax fmin gcd heaviside hypot igamma igammac isclose lcm logaddexp logaddexp2 "
-    "logical_and logical_or logical_xor maximum minimum nextafter".split(), 2)  # fmt: skip
+    "logical_and logical_or logical_xor maximum minimum nextafter".split(),
+    2,
+)
 _ERRORS = (AttributeError, TypeError, ValueError, IndexError)
 # torch raises a RuntimeError for much that is a ValueError, an IndexError or a TypeError in Python.
 _TWINS: dict[type[Exception], type[Exception]] = {
-    ValueError: ArgumentError, IndexError: PlaceError, TypeError: TypeMismatch
-}  # fmt: skip
+    ValueError: ArgumentError,
+    IndexError: PlaceError,
+    TypeError: TypeMismatch,
+}
 
 
 def _twin(error: Exception) -> Exception:
@@ -76,8 +86,10 @@ def _check_memory(name: str, out: Any, inputs: Any) -> None:
             same = x.layout == out.layout and x.dtype is out.dtype
             (a, b), (c, d) = _extent(x), _extent(out)
             if a < d and c < b and (name in _APART or not same):
-                raise RuntimeError(f"{name}: unsupported operation: out= shares memory with an "
-                                   "input; clone() that first")  # fmt: skip
+                raise RuntimeError(
+                    f"{name}: unsupported operation: out= shares memory with an "
+                    "input; clone() that first"
+                )
 
 
 def _write(name: str, out: Any, value: Any) -> Any:
@@ -129,8 +141,16 @@ foreign: list[Callable[[str, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 # torch's old forms put the factor before the tensors that it multiplies: x.add_(-lr, grad).
-_FACTORS = {f"{name}{end}": label for end in ("", "_") for name, label in (
-    ("add", "alpha"), ("sub", "alpha"), ("addcmul", "value"), ("addcdiv", "value"))}  # fmt: skip
+_FACTORS = {
+    f"{name}{end}": label
+    for end in ("", "_")
+    for name, label in (
+        ("add", "alpha"),
+        ("sub", "alpha"),
+        ("addcmul", "value"),
+        ("addcdiv", "value"),
+    )
+}
 
 _PRODUCTS = frozenset("addmm addmv addr addbmm baddbmm".split())
 

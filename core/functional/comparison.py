@@ -66,9 +66,12 @@ def tensor_beside(value: Any, like: Tensor) -> Tensor:
 
 @public
 def isin(
-    elements: TensorLike, test_elements: TensorLike, *, assume_unique: bool = False,
+    elements: TensorLike,
+    test_elements: TensorLike,
+    *,
+    assume_unique: bool = False,
     invert: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Whether each element is among `test_elements`; bool.
 
     `elements` are looked for; `invert`: whether each is not; `assume_unique` changes nothing.

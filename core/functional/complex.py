@@ -44,8 +44,9 @@ def is_conj(x: Tensor) -> bool:
 
 def _pair(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     if a.dtype is not b.dtype or a.dtype.name not in ("float32", "float64"):
-        raise TypeMismatch(f"{name}: {a.dtype.name} and {b.dtype.name}; both must be float32, or "
-                           "both float64")  # fmt: skip
+        raise TypeMismatch(
+            f"{name}: {a.dtype.name} and {b.dtype.name}; both must be float32, or both float64"
+        )
     x, y = broadcast_tensors(a, b)
     return x, y
 

@@ -28,18 +28,24 @@ def _options(x: Tensor, dtype: DType | str | None, device: Device | str | None) 
 
 
 def _new(
-    x: Tensor, make: Any, shape: tuple[int, ...], dtype: DType | str | None,
+    x: Tensor,
+    make: Any,
+    shape: tuple[int, ...],
+    dtype: DType | str | None,
     device: Device | str | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     options = _options(x, dtype, device)
     return interpreter_stack.new_like(x, lambda shape: make(shape, **options), shape)
 
 
 @method()
 def new_zeros(
-    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    *size: Any,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Zeros of a shape, by default with the dtype and device of x.
 
     `size`: ints, or one sequence. `dtype` and `device` are those of `x` unless set;
@@ -51,9 +57,12 @@ def new_zeros(
 
 @method()
 def new_ones(
-    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    *size: Any,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Ones of a shape, by default with the dtype and device of x.
 
     `size`: ints, or one sequence. `dtype` and `device` are those of `x` unless set;
@@ -65,9 +74,12 @@ def new_ones(
 
 @method()
 def new_empty(
-    x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    *size: Any,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A tensor of a shape without chosen values, by default with the dtype and device of x.
 
     `size`: ints, or one sequence. `dtype` and `device` are those of `x` unless set;
@@ -79,9 +91,14 @@ def new_empty(
 
 @method()
 def new_full(
-    x: Tensor, size: Sequence[int], fill_value: float, *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    size: Sequence[int],
+    fill_value: float,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A shape full of one value, by default with the dtype and device of x.
 
     `size` is a sequence of ints, `fill_value` a number. `dtype` and `device` are those of `x`
@@ -96,9 +113,13 @@ def new_full(
 
 @method()
 def new_tensor(
-    x: Tensor, data: Any, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    data: Any,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A tensor of `data`, by default with the dtype and device of x.
 
     `dtype` and `device` are those of `x` unless set; `requires_grad`: the result needs a gradient.
@@ -125,9 +146,15 @@ def scalar_tensor(
 
 @public
 def logspace(
-    start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """base ** linspace(start, end, steps), as torch rounds it for integers.
 
     `start`, `end` and `base` are numbers. `dtype` and `device` are the result's; `requires_grad`:
@@ -155,9 +182,13 @@ def _strided(
 
 @public
 def empty_strided(
-    size: Sequence[int], stride: Sequence[int], *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor to write to, with these strides; it holds zeros.
 
     `size` and `stride` are of one length. `dtype` and `device` are the result's; `requires_grad`:
@@ -169,9 +200,14 @@ def empty_strided(
 
 @method()
 def new_empty_strided(
-    x: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`empty_strided`, by default with the dtype and device of x.
 
     `size` and `stride` are of one length. `requires_grad`: it needs a gradient. Raises ValueError
@@ -183,9 +219,13 @@ def new_empty_strided(
 
 @public
 def empty_permuted(
-    size: Sequence[int], physical_layout: Sequence[int], *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor to write to, whose dims lie in memory in the order given; it holds zeros.
 
     `size` are the sizes, `physical_layout` the dims from the outermost in memory. `dtype` and
@@ -200,9 +240,13 @@ def empty_permuted(
 @public
 @method()
 def full_like(
-    x: Tensor, fill_value: Scalar, *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    fill_value: Scalar,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor of one value with the shape and (unless given) dtype and device of `x`.
 
     `fill_value` is a number. `requires_grad`: the result needs a gradient. Raises RangeError for a
@@ -220,9 +264,12 @@ def full_like(
 @public
 @method()
 def zeros_like(
-    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Zeros with the shape and (unless given) dtype and device of `x`.
 
     `requires_grad`: the result needs a gradient. Raises TypeError for a dtype that is not known.
@@ -233,9 +280,12 @@ def zeros_like(
 @public
 @method()
 def ones_like(
-    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Ones with the shape and (unless given) dtype and device of `x`.
 
     `requires_grad`: the result needs a gradient. Raises TypeError for a dtype that is not known.
@@ -245,9 +295,12 @@ def ones_like(
 
 @public
 def empty_like(
-    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    x: Tensor,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A tensor to write to, with the shape and (unless given) dtype and device of `x`.
 
     `requires_grad`: the result needs a gradient. Raises TypeError for a dtype that is not known.

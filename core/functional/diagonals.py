@@ -40,9 +40,11 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     count, steps = _length(x.shape[a], x.shape[b], offset), x.layout.strides
     first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if count else 0
     return AS_STRIDED(
-        x, shape=(*(x.shape[d] for d in rest), count),
-        strides=(*(steps[d] for d in rest), steps[a] + steps[b]), offset=x.layout.offset + first,
-    )  # fmt: skip
+        x,
+        shape=(*(x.shape[d] for d in rest), count),
+        strides=(*(steps[d] for d in rest), steps[a] + steps[b]),
+        offset=x.layout.offset + first,
+    )
 
 
 @public
@@ -145,9 +147,13 @@ def _triangle(
 
 @public
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType | str = int64,
     device: Device | str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Rows and columns (2, count) of the elements on and below a diagonal.
 
     `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
@@ -158,9 +164,13 @@ def tril_indices(
 
 @public
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType | str = int64,
     device: Device | str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Rows and columns (2, count) of the elements on and above a diagonal.
 
     `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and

@@ -74,8 +74,10 @@ def _dims(name: str, x: Tensor, s: Dims, dim: Any) -> tuple[list[int], list[int 
     else:
         dims = [normalize_dim(name, d, x.shape) for d in dim]
     if len(set(dims)) != len(dims) or (s is not None and len(s) != len(dims)):
-        raise ShapeError(f"{name}: dim {dim} and s {s} of {x.shape}: dims must differ, and there "
-                         "is one size for each")  # fmt: skip
+        raise ShapeError(
+            f"{name}: dim {dim} and s {s} of {x.shape}: dims must differ, and there "
+            "is one size for each"
+        )
     return dims, [None if n == -1 else n for n in s] if s is not None else [None] * len(dims)
 
 
@@ -95,9 +97,7 @@ def _whole(
     return _scaled(name, out, norm, count, forward)
 
 
-def _to_real(
-    name: str, x: Tensor, s: Dims, dim: Any, norm: str | None, forward: bool
-) -> Tensor:  # fmt: skip
+def _to_real(name: str, x: Tensor, s: Dims, dim: Any, norm: str | None, forward: bool) -> Tensor:
     """From the first half of a spectrum to real numbers."""
     dims, sizes = _dims(name, x, s, dim)
     if not dims:

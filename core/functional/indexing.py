@@ -63,14 +63,16 @@ def scatter_reduce(
     extremes share the gradient. TypeError if the dtypes differ.
     """
     if reduce not in ("sum", "mean", *_OPS):
-        raise ValueError(f"scatter_reduce: reduce is {reduce!r}; supported: sum, prod, mean, amax, "
-                         "amin")  # fmt: skip
+        raise ValueError(
+            f"scatter_reduce: reduce is {reduce!r}; supported: sum, prod, mean, amax, amin"
+        )
     if src.dtype is not x.dtype:
         raise TypeMismatch(f"scatter_reduce: src is {src.dtype.name}, x {x.dtype.name}")
     d = normalize_dim("scatter_reduce", dim, x.shape)
     if x.ndim == 0:
-        flat = scatter_reduce(x.reshape(1), 0, index.reshape(-1), src.reshape(-1), reduce,
-                              include_self=include_self)  # fmt: skip
+        flat = scatter_reduce(
+            x.reshape(1), 0, index.reshape(-1), src.reshape(-1), reduce, include_self=include_self
+        )
         return flat.reshape()
     if not index.numel():
         return x.clone()
@@ -79,8 +81,9 @@ def scatter_reduce(
         src = src.narrow(k, 0, n)
     zeros, kind = x.zeros_like(), x.dtype
     if kind.name == "bool":
-        return scatter_reduce(x.to("uint8"), d, index, src.to("uint8"), reduce,
-                              include_self=include_self).to(kind)  # fmt: skip
+        return scatter_reduce(
+            x.to("uint8"), d, index, src.to("uint8"), reduce, include_self=include_self
+        ).to(kind)
     count = scatter_add(zeros.to(int64), d, index, index.ones_like())
     if reduce in ("sum", "mean"):
         base = x if include_self else where(count > 0, 0, x).to(kind)
@@ -122,8 +125,14 @@ def index_reduce(
     if reduce not in ("mean", *_OPS):
         raise ValueError(f"index_reduce: reduce is {reduce!r}; supported: prod, mean, amax, amin")
     if x.ndim == 0:
-        return index_reduce(x.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce,
-                            include_self=include_self).reshape()  # fmt: skip
+        return index_reduce(
+            x.reshape(1),
+            0,
+            index.reshape(-1),
+            source.reshape(-1),
+            reduce,
+            include_self=include_self,
+        ).reshape()
     d = normalize_dim("index_reduce", dim, x.shape)
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if source.shape != want:
@@ -163,9 +172,13 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 @public
 @method()
 def slice_scatter(
-    x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    x: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
     step: int = 1,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A copy of x with `src` as the slice start:end:step along `dim`.
 
     Raises IndexError for a dim that there is not, ShapeError where src does not fit.
@@ -179,8 +192,9 @@ def slice_scatter(
 def _key(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Any]:
     d = normalize_dim(name, dim, x.shape)
     if index.dtype.kind not in "ui" or index.ndim > 1:
-        raise ShapeError(f"{name}: index is {index.dtype.name} {index.shape}; it must be 1-d "
-                         "integers")  # fmt: skip
+        raise ShapeError(
+            f"{name}: index is {index.dtype.name} {index.shape}; it must be 1-d integers"
+        )
     return d, (slice(None),) * d + (index.reshape(-1),)
 
 
@@ -239,8 +253,11 @@ def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = Fa
         return out
     order = x.zeros_like(dtype=int64).reshape(-1)
     places = (order.ones_like().cumsum(0) - 1).reshape(*x.shape)[key]
-    added = values.expand(*places.shape) if is_tensor(values) else full_like(  # type: ignore[union-attr]
-        places, values, dtype=x.dtype)  # type: ignore[arg-type]  # fmt: skip
+    added: Tensor
+    if is_tensor(values):
+        added = values.expand(*places.shape)  # type: ignore[union-attr]
+    else:
+        added = full_like(places, values, dtype=x.dtype)  # type: ignore[arg-type]
     flat = x.reshape(-1).index_add(0, places.reshape(-1), added.reshape(-1))
     return flat.reshape(*x.shape)
 
@@ -322,9 +339,12 @@ def fill(x: Tensor, value: TensorLike) -> Tensor:
 @public
 @method()
 def as_strided_scatter(
-    x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
+    x: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
     storage_offset: int | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A copy of x, made contiguous, with `src` at the elements of `as_strided`.
 
     `size`, `stride` and `storage_offset` are those of as_strided. Raises ShapeError where src does

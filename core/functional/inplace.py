@@ -94,8 +94,9 @@ def _inplace(name: str) -> Callable[..., Any]:
         if out.dtype.category > x.dtype.category or (
             name in ("abs", "absolute") and x.dtype.is_complex
         ):
-            raise TypeMismatch(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
-                            f"{x.dtype.name}")  # fmt: skip
+            raise TypeMismatch(
+                f"{name}_: the result, {out.dtype.name}, does not fit in place into {x.dtype.name}"
+            )
         return copy_(x, out)
 
     write.__name__ = write.__qualname__ = f"{name}_"

@@ -304,9 +304,12 @@ def repeat(x: Tensor, *repeats: Any) -> Tensor:
 @public
 @method()
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *,
+    x: Tensor,
+    repeats: int | Tensor | None = None,
+    dim: int | None = None,
+    *,
     output_size: int | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Every element of `dim` (of flat x without it) repeated `repeats` times in place.
 
     repeats: a number, or a tensor of one for each element, which is read. Without it x holds the
@@ -330,15 +333,18 @@ def repeat_interleave(
                 kind = counts.dtype.name
                 raise TypeError(f"repeat_interleave: repeats are {kind}; they must be integers")
             if min(times, default=0) < 0:
-                raise ValueError(f"repeat_interleave: repeats hold {min(times)}; they must not be "
-                                 "negative")  # fmt: skip
+                raise ValueError(
+                    f"repeat_interleave: repeats hold {min(times)}; they must not be negative"
+                )
             _check_size(output_size, sum(times))
             sources = [i for i, n in enumerate(times) for _ in range(n)]
             return x.index_select(d, x.from_host(sources))
         repeats = times[0] if isinstance(times, list) else times
     if not isinstance(repeats, int):
-        raise TypeError(f"repeat_interleave: repeats is {repeats!r}; it must be a whole number, or "
-                        "a tensor of them")  # fmt: skip
+        raise TypeError(
+            f"repeat_interleave: repeats is {repeats!r}; it must be a whole number, or "
+            "a tensor of them"
+        )
     if x.ndim == 0:
         x = x.reshape(1)
     d = dim_of("repeat_interleave", dim, x)
@@ -346,8 +352,15 @@ def repeat_interleave(
         raise ValueError(f"repeat_interleave: repeats is {repeats}; it must not be negative")
     _check_size(output_size, x.shape[d] * repeats)
     shape = (*x.shape[: d + 1], repeats, *x.shape[d + 1 :])
-    return _copied(x, reshape(expand(unsqueeze(x, d + 1), *shape),
-                              *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :]))  # fmt: skip
+    return _copied(
+        x,
+        reshape(
+            expand(unsqueeze(x, d + 1), *shape),
+            *x.shape[:d],
+            x.shape[d] * repeats,
+            *x.shape[d + 1 :],
+        ),
+    )
 
 
 def _check_size(output_size: int | None, size: int) -> None:

@@ -356,8 +356,10 @@ def float_power_(x: Tensor, exponent: TensorLike) -> Tensor:
     """`float_power` in place; TypeError unless x is of the dtype that it gives."""
     power = float_power(x, exponent)
     if power.dtype is not x.dtype:
-        raise TypeMismatch(f"float_power_: the result, {power.dtype.name}, does not fit in place "
-                           f"into {x.dtype.name}")  # fmt: skip
+        raise TypeMismatch(
+            f"float_power_: the result, {power.dtype.name}, does not fit in place "
+            f"into {x.dtype.name}"
+        )
     return copy_(x, power)
 
 

@@ -253,8 +253,10 @@ def multinomial(
     device's unless set. ValueError for more samples than there are, or none.
     """
     if x.ndim not in (1, 2) or num_samples <= 0:
-        raise ValueError(f"multinomial: x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a "
-                         "positive number")  # fmt: skip
+        raise ValueError(
+            f"multinomial: x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a "
+            "positive number"
+        )
     if not x.dtype.is_floating_point:
         raise TypeMismatch(f"multinomial: {x.dtype.name} is not a floating dtype")
     if not replacement and num_samples > x.shape[-1]:
@@ -282,9 +284,15 @@ def multinomial(
 
 @public
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
-    dtype: DType | str | None = None, device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | str | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal numbers with a mean and deviation that are numbers, then of `size`, or tensors.
 
     RangeError for a deviation that is negative, on cpu at once.
@@ -308,9 +316,15 @@ def normal(
 
 @public
 def randint_like(
-    x: Tensor, low: int, high: int | None = None, *, dtype: DType | str | None = None,
-    device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: DType | str | None = None,
+    device: Any = None,
+    generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Integers low <= n < high (or 0 <= n < low) with the shape, dtype and device of x.
 
     `generator` draws the numbers, the device's unless set. `requires_grad`: the result needs a
@@ -378,27 +392,45 @@ def randperm(
 
 @public
 def rand_like(
-    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
-    generator: Generator | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Uniform numbers in [0, 1) with the shape and, unless given, dtype and device of `x`.
 
     `generator` draws the numbers, the device's unless set. `requires_grad`: the result needs a
     gradient. Raises TypeError for a dtype that is not floating.
     """
-    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, generator=generator,
-                requires_grad=requires_grad)  # fmt: skip
+    return rand(
+        x.shape,
+        dtype=dtype or x.dtype,
+        device=device or x.device,
+        generator=generator,
+        requires_grad=requires_grad,
+    )
 
 
 @public
 def randn_like(
-    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
-    generator: Generator | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal numbers with the shape and, unless given, dtype and device of `x`.
 
     `generator` draws the numbers, the device's unless set. `requires_grad`: the result needs a
     gradient. Raises TypeError for a dtype that is not floating.
     """
-    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, generator=generator,
-                 requires_grad=requires_grad)  # fmt: skip
+    return randn(
+        x.shape,
+        dtype=dtype or x.dtype,
+        device=device or x.device,
+        generator=generator,
+        requires_grad=requires_grad,
+    )

@@ -48,8 +48,11 @@ def _grouped(rows: Tensor, dim: Tensor | None, inverse: bool, counts: bool, shap
     result: list[Tensor] = [rows[first]]
     if inverse:
         group = starts.to(int64).cumsum(0) - 1
-        count_of_each = group if dim is None else zeros(
-            n, dtype=int64, device=rows.device).scatter(0, dim, group)  # fmt: skip
+        count_of_each = (
+            group
+            if dim is None
+            else zeros(n, dtype=int64, device=rows.device).scatter(0, dim, group)
+        )
         result.append(count_of_each.reshape(*shape))
     if counts:
         ends = cat([first, full((1,), n, dtype=int64, device=rows.device)])
@@ -96,9 +99,12 @@ def unique_consecutive(
 @public
 @method()
 def unique(
-    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    x: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
     dim: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The different elements of x, or slices of `dim`, in order; reads how many there are.
 
     Optionally also where each went, and how often it occurs.
@@ -141,8 +147,11 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     `x` may not be complex; `keepdim` leaves the dim with size 1. Raises IndexError for a dim that
     there is not.
     """
-    return _median(x.reshape(-1), 0, False, False).values if dim is None else _median(
-        x, dim, keepdim, False)  # fmt: skip
+    return (
+        _median(x.reshape(-1), 0, False, False).values
+        if dim is None
+        else _median(x, dim, keepdim, False)
+    )
 
 
 @public
@@ -152,8 +161,11 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
     `x`, `dim` and `keepdim` as there. Raises IndexError for a dim that there is not.
     """
-    return _median(x.reshape(-1), 0, False, True).values if dim is None else _median(
-        x, dim, keepdim, True)  # fmt: skip
+    return (
+        _median(x.reshape(-1), 0, False, True).values
+        if dim is None
+        else _median(x, dim, keepdim, True)
+    )
 
 
 @public
@@ -178,9 +190,14 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
 
 
 def _quantile(
-    name: str, x: Tensor, q: TensorLike, dim: int | None, keepdim: bool, interpolation: str,
+    name: str,
+    x: Tensor,
+    q: TensorLike,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
     skip: bool,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if not x.dtype.is_floating_point:
         raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype")
     ways = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -226,9 +243,13 @@ def _quantile(
 @method()
 @casts(cpu="float32")
 def quantile(
-    x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
+    x: Tensor,
+    q: TensorLike,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
     interpolation: str = "linear",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The q-th quantiles (0 to 1) along `dim` or of all; a 1-d `q` adds a first dim.
 
     `x` is floating; `keepdim` leaves the dims with size 1. `interpolation`: "linear", "lower",
@@ -242,9 +263,13 @@ def quantile(
 @method()
 @casts(cpu="float32")
 def nanquantile(
-    x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
+    x: Tensor,
+    q: TensorLike,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
     interpolation: str = "linear",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`quantile` of the elements that are not nan.
 
     `x`, `q`, `dim`, `keepdim` and `interpolation` as there, and so is what it raises.
@@ -302,9 +327,13 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinM
 
 @public
 def var_mean(
-    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
     correction: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """(variance, mean) over `dim`; see `var`.
 
     `x`, `unbiased`, `correction` and `keepdim` as there, and so is what it raises.
@@ -315,9 +344,13 @@ def var_mean(
 
 @public
 def std_mean(
-    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
     correction: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over `dim`; see `var`.
 
     `x`, `unbiased`, `correction` and `keepdim` as there, and so is what it raises.
@@ -363,9 +396,13 @@ def mean(
 @public
 @method()
 def var(
-    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
     correction: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Variance over `dim`, the squared deviations divided by count - correction.
 
     correction: 1 by default, 0 for `unbiased=False`, which may also stand in the place of `dim`.
@@ -403,9 +440,13 @@ def _var(
 @public
 @method()
 def std(
-    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
     correction: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Standard deviation over `dim`: the square root of `var`.
 
     `x`, `unbiased`, `correction` and `keepdim` as there. Raises IndexError for a dim that there is
@@ -427,9 +468,13 @@ def _root(x: Tensor, p: float) -> Tensor:
 @method()
 @casts(accelerator="float32")
 def norm(
-    x: Tensor, p: float | str | None = 2, dim: Dims = None, keepdim: bool = False, *,
+    x: Tensor,
+    p: float | str | None = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
     dtype: DType | str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The p-norm of the elements over `dim`: (sum |x|^p)^(1/p).
 
     p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2;

@@ -132,8 +132,9 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
 @public
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape to which all shapes broadcast; ints are shapes of one dim."""
-    return _broadcast("broadcast_shapes", *((s,) if isinstance(s, int) else tuple(s)
-                                            for s in shapes))  # fmt: skip
+    return _broadcast(
+        "broadcast_shapes", *((s,) if isinstance(s, int) else tuple(s) for s in shapes)
+    )
 
 
 @method()
@@ -205,8 +206,9 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     a, b = (normalize_dim("flatten", d, x.shape) for d in (start_dim, end_dim))
     if a > b:
         raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
-    return reshape(x, *x.shape[:a], -1 if x.numel() else _product(x.shape[a : b + 1]),
-                   *x.shape[b + 1 :])  # fmt: skip
+    return reshape(
+        x, *x.shape[:a], -1 if x.numel() else _product(x.shape[a : b + 1]), *x.shape[b + 1 :]
+    )
 
 
 @public

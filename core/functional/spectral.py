@@ -41,11 +41,18 @@ def _window(name: str, x: Tensor, n: int, length: int | None, window: Tensor | N
 @method()
 @casts(cpu="float32")
 def stft(
-    x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
-    normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
+    x: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
     align_to_window: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Transforms of overlapping pieces of (length,) or (b, length): (b, frequencies, pieces).
 
     A piece of n_fft elements begins every hop_length (n_fft // 4) and is multiplied by `window`.
@@ -59,8 +66,10 @@ def stft(
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     if x.ndim not in (1, 2) or (x.dtype.kind not in "fc"):
-        raise ShapeError(f"stft: x is {x.dtype.name} of shape {x.shape}; it takes floating or "
-                         "complex numbers of 1 or 2 dims")  # fmt: skip
+        raise ShapeError(
+            f"stft: x is {x.dtype.name} of shape {x.shape}; it takes floating or "
+            "complex numbers of 1 or 2 dims"
+        )
     if align_to_window is not None and center:
         raise ValueError("stft: align_to_window is only for center=False")
     if return_complex is None:
@@ -76,8 +85,10 @@ def stft(
         side = (n_fft - (win_length or n_fft)) // 2
         x = pad(x, (side, side))
     if hop < 1 or not 0 < n_fft <= x.shape[1]:
-        raise ShapeError(f"stft: n_fft {n_fft}, hop_length {hop}, a signal of {x.shape[1]}: it "
-                         "must have n_fft elements, and hop_length be positive")  # fmt: skip
+        raise ShapeError(
+            f"stft: n_fft {n_fft}, hop_length {hop}, a signal of {x.shape[1]}: it "
+            "must have n_fft elements, and hop_length be positive"
+        )
     pieces = x.unfold(1, n_fft, hop) * w
     two_sided = pieces.dtype.is_complex
     onesided = not two_sided if onesided is None else onesided
@@ -92,10 +103,17 @@ def stft(
 @public
 @method()
 def istft(
-    x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, normalized: bool = False,
-    onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
     """The signal (b, length) of `stft` (b, frequencies, pieces), by least squares.
 
     Pieces are multiplied by the window again, added up, and divided by the sum of its squares,
@@ -108,8 +126,10 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     x = x if x.dtype.is_complex else view_as_complex(x)
     if x.ndim not in (2, 3) or not x.numel() or hop < 1:
-        raise ShapeError(f"istft: x is {x.shape}, hop_length {hop}; it takes 2 or 3 dims with "
-                         "elements, and a positive hop_length")  # fmt: skip
+        raise ShapeError(
+            f"istft: x is {x.shape}, hop_length {hop}; it takes 2 or 3 dims with "
+            "elements, and a positive hop_length"
+        )
     flat = x.ndim == 2
     x = (x.unsqueeze(0) if flat else x).transpose(1, 2)
     high, pieces = x.shape[2], x.shape[1]
@@ -133,8 +153,10 @@ def istft(
     end = count - begin if length is None else min(begin + length, count)
     signal, weight = signal[:, begin:end], weight[:, begin:end]
     if not bool((weight.detach().abs() > 1e-11).all()):
-        raise ValueError("istft: the sum of the window's squares is 0 somewhere; use another "
-                         "window, hop_length or center")  # fmt: skip
+        raise ValueError(
+            "istft: the sum of the window's squares is 0 somewhere; use another "
+            "window, hop_length or center"
+        )
     signal = signal / weight
     if length is not None and length > signal.shape[1]:
         signal = pad(signal, (0, length - signal.shape[1]))
@@ -142,10 +164,13 @@ def istft(
 
 
 def _made(
-    values: Callable[[Any, int], Any], n: int, periodic: bool, dtype: DType | str | None,
+    values: Callable[[Any, int], Any],
+    n: int,
+    periodic: bool,
+    dtype: DType | str | None,
     device: Any,
     requires_grad: bool,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if n < 0:
         raise ValueError(f"window: a length of {n} is negative")
     last = n if periodic else n - 1
@@ -169,9 +194,13 @@ def _cosines(*weights: float) -> Callable[[Any, int], Any]:
 
 @public
 def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """0.5 - 0.5 cos(2 pi k / n), with n - 1 for n where not `periodic`.
 
     `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
@@ -182,10 +211,15 @@ def hann_window(
 
 @public
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
-    dtype: DType | str | None = None, device: Device | str | None = None,
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """alpha - beta cos(2 pi k / n), with n - 1 for n where not `periodic`.
 
     `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
@@ -196,9 +230,13 @@ def hamming_window(
 
 @public
 def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`.
 
     `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
@@ -210,31 +248,50 @@ def blackman_window(
 
 @public
 def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
-    device: Device | str | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A triangle from 0 over 1 in the middle, at n / 2, or (n - 1) / 2 where not `periodic`.
 
     `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
     needs a gradient. Raises ValueError for a negative length.
     """
-    return _made(lambda k, last: 1 - np.abs(2 * k / last - 1), window_length, periodic, dtype,
-                 device, requires_grad)  # fmt: skip
+    return _made(
+        lambda k, last: 1 - np.abs(2 * k / last - 1),
+        window_length,
+        periodic,
+        dtype,
+        device,
+        requires_grad,
+    )
 
 
 @public
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *,
-    dtype: DType | str | None = None, device: Device | str | None = None,
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta), with n - 1 for n where not `periodic`.
 
     `window_length` numbers, floating. `dtype` and `device` are the result's; `requires_grad`: it
     needs a gradient. Raises ValueError for a negative length.
     """
     return _made(
-        lambda k, last: np.i0(beta * np.sqrt(np.maximum(1 - (2 * k / last - 1) ** 2, 0)))
-        / np.i0(beta),
-        window_length, periodic, dtype, device, requires_grad,
-    )  # fmt: skip
+        lambda k, last: (
+            np.i0(beta * np.sqrt(np.maximum(1 - (2 * k / last - 1) ** 2, 0))) / np.i0(beta)
+        ),
+        window_length,
+        periodic,
+        dtype,
+        device,
+        requires_grad,
+    )

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 @public
 @method()
 def cov(
-    x: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+    x: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
     aweights: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Covariances of the rows of x (variables, observations).
 
     `correction` is taken off the count; `fweights` (int) repeat observations, `aweights` (floating)
@@ -41,8 +44,9 @@ def cov(
         if counts is not None and counts.shape != rows.shape[1:]:
             raise ShapeError(f"cov: {name} is {counts.shape}; it must be {rows.shape[1:]}")
         if counts is not None and (name == "fweights") is counts.dtype.is_floating_point:
-            raise TypeMismatch(f"cov: {name} is {counts.dtype.name}; fweights are integers, "
-                               "aweights floating")  # fmt: skip
+            raise TypeMismatch(
+                f"cov: {name} is {counts.dtype.name}; fweights are integers, aweights floating"
+            )
     weights = None
     for counts in (fweights, aweights):
         if counts is not None:
@@ -133,9 +137,14 @@ def _smaller(rows: Tensor, x: Tensor, after: bool) -> Tensor:
 
 @public
 def searchsorted(
-    sorted_sequence: Tensor, input: TensorLike, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    sorted_sequence: Tensor,
+    input: TensorLike,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
     """Where each of `input` would stand in sorted rows: before equal ones, after if `right`.
 
     `sorted_sequence` rises along its last dim, or does by `sorter`, its argsort. `side`: "left" or
@@ -195,9 +204,12 @@ def _edges(x: Tensor, bins: Any, low: float, high: float) -> Tensor:
 
 @public
 def histogramdd(
-    x: Tensor, bins: Any, range: Sequence[float] | None = None, weight: Tensor | None = None,
+    x: Tensor,
+    bins: Any,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
     density: bool = False,
-) -> Histogram:  # fmt: skip
+) -> Histogram:
     """Counts of points (..., dims) in a grid: (hist, edges of each dim).
 
     bins: a number, numbers, or edges of each dim. range: (low, high) of each dim one after another,
@@ -247,9 +259,13 @@ def histogramdd(
 @public
 @method()
 def histogram(
-    x: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
+    x: Tensor,
+    bins: Any,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
     density: bool = False,
-) -> Histogram:  # fmt: skip
+) -> Histogram:
     """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`.
 
     `range`, `weight` and `density` as there. Raises ShapeError for shapes that do not fit.

@@ -106,15 +106,23 @@ def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SHAPES: dict[str, Callable[..., Any]] = {
-    "as_strided": as_strided, "squeeze": squeeze, "t": t, "transpose": transpose,
-    "unsqueeze": unsqueeze, "swapaxes": transpose, "swapdims": transpose,
-}  # fmt: skip
+    "as_strided": as_strided,
+    "squeeze": squeeze,
+    "t": t,
+    "transpose": transpose,
+    "unsqueeze": unsqueeze,
+    "swapaxes": transpose,
+    "swapdims": transpose,
+}
 
 
 for _name, _fn in _SHAPES.items():
     globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name, _fn))
 
 
-for _name, _fn in (("unsafe_chunk", chunk), ("unsafe_split", split),
-                   ("unsafe_split_with_sizes", split_with_sizes)):  # fmt: skip
+for _name, _fn in (
+    ("unsafe_chunk", chunk),
+    ("unsafe_split", split),
+    ("unsafe_split_with_sizes", split_with_sizes),
+):
     PUBLIC[_name] = METHODS[_name] = _fn

@@ -57,15 +57,16 @@ _FORMATS = {
         _Format("npy", (b"\x93NUMPY",), "numpy_files", "read_npy_table", "load_npy"),
         _Format("npz", (), "numpy_files", "read_npy_table", "load_npz"),
         _Format("marian", (b"\1\0\0\0",), "marian", "read_marian", "load_marian"),
-        _Format("ctranslate2", (b"\6\0\0\0",), "ctranslate2", "read_ctranslate2",
-                "load_ctranslate2"),
+        _Format(
+            "ctranslate2", (b"\6\0\0\0",), "ctranslate2", "read_ctranslate2", "load_ctranslate2"
+        ),
         _Format("pickle", tuple(bytes([0x80, version]) for version in (2, 3, 4, 5)), *_PYTORCH),
         _Format("llama2c", (), "llamas.llama2c", "read_llama2c", "load_llama2c", True),
         _Format("whisper", (), "whisper_ggml", "read_whisper_ggml", "load_whisper_ggml"),
         _Format("safetensors", (), "safetensors", "", "load_safetensors"),
         _Format("json", (), "safetensors", "", "load_safetensors"),
     )
-}  # fmt: skip
+}
 _SIGNATURES = {begin: row.kind for row in _FORMATS.values() for begin in row.signatures}
 # Files that are models by themselves.
 _MODELS = tuple(row.kind for row in _FORMATS.values() if row.model)
@@ -80,10 +81,16 @@ _OTHERS = (
 
 
 def load(
-    f: Any, map_location: Any = None, pickle_module: Any = None, *,
-    device: str | Device | None = None, weights_only: bool | None = True, mmap: bool | None = None,
-    encoding: str = "utf-8", **options: Any,
-) -> Any:  # fmt: skip
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    device: str | Device | None = None,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+    **options: Any,
+) -> Any:
     """The tensors of a file by name; the file's content decides its format.
 
     Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF and those of
@@ -195,8 +202,12 @@ def _load_shards(index: Path, place: Place) -> dict[str, Tensor]:
     named = read_index(index)
     shards = {shard: _state_dict(load(index.parent / shard)) for shard in named}
     names = taken(index, named, shards)
-    return {name: placed(tensor, place) for shard, tensors in shards.items()
-            for name, tensor in tensors.items() if name in names[shard]}  # fmt: skip
+    return {
+        name: placed(tensor, place)
+        for shard, tensors in shards.items()
+        for name, tensor in tensors.items()
+        if name in names[shard]
+    }
 
 
 def load_weights(

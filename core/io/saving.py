@@ -32,8 +32,9 @@ _SUFFIX = re.compile(r"\.(\w*[a-z]\w*)$", re.IGNORECASE)
 
 def suffixes() -> str:
     """The suffixes and their formats, for a message."""
-    return "; ".join(f"{', '.join(f'.{s}' for s in rows)}: {kind}"
-                     for kind, rows in SUFFIXES.items())  # fmt: skip
+    return "; ".join(
+        f"{', '.join(f'.{s}' for s in rows)}: {kind}" for kind, rows in SUFFIXES.items()
+    )
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -55,9 +56,13 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def save(
-    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
-    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
-) -> None:  # fmt: skip
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Write tensors and values to a file; the suffix of its name says the format.
 
     .safetensors: a dict of tensors. .pt, .pth, .bin, .ckpt, .tar, .pkl and a name without suffix:
@@ -174,8 +179,10 @@ def _array(value: Any, name: str) -> Any:
         array = np.asarray(value)
         if array.dtype.kind in "biufcSUmM" and not array.dtype.hasobject:
             return array
-        raise TypeError(f"save: {name} is an array of {array.dtype}; NumPy's files hold numbers, "
-                        "texts and dates; other values go to .pt")  # fmt: skip
+        raise TypeError(
+            f"save: {name} is an array of {array.dtype}; NumPy's files hold numbers, "
+            "texts and dates; other values go to .pt"
+        )
     raise TypeError(
         f"save: {name} is a {type(value).__name__}, not a Tensor, an array or a number; other "
         "values go to .pt"

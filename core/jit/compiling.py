@@ -129,8 +129,10 @@ class _Compiled:
         state = PythonState(self.fn, (args, options))
         result, noise = self._watched(args, options)
         if noise and self.fullgraph:
-            raise CaptureError(f"compile: {self.name} with fullgraph=True: {noise}; leave "
-                               "fullgraph out to run such calls eagerly")  # fmt: skip
+            raise CaptureError(
+                f"compile: {self.name} with fullgraph=True: {noise}; leave "
+                "fullgraph out to run such calls eagerly"
+            )
         why = noise or state.changed()
         try:
             Signature(result)
@@ -236,10 +238,16 @@ class OptimizedModule(Module):
 
 
 def compile(
-    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
-    options: Mapping[str, Any] | None = None, name: str | None = None, disable: bool = False,
-) -> Any:  # fmt: skip
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+) -> Any:
     """A function or module whose ops are captured and replayed as `jit` does, in torch's form.
 
     Also a decorator, with and without arguments. What a replay could not repeat runs eagerly, with
@@ -254,17 +262,25 @@ def compile(
     knows, or a function, which is not called. ValueError for another backend or mode.
     """
     if isinstance(backend, str) and backend not in BACKENDS:
-        raise ValueError(f"compile: backend {backend!r} is not supported; supported: "
-                         f"{', '.join(BACKENDS)}; all of them capture in the same way")  # fmt: skip
+        raise ValueError(
+            f"compile: backend {backend!r} is not supported; supported: "
+            f"{', '.join(BACKENDS)}; all of them capture in the same way"
+        )
     if mode is not None and mode not in MODES:
         raise ValueError(f"compile: mode {mode!r} is not supported; supported: {', '.join(MODES)}")
     if mode is not None and options is not None:
         raise RuntimeError("compile: give either mode or options, not both")
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-            options=options, name=name, disable=disable,
-        )  # fmt: skip
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            name=name,
+            disable=disable,
+        )
     if disable or backend == "eager" or isinstance(model, OptimizedModule):
         return model
     if isinstance(model, Module):
@@ -273,8 +289,14 @@ def compile(
         return model
     if not callable(model):
         raise TypeError(f"compile: {model!r} is not callable")
-    if any(f(model) for f in (inspect.isgeneratorfunction, inspect.iscoroutinefunction,
-                              inspect.isasyncgenfunction)):  # fmt: skip
+    if any(
+        f(model)
+        for f in (
+            inspect.isgeneratorfunction,
+            inspect.iscoroutinefunction,
+            inspect.isasyncgenfunction,
+        )
+    ):
         _log.warning("compile: %s runs eagerly: it runs in steps", model)
         return model
     compiled = _Compiled(model, fullgraph)

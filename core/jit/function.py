@@ -106,9 +106,13 @@ class _Body:
     """
 
     def __init__(
-        self, tracer: Tracer, result: Any, reuse: bool, passes: Collection[str],
+        self,
+        tracer: Tracer,
+        result: Any,
+        reuse: bool,
+        passes: Collection[str],
         pools: Mapping[Device, SharedBuffers],
-    ) -> None:  # fmt: skip
+    ) -> None:
         hooks = tracer.hooks
         self.device = hooks.device or HOST
         pool = pools[self.device]
@@ -121,9 +125,10 @@ class _Body:
         shown = {x.index for x in tracer.outputs}
         needed: set[Any] = used | {x.slot for x in tracer.outputs}
         self.dropped = [
-            (leaf, i) for leaf, i in zip(tracer.touched, tracer.starts, strict=False)
+            (leaf, i)
+            for leaf, i in zip(tracer.touched, tracer.starts, strict=False)
             if i >= 0 and i not in shown and tracer.of[i] not in needed
-        ]  # fmt: skip
+        ]
         result_slots = {
             x.slot for x in tracer.outputs if x.slot is not None and x.slot.kind == "temp"
         }
@@ -147,9 +152,10 @@ class _Body:
         self.outside = {id(s.ref()): s.writes for s in apart}
         inside = {id(t) for ref in hooks.views.values() if (t := ref()) is not None}
         self.tensors = [
-            (r, t.requires_grad) for r in hooks.tensors
+            (r, t.requires_grad)
+            for r in hooks.tensors
             if (t := r()) is not None and id(t) not in inside
-        ]  # fmt: skip
+        ]
         self.watched: list[Any] = []
 
     def watch(self, entry: _Entry) -> None:
@@ -256,9 +262,14 @@ def _fit(tensors: list[Tensor], where: Device | None, grad: bool) -> bool:
 
 
 def _captured(
-    run: Callable[[Tracer], Any], tracer: Tracer, grads: GradSlots, entry: _Entry, reuse: bool,
-    passes: Collection[str], pools: Mapping[Device, SharedBuffers],
-) -> Any:  # fmt: skip
+    run: Callable[[Tracer], Any],
+    tracer: Tracer,
+    grads: GradSlots,
+    entry: _Entry,
+    reuse: bool,
+    passes: Collection[str],
+    pools: Mapping[Device, SharedBuffers],
+) -> Any:
     """The result of a traced run; `entry` gets an executable, or the reason why it has none."""
     before = capture.module_state
     traced = run(tracer)
@@ -338,8 +349,14 @@ def jit(
         return functools.partial(jit, reuse_outputs=reuse_outputs, passes=passes)
     if not callable(fn):
         raise TypeError(f"jit: {fn!r} is not callable")
-    if any(f(fn) for f in (inspect.isgeneratorfunction, inspect.iscoroutinefunction,
-                           inspect.isasyncgenfunction)):  # fmt: skip
+    if any(
+        f(fn)
+        for f in (
+            inspect.isgeneratorfunction,
+            inspect.iscoroutinefunction,
+            inspect.isasyncgenfunction,
+        )
+    ):
         raise TypeError(f"jit: {fn!r} runs in steps; jit the function that computes one step")
     run: Callable[..., Any] = fn
     entries: dict[Any, _Entry] = {}

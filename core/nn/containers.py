@@ -98,8 +98,9 @@ class _Numbered(Module, Generic[M]):
 def _many(container: Module, modules: Any) -> Iterable[Any]:
     """The modules that are to be added; TypeError for what is no sequence of them."""
     if not isinstance(modules, Iterable):
-        raise TypeError(f"{type(container).__name__}: {modules!r:.100} cannot be added; give a "
-                        "list of modules")  # fmt: skip
+        raise TypeError(
+            f"{type(container).__name__}: {modules!r:.100} cannot be added; give a list of modules"
+        )
     return list(modules)
 
 

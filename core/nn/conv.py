@@ -52,8 +52,10 @@ class _Conv(Module):
         name = type(self).__name__
         modes = ("zeros",) if self.transposed else ("zeros", "reflect", "replicate", "circular")
         if padding_mode not in modes:
-            raise ValueError(f"{name}: padding_mode {padding_mode!r} is not supported; supported: "
-                             f"{', '.join(modes)}")  # fmt: skip
+            raise ValueError(
+                f"{name}: padding_mode {padding_mode!r} is not supported; supported: "
+                f"{', '.join(modes)}"
+            )
         self.padding_mode = padding_mode
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(
@@ -83,8 +85,9 @@ class _Conv(Module):
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             if isinstance(padding, str):
-                pads = same_pads(type(self).__name__, self.kernel_size, self.stride,
-                                 self.dilation, padding)  # fmt: skip
+                pads = same_pads(
+                    type(self).__name__, self.kernel_size, self.stride, self.dilation, padding
+                )
             else:
                 pads = [p for n in reversed(padding) for p in (n, n)]
             input, padding = pad(input, pads, self.padding_mode) if any(pads) else input, 0
@@ -176,9 +179,18 @@ class _ConvTranspose(_Conv):
         dtype: Kind = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-            padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
         self.output_padding = _tuple(output_padding, self.rank)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -191,17 +203,24 @@ class _ConvTranspose(_Conv):
         if output_size is not None:
             extra = self._extra(input.shape[-self.rank :], list(output_size), input.ndim)
         return self.function(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            extra,
+            self.groups,
             self.dilation,
-        )  # fmt: skip
+        )
 
     def _extra(self, sizes: Sequence[int], wanted: list[int], ndim: int) -> tuple[int, ...]:
         pads: Any = self.padding
         least = [
             (n - 1) * s - 2 * p + d * (k - 1) + 1
-            for n, s, p, d, k in zip(sizes, self.stride, pads, self.dilation, self.kernel_size,
-                                     strict=True)
-        ]  # fmt: skip
+            for n, s, p, d, k in zip(
+                sizes, self.stride, pads, self.dilation, self.kernel_size, strict=True
+            )
+        ]
         extra = [a - b for a, b in zip(wanted[-self.rank :], least, strict=False)]
         fit = all(0 <= e < s for e, s in zip(extra, self.stride, strict=False))
         if len(wanted) not in (self.rank, ndim) or not fit:

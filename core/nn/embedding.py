@@ -17,10 +17,18 @@ class _Rows(Module):
     weight: Parameter
 
     def _table(
-        self, count: int, width: int, padding_idx: int | None, max_norm: float | None,
-        norm_type: float, scale: bool, sparse: bool, weight: Tensor | None, device: Place,
+        self,
+        count: int,
+        width: int,
+        padding_idx: int | None,
+        max_norm: float | None,
+        norm_type: float,
+        scale: bool,
+        sparse: bool,
+        weight: Tensor | None,
+        device: Place,
         dtype: Kind,
-    ) -> None:  # fmt: skip
+    ) -> None:
         name = type(self).__name__
         if padding_idx is not None and not -count <= padding_idx < count:
             raise ValueError(f"{name}: padding_idx {padding_idx} is not below {count}")
@@ -49,9 +57,11 @@ class _Rows(Module):
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
         usual = (None, None, 2.0, False, False)
-        rest = "".join(f", {name}={value}" for (name, value), default in
-                       zip(self._options().items(), usual, strict=True)
-                       if value != default)  # fmt: skip
+        rest = "".join(
+            f", {name}={value}"
+            for (name, value), default in zip(self._options().items(), usual, strict=True)
+            if value != default
+        )
         return f"{self.num_embeddings}, {self.embedding_dim}{rest}"
 
 
@@ -70,22 +80,45 @@ class Embedding(_Rows):
     _blocks = "table"
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
-        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False,
-        device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
-        self._table(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
-                    scale_grad_by_freq, sparse, _weight, device, dtype)  # fmt: skip
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
+        self._table(
+            num_embeddings,
+            embedding_dim,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight,
+            device,
+            dtype,
+        )
         if _freeze:
             self.weight.requires_grad_(False)
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
-        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
         sparse: bool = False,
-    ) -> Embedding:  # fmt: skip
+    ) -> Embedding:
         """A layer over the rows of `embeddings`, (count, dim); freeze: they are not learned.
 
         Row `padding_idx` is not learned. `max_norm`: rows that are used are scaled to this
@@ -95,8 +128,17 @@ class Embedding(_Rows):
         of them.
         """
         count, width = embeddings.shape
-        return cls(count, width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
-                   embeddings, freeze)  # fmt: skip
+        return cls(
+            count,
+            width,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            embeddings,
+            freeze,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """Integers (...) -> (..., embedding_dim)."""
@@ -115,21 +157,47 @@ class EmbeddingBag(_Rows):
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
-        sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False,
-        padding_idx: int | None = None, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         self.mode, self.include_last_offset = mode, include_last_offset
-        self._table(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
-                    scale_grad_by_freq, sparse, _weight, device, dtype)  # fmt: skip
+        self._table(
+            num_embeddings,
+            embedding_dim,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight,
+            device,
+            dtype,
+        )
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
-        sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
-    ) -> EmbeddingBag:  # fmt: skip
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
         """A layer over the rows of `embeddings`, (count, dim); freeze: they are not learned.
 
         The other arguments, `padding_idx`, `mode`, `include_last_offset`, `max_norm`,
@@ -137,15 +205,27 @@ class EmbeddingBag(_Rows):
         for `embeddings` of other than two dims, and for a `padding_idx` outside of them.
         """
         count, width = embeddings.shape
-        bag = cls(count, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
-                   embeddings, include_last_offset, padding_idx)  # fmt: skip
+        bag = cls(
+            count,
+            width,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         bag.weight.requires_grad_(not freeze)
         return bag
 
     def forward(
-        self, input: Tensor, offsets: Tensor | None = None,
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
         per_sample_weights: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Integers (n, k), or (count,) with offsets (n,) -> (n, embedding_dim).
 
         `input` holds rows' indices, `offsets` where each bag begins, `per_sample_weights`,
@@ -153,9 +233,14 @@ class EmbeddingBag(_Rows):
         shapes that do not fit, IndexError for an index that is no row.
         """
         return embedding_bag(
-            input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
-            include_last_offset=self.include_last_offset, **self._options(),
-        )  # fmt: skip
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            **self._options(),
+        )
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""

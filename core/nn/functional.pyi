@@ -11,6 +11,10 @@ from rushlight.core.functional.network.attention import (
 from rushlight.core.functional.network.convolution import (
     conv1d, conv3d, conv_transpose1d, conv_transpose3d, fold, unfold
 )
+from rushlight.core.functional.network.cross_entropy import (
+    binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, linear_cross_entropy,
+    nll_loss
+)
 from rushlight.core.functional.network.ctc import (
     ctc_loss
 )
@@ -30,10 +34,9 @@ from rushlight.core.functional.network.linear_attention import (
     gated_delta_rule, wkv
 )
 from rushlight.core.functional.network.losses import (
-    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy,
-    gaussian_nll_loss, hinge_embedding_loss, huber_loss, kl_div, l1_loss, linear_cross_entropy,
+    cosine_embedding_loss, gaussian_nll_loss, hinge_embedding_loss, huber_loss, kl_div, l1_loss,
     margin_ranking_loss, mse_loss, multi_margin_loss, multilabel_margin_loss,
-    multilabel_soft_margin_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss,
+    multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss,
     triplet_margin_loss, triplet_margin_with_distance_loss
 )
 from rushlight.core.functional.network.normalization import (

@@ -143,9 +143,13 @@ class Hooked:
         return self._add_hook("pre", hook, prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(
-        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False,
+        self,
+        hook: Hook,
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
         always_call: bool = False,
-    ) -> RemovableHandle:  # fmt: skip
+    ) -> RemovableHandle:
         """Call hook(module, args, output) after forward; it may return another output.
 
         with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raises.
@@ -222,8 +226,9 @@ class Hooked:
         return out
 
 
-def _after(module: Hooked, hook: Hook, flags: Mapping[str, bool], args: Any, kwargs: Any,
-           out: Any) -> Any:  # fmt: skip
+def _after(
+    module: Hooked, hook: Hook, flags: Mapping[str, bool], args: Any, kwargs: Any, out: Any
+) -> Any:
     rest = (kwargs, out) if flags["with_kwargs"] else (out,)
     replaced = hook(module, args, *rest)
     return out if replaced is None else replaced
@@ -257,9 +262,11 @@ class _Boundaries:
             parts = _boundary(out, self.at_output)
             return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
         name = type(self.module).__name__
-        warnings.warn(f"{name}: its backward hooks are not called, as its output is a "
-                      f"{type(out).__name__}; it must be a tensor or a tuple of tensors",
-                      stacklevel=4)  # fmt: skip
+        warnings.warn(
+            f"{name}: its backward hooks are not called, as its output is a "
+            f"{type(out).__name__}; it must be a tensor or a tuple of tensors",
+            stacklevel=4,
+        )
         return out
 
     def at_input(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -93,11 +93,14 @@ def _erfinv(x: Tensor) -> Tensor:
     p = near * 2.81022636e-08 + 3.43273939e-07
     q = far * -0.000200214257 + 0.000100950558
     for a, b in (
-        (-3.5233877e-06, 0.00134934322), (-4.39150654e-06, -0.00367342844),
-        (0.00021858087, 0.00573950773), (-0.00125372503, -0.0076224613),
-        (-0.00417768164, 0.00943887047), (0.246640727, 1.00167406),
+        (-3.5233877e-06, 0.00134934322),
+        (-4.39150654e-06, -0.00367342844),
+        (0.00021858087, 0.00573950773),
+        (-0.00125372503, -0.0076224613),
+        (-0.00417768164, 0.00943887047),
+        (0.246640727, 1.00167406),
         (1.50140941, 2.83297682),
-    ):  # fmt: skip
+    ):
         p, q = p * near + a, q * far + b
     return p.where(w < 5, q) * x
 
@@ -160,9 +163,12 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Normal with standard deviation gain / sqrt(fan), of fan_in or fan_out (He, 2015).
 
     `tensor` is written in place and returned. `mode` is the fan; `nonlinearity` gives the gain,
@@ -218,8 +224,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """
     out, inside, *taps = tensor.shape if tensor.ndim in (3, 4, 5) else (0, 0)
     if not out or out % groups:
-        raise ValueError(f"dirac_: a tensor of shape {tensor.shape} with {groups} groups; it must "
-                         "have 3 to 5 dims, and outputs that the groups divide")  # fmt: skip
+        raise ValueError(
+            f"dirac_: a tensor of shape {tensor.shape} with {groups} groups; it must "
+            "have 3 to 5 dims, and outputs that the groups divide"
+        )
     values = np.zeros(tensor.shape, np.float32)
     for row in range(out):
         if row % (out // groups) < inside:

@@ -33,9 +33,13 @@ class Linear(_Affine):
     _blocks = "matrix"
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Place = None,
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Place = None,
         dtype: Kind = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.in_features, self.out_features = in_features, out_features
         self.weight = parameter(out_features, in_features)
         self.bias = parameter(out_features) if bias else None
@@ -59,9 +63,14 @@ class Bilinear(_Affine):
     """
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
-        device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
         self.weight = parameter(out_features, in1_features, in2_features)

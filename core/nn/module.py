@@ -176,15 +176,24 @@ class Module(Tree):
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, strict: bool,
-        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         """Nothing: the tensors are loaded after every module has changed the dict."""
 
     def state_dict(
-        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
+        self,
+        *args: Any,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
         keep_vars: bool = False,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """Parameters and persistent buffers by name, without history; they share memory.
 
         destination: a dict to add them to. prefix: of the names. keep_vars: the parameters
@@ -198,8 +207,10 @@ class Module(Tree):
             names = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
             return self.state_dict(**{**names, **named})
         state = {} if destination is None else destination
-        modules = [(f"{prefix}{path}." if path else prefix, module)
-                   for path, module in self.named_modules(remove_duplicate=False)]  # fmt: skip
+        modules = [
+            (f"{prefix}{path}." if path else prefix, module)
+            for path, module in self.named_modules(remove_duplicate=False)
+        ]
         for path, module in modules:
             for hook, _ in module._each_hook("state_pre"):
                 hook(module, path, keep_vars)
@@ -290,9 +301,13 @@ class Module(Tree):
         return self.train(False)
 
     def to(
-        self: Self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+        self: Self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        non_blocking: bool = False,
         memory_format: Any = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Convert floating parameters and buffers to a dtype, and move all to a device; in place.
 
         Arguments may be a dtype, a device, or a tensor with the wanted dtype and device. Returns

@@ -211,9 +211,15 @@ class _BatchNorm(Module):
                 momentum = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
         batch = self.training or self.running_mean is None
         return batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, batch, momentum,
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            batch,
+            momentum,
             self.eps,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         """Size and options."""
@@ -276,12 +282,21 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
-        device: Place = None, dtype: Kind = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
-                         bias=bias)  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Place = None,
+        dtype: Kind = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
         self.process_group = process_group
 
     @classmethod
@@ -300,12 +315,20 @@ class _InstanceNorm(_BatchNorm):
     """Each channel of each row normalized over its own elements (Ulyanov et al., 2016)."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-        track_running_stats: bool = False, device: Place = None, dtype: Kind = None, *,
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Place = None,
+        dtype: Kind = None,
+        *,
         bias: bool = True,
-    ) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
-                         bias=bias)  # fmt: skip
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """(n, num_features, ...) -> the same; also without n."""
@@ -316,8 +339,16 @@ class _InstanceNorm(_BatchNorm):
             )
         rows = input if input.ndim == max(self.ranks) else input.unsqueeze(0)
         own = self.training or self.running_mean is None
-        out = instance_norm(rows, self.running_mean, self.running_var, self.weight, self.bias,
-                            own, self.momentum or 0.0, self.eps)  # fmt: skip
+        out = instance_norm(
+            rows,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            own,
+            self.momentum or 0.0,
+            self.eps,
+        )
         return out if rows is input else out.squeeze(0)
 
 
@@ -395,8 +426,10 @@ class CrossMapLRN2d(LocalResponseNorm):
         if input.ndim != 4:
             raise ValueError(f"CrossMapLRN2d: input is {input.shape}; it must have 4 dims")
         count, reach = input.shape[1], (self.size - 1) // 2
-        near = [[float(abs(i - j) <= reach or (j == 0 and i > reach)) for j in range(count)]
-                for i in range(count)]  # fmt: skip
+        near = [
+            [float(abs(i - j) <= reach or (j == 0 and i > reach)) for j in range(count)]
+            for i in range(count)
+        ]
         table = of_data(near, dtype=input.dtype, device=input.device)
         sums = (table @ input.square().flatten(2)).reshape(*input.shape)
         return input * (sums * (self.alpha / self.size) + self.k) ** -self.beta

@@ -74,9 +74,12 @@ class Tree(Hooked):
         if shared.__qualname__.startswith("_") and not cls.__name__.startswith("_"):
             # A private base's __init__ under this name, so that errors of its arguments say it.
             init = FunctionType(
-                shared.__code__, shared.__globals__, "__init__", shared.__defaults__,
+                shared.__code__,
+                shared.__globals__,
+                "__init__",
+                shared.__defaults__,
                 shared.__closure__,
-            )  # fmt: skip
+            )
             init.__kwdefaults__ = shared.__kwdefaults__
             init.__qualname__ = f"{cls.__qualname__}.__init__"
             init.__annotations__, init.__doc__ = shared.__annotations__, shared.__doc__
@@ -165,9 +168,12 @@ class Tree(Hooked):
         return buffer
 
     def _named(
-        self, own: Callable[[Any], list[tuple[str, Tensor]]], prefix: str, recurse: bool,
+        self,
+        own: Callable[[Any], list[tuple[str, Tensor]]],
+        prefix: str,
+        recurse: bool,
         once: bool,
-    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         every = self.named_modules(None, prefix, once) if recurse else [(prefix, self)]
         for path, module in every:

@@ -199,11 +199,19 @@ def attention(
             bias, mask = where(mask, bias, -math.inf), None
     offset = _rows("q_offset", q, q_offset)
     return ATTENTION(
-        q, _stored(q, k), _stored(q, v), None if bias is None else bias.to(q.dtype), mask,
-        offset, None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths), sinks,
+        q,
+        _stored(q, k),
+        _stored(q, v),
+        None if bias is None else bias.to(q.dtype),
+        mask,
+        offset,
+        None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths),
+        sinks,
         scale=1 / math.sqrt(max(q.shape[3], 1)) if scale is None else float(scale),
-        causal=causal, window=_within(window), softcap=softcap,
-    )  # fmt: skip
+        causal=causal,
+        window=_within(window),
+        softcap=softcap,
+    )
 
 
 def _stored(q: Tensor, x: Tensor) -> Tensor:

@@ -179,26 +179,39 @@ class autocast(ContextDecorator):  # noqa: N801  torch's name
     """
 
     def __init__(
-        self, device_type: str, dtype: DType | str | None = None, enabled: bool = True,
+        self,
+        device_type: str,
+        dtype: DType | str | None = None,
+        enabled: bool = True,
         cache_enabled: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not isinstance(device_type, str):
-            raise ValueError(f"autocast: device_type is a {type(device_type).__name__}; it must be "
-                             "a name such as 'cpu'")  # fmt: skip
+            raise ValueError(
+                f"autocast: device_type is a {type(device_type).__name__}; it must be "
+                "a name such as 'cpu'"
+            )
         if device_type not in (*KINDS, "cuda", "mps"):
-            raise RuntimeError(f"autocast: unsupported autocast device_type {device_type!r}; "
-                               f"supported: {', '.join(KINDS)}")  # fmt: skip
+            raise RuntimeError(
+                f"autocast: unsupported autocast device_type {device_type!r}; "
+                f"supported: {', '.join(KINDS)}"
+            )
         self.device_type = self.device = device_type
         self.fast_dtype = default_dtype(device_type) if dtype is None else as_dtype(dtype)
         self._enabled = bool(enabled)
         self._cache_enabled = _casts.cached if cache_enabled is None else bool(cache_enabled)
         if enabled and device_type in ("cuda", "mps"):
-            warnings.warn(f"autocast: {device_type} is not available; nothing changes. Supported: "
-                          f"{', '.join(KINDS)}", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"autocast: {device_type} is not available; nothing changes. Supported: "
+                f"{', '.join(KINDS)}",
+                stacklevel=2,
+            )
             self._enabled = False
         elif enabled and self.fast_dtype not in (float16, bfloat16):
-            warnings.warn(f"autocast: {self.fast_dtype.name} is not supported; nothing changes. "
-                          "Supported: float16, bfloat16", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"autocast: {self.fast_dtype.name} is not supported; nothing changes. "
+                "Supported: float16, bfloat16",
+                stacklevel=2,
+            )
             self._enabled = False
         self._before: list[Any] = []
 

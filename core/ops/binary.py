@@ -72,13 +72,19 @@ def binary(
 
 
 def _binary(
-    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], *grads: Rule,
-    bools: str | None = None, wrap: bool = True, complex: bool = False,
-) -> Binary:  # fmt: skip
+    name: str,
+    numpy: Callable[..., Any],
+    wgsl: str | Mapping[str, str],
+    *grads: Rule,
+    bools: str | None = None,
+    wrap: bool = True,
+    complex: bool = False,
+) -> Binary:
     """The op of a row, without a public name."""
     elementwise(name, 2, numpy, wgsl)
-    op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads), complex=complex,
-            batch="same")  # fmt: skip
+    op = Op(
+        name, infer=_infer, grads=grads, differentiable=bool(grads), complex=complex, batch="same"
+    )
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
         x, y = operands(name, a, b, wrap=wrap)
@@ -91,9 +97,13 @@ def _binary(
 
 
 def comparison(
-    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str,
+    name: str,
+    numpy: Callable[..., Any],
+    wgsl: str | Mapping[str, str],
+    doc: str,
+    *also: str,
     complex: bool = False,
-) -> Binary:  # fmt: skip
+) -> Binary:
     """Declare a comparison, with booleans as results; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False, complex=complex, batch="same")
@@ -117,9 +127,13 @@ def _or_unequal(compare: Binary) -> Binary:
 
 
 def bitwise(
-    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str,
+    name: str,
+    numpy: Callable[..., Any],
+    wgsl: str | Mapping[str, str],
+    doc: str,
+    *also: str,
     kinds: str = "bui",
-) -> Binary:  # fmt: skip
+) -> Binary:
     """Declare an op of two integers or booleans; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, differentiable=False, batch="same")
@@ -169,14 +183,33 @@ def _truths(operator: str) -> dict[str, str]:
 
 
 _CONVERT = "convert one with .long()"
-_add = _binary("add", np.add, {**_same("a + b"), "b": "a | b", "int64": "add_64(a, b)"},
-               rule(lambda c, g: g), rule(lambda c, g: g), complex=True)  # fmt: skip
-_sub = _binary("sub", np.subtract, {**_same("a - b"), "int64": "sub_64(a, b)"},
-               rule(lambda c, g: g), rule(_minus),
-               bools="use a ^ b, or convert one with .long()", complex=True)  # fmt: skip
-mul = binary("mul", np.multiply, {**_same("a * b"), "int64": "mul_64(a, b)"}, "a * b.",
-             rule(lambda c, g, b: g * turned(b), B), rule(lambda c, g, a: g * turned(a), A),
-             also=("__mul__", "__rmul__"), complex=True)  # fmt: skip
+_add = _binary(
+    "add",
+    np.add,
+    {**_same("a + b"), "b": "a | b", "int64": "add_64(a, b)"},
+    rule(lambda c, g: g),
+    rule(lambda c, g: g),
+    complex=True,
+)
+_sub = _binary(
+    "sub",
+    np.subtract,
+    {**_same("a - b"), "int64": "sub_64(a, b)"},
+    rule(lambda c, g: g),
+    rule(_minus),
+    bools="use a ^ b, or convert one with .long()",
+    complex=True,
+)
+mul = binary(
+    "mul",
+    np.multiply,
+    {**_same("a * b"), "int64": "mul_64(a, b)"},
+    "a * b.",
+    rule(lambda c, g, b: g * turned(b), B),
+    rule(lambda c, g, a: g * turned(a), A),
+    also=("__mul__", "__rmul__"),
+    complex=True,
+)
 elementwise("div", 2, np.divide, "div_f(a, b)")
 DIV = Op(
     "div",
@@ -188,30 +221,61 @@ DIV = Op(
     complex=True,
     batch="same",
 )
-floor_divide = binary("floor_divide", np.floor_divide,
-                      {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
-                      "The largest integer <= a / b; an integer divided by zero gives 0.",
-                      bools=_CONVERT, also=("__floordiv__",))  # fmt: skip
-remainder = binary("remainder", np.remainder, _by_kind("remainder"),
-                   "a - b * floor(a / b), with the sign of b.",
-                   rule(lambda c, g: g),
-                   rule(lambda c, g, a, b: -g * floor(a / b), A, B), bools=_CONVERT,
-                   also=("__mod__",))  # fmt: skip
-_pow = _binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"},
-               rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT),
-               bools=_CONVERT, wrap=False, complex=True)  # fmt: skip
-maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
-                 "The larger of a and b; nan if either is.",
-                 rule(lambda c, g, a, b: _share(g, a, b), A, B),
-                 rule(lambda c, g, a, b: _share(g, b, a), A, B), wrap=False)  # fmt: skip
-minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a, b)"},
-                 "The smaller of a and b; nan if either is.",
-                 rule(lambda c, g, a, b: _share(g, b, a), A, B),
-                 rule(lambda c, g, a, b: _share(g, a, b), A, B), wrap=False)  # fmt: skip
+floor_divide = binary(
+    "floor_divide",
+    np.floor_divide,
+    {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
+    "The largest integer <= a / b; an integer divided by zero gives 0.",
+    bools=_CONVERT,
+    also=("__floordiv__",),
+)
+remainder = binary(
+    "remainder",
+    np.remainder,
+    _by_kind("remainder"),
+    "a - b * floor(a / b), with the sign of b.",
+    rule(lambda c, g: g),
+    rule(lambda c, g, a, b: -g * floor(a / b), A, B),
+    bools=_CONVERT,
+    also=("__mod__",),
+)
+_pow = _binary(
+    "pow",
+    special.power,
+    {**_by_kind("pow"), "int64": "pow_64(a, b)"},
+    rule(_pow_base, A, B),
+    rule(_pow_exponent, A, B, OUT),
+    bools=_CONVERT,
+    wrap=False,
+    complex=True,
+)
+maximum = binary(
+    "maximum",
+    np.maximum,
+    {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
+    "The larger of a and b; nan if either is.",
+    rule(lambda c, g, a, b: _share(g, a, b), A, B),
+    rule(lambda c, g, a, b: _share(g, b, a), A, B),
+    wrap=False,
+)
+minimum = binary(
+    "minimum",
+    np.minimum,
+    {**_same("min(a, b)"), "f": "minimum_f(a, b)"},
+    "The smaller of a and b; nan if either is.",
+    rule(lambda c, g, a, b: _share(g, b, a), A, B),
+    rule(lambda c, g, a, b: _share(g, a, b), A, B),
+    wrap=False,
+)
 
 eq = comparison("eq", np.equal, "a == b", "a == b.", complex=True)
-ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
-                "a != b.", complex=True)  # fmt: skip
+ne = comparison(
+    "ne",
+    np.not_equal,
+    {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
+    "a != b.",
+    complex=True,
+)
 eq_operator = method("__eq__")(_or_unequal(eq))
 ne_operator = method("__ne__")(_or_unequal(ne))
 lt = comparison("lt", np.less, "a < b", "a < b.", "__lt__")
@@ -357,13 +421,16 @@ def _clamp_high(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> 
     return where((x > high) | (low > high), g, 0.0)
 
 
-elementwise("clamp", 3, special.clamp, {
-    **_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"
-})  # fmt: skip
+elementwise(
+    "clamp", 3, special.clamp, {**_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"}
+)
 # x in [low, high], high where they cross.
-CLAMP = Op("clamp", infer=lambda x, low, high: x.fresh(), grads=tuple(
-    rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
-), batch="same")  # fmt: skip
+CLAMP = Op(
+    "clamp",
+    infer=lambda x, low, high: x.fresh(),
+    grads=tuple(rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)),
+    batch="same",
+)
 
 
 @overload

@@ -149,9 +149,12 @@ def alike(condition: Tensor, a: Tensor, b: Tensor) -> bool:
     """Whether the operands of `where` need no conversion: one shape, device and plain dtype."""
     place, shape = condition.storage.device, condition.layout.shape
     return (
-        a.dtype is b.dtype and a.dtype.kind != "q" and a.layout.shape == b.layout.shape == shape
-        and a.storage.device is place and b.storage.device is place
-    )  # fmt: skip
+        a.dtype is b.dtype
+        and a.dtype.kind != "q"
+        and a.layout.shape == b.layout.shape == shape
+        and a.storage.device is place
+        and b.storage.device is place
+    )
 
 
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
@@ -180,10 +183,12 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
 
 def promoted(*values: TensorLike) -> DType:
     """The dtype of an op on these tensors and numbers, by torch's promotion."""
-    return result_type(*(
-        (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
-        for v in values
-    ))  # fmt: skip
+    return result_type(
+        *(
+            (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
+            for v in values
+        )
+    )
 
 
 def converted(
@@ -195,10 +200,13 @@ def converted(
     tensors_or_none = [beside_others(v, device).to(dtype) if is_tensor(v) else None for v in values]  # type: ignore[arg-type]
     shape = broadcast_shapes(name, *(t.shape for t in tensors_or_none if t is not None))
     return [
-        repeated(_whole(name, v, dtype, wrap), dtype, device, shape) if t is None  # type: ignore[arg-type]
-        else t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape)
+        repeated(_whole(name, v, dtype, wrap), dtype, device, shape)  # type: ignore[arg-type]
+        if t is None
+        else t
+        if t.shape == shape
+        else _op.REGISTRY["expand"](t, shape=shape)
         for t, v in zip(tensors_or_none, values, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def beside_others(x: Tensor, device: Device) -> Tensor:
@@ -247,10 +255,13 @@ def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if dtype is float64 and tensors[0].device is not HOST:
         dtype = float32
     return tuple(
-        v.to(dtype) if is_tensor(v)
-        else tensors[0].from_host(v, dtype) if isinstance(v, np.ndarray) else v
+        v.to(dtype)
+        if is_tensor(v)
+        else tensors[0].from_host(v, dtype)
+        if isinstance(v, np.ndarray)
+        else v
         for v in values
-    )  # fmt: skip
+    )
 
 
 def floating(name: str, x: Tensor) -> Tensor:

@@ -55,9 +55,12 @@ def custom_op(
 
     elementwise(label, arity, kernel, f"{name}({', '.join(_LETTERS[:arity])})")
     op = Op(
-        label, infer=_infer, joint=None if gradient is None else _joint(name, gradient, arity),
-        differentiable=gradient is not None, register=False,
-    )  # fmt: skip
+        label,
+        infer=_infer,
+        joint=None if gradient is None else _joint(name, gradient, arity),
+        differentiable=gradient is not None,
+        register=False,
+    )
 
     def call(*inputs: TensorLike) -> Tensor:
         if len(inputs) != arity:

@@ -54,9 +54,12 @@ DERIVED = _Derived(
 
 
 def derived(
-    name: str, value: Callable[..., Tensor], slopes: Sequence[Slope], *inputs: Any,
+    name: str,
+    value: Callable[..., Tensor],
+    slopes: Sequence[Slope],
+    *inputs: Any,
     wide: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """value(*inputs) of one or two tensors or numbers, broadcast; integers become float32.
 
     slopes: for each input a function of (*inputs, out), written in ops, that gives the derivative;

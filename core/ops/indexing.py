@@ -86,11 +86,15 @@ SCATTER_ADD = Op(
 )
 INDEX_SELECT = Op("index_select", infer=_infer_select, grads=(rule(_select_grad, 1),), complex=True)
 INDEX_ADD = Op(
-    "index_add", infer=_infer_first,
-    grads=(rule(lambda c, g: g), None,
-           rule(lambda c, g, i: INDEX_SELECT(g, i, dim=c.attrs["dim"]), 1)),
+    "index_add",
+    infer=_infer_first,
+    grads=(
+        rule(lambda c, g: g),
+        None,
+        rule(lambda c, g, i: INDEX_SELECT(g, i, dim=c.attrs["dim"]), 1),
+    ),
     complex=True,
-)  # fmt: skip
+)
 EMBEDDING = Op("embedding", infer=_infer_embedding, grads=(rule(_embedding_grad, 1),), blocks=(0,))
 
 

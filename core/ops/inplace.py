@@ -104,11 +104,16 @@ def zero_(x: Tensor) -> Tensor:
 
 
 elementwise("add_scaled", 3, special.add_scaled, "a + b * c")
-ADD_SCALED = Op("add_scaled", infer=lambda x, y, scale: x.fresh(), grads=(
-    rule(lambda c, g: g),
-    rule(lambda c, g, scale: g * scale, 2),
-    rule(lambda c, g, y: g * y, 1),
-), batch="same")  # fmt: skip
+ADD_SCALED = Op(
+    "add_scaled",
+    infer=lambda x, y, scale: x.fresh(),
+    grads=(
+        rule(lambda c, g: g),
+        rule(lambda c, g, scale: g * scale, 2),
+        rule(lambda c, g, y: g * y, 1),
+    ),
+    batch="same",
+)
 ADD = REGISTRY["add"]
 
 

@@ -73,8 +73,13 @@ def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
 
 
 # The lower triangle l with l l^H = a, of which the lower triangle is read; or the adjoint, upper.
-CHOLESKY = Op("cholesky", infer=lambda a, check, upper: a.fresh(),
-              grads=(rule(_cholesky_grad, "out"),), complex=True, batch="same")  # fmt: skip
+CHOLESKY = Op(
+    "cholesky",
+    infer=lambda a, check, upper: a.fresh(),
+    grads=(rule(_cholesky_grad, "out"),),
+    complex=True,
+    batch="same",
+)
 
 
 def _infer_lu(a: Meta, *, pivot: bool) -> Meta:
@@ -108,8 +113,10 @@ def _qr_grad(c: Context, g: Tensor, out: Tensor) -> Any:
     assert meta is not None
     m, n = meta.shape[-2:]
     if k != n:
-        raise RuntimeError(f"qr: {meta.shape}: q and r have no gradient where q has columns beyond "
-                           "those of the matrix; use mode='reduced'")  # fmt: skip
+        raise RuntimeError(
+            f"qr: {meta.shape}: q and r have no gradient where q has columns beyond "
+            "those of the matrix; use mode='reduced'"
+        )
     q, r, gq, gr = out[..., :m].mT, out[..., m:], g[..., :m].mT, g[..., m:]
     x = (gr @ r.mH - q.mH @ gq).triu()
     right = gq + q @ _halved(x + x.mH)
@@ -200,12 +207,22 @@ def _eig_grad(c: Context, g: Tensor, out: Tensor) -> Any:
 EIG = Op("eig", infer=_infer_eig, grads=(rule(_eig_grad, "out"),), complex=True, batch="same")
 
 # Householder's vectors below r, transposed, and their factors as one more row.
-GEQRF = Op("geqrf", infer=lambda a: a.fresh((*a.shape[:-2], a.shape[-1] + 1, a.shape[-2])),
-           differentiable=False, complex=True, batch="same")  # fmt: skip
+GEQRF = Op(
+    "geqrf",
+    infer=lambda a: a.fresh((*a.shape[:-2], a.shape[-1] + 1, a.shape[-2])),
+    differentiable=False,
+    complex=True,
+    batch="same",
+)
 # Of symmetric or Hermitian matrices by Bunch and Kaufman (1977): l below the diagonal with the
 # blocks of one or two rows of d; as one more column the rows that were swapped, as LAPACK notes it.
-LDL = Op("ldl", infer=lambda a, hermitian: a.fresh((*a.shape[:-1], a.shape[-1] + 1)),
-         differentiable=False, complex=True, batch="same")  # fmt: skip
+LDL = Op(
+    "ldl",
+    infer=lambda a, hermitian: a.fresh((*a.shape[:-1], a.shape[-1] + 1)),
+    differentiable=False,
+    complex=True,
+    batch="same",
+)
 LDL_SOLVE = Op(
     "ldl_solve",
     infer=lambda a, pivots, b, hermitian: b.fresh(),
@@ -232,11 +249,18 @@ def _pinv_grad(c: Context, g: Tensor, a: Tensor, p: Tensor) -> Any:
 
 
 # The pseudoinverse; singular values up to the larger of atol and rtol times the largest are zeros.
-PINV = Op("pinv", infer=_infer_pinv, grads=(
-    rule(_pinv_grad, 0, "out"),
-    *(rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape, dtype=c.inputs[i].dtype))
-      for i in (1, 2)),
-), complex=True)  # fmt: skip
+PINV = Op(
+    "pinv",
+    infer=_infer_pinv,
+    grads=(
+        rule(_pinv_grad, 0, "out"),
+        *(
+            rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape, dtype=c.inputs[i].dtype))
+            for i in (1, 2)
+        ),
+    ),
+    complex=True,
+)
 
 
 def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:

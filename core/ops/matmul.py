@@ -175,8 +175,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"x is {x.shape}"
         )
     if bias is not None and bias.shape != weight.shape[:-1]:
-        raise ShapeError(f"linear: bias is {bias.shape}; weight {weight.shape} wants "
-                         f"{weight.shape[:-1]}")  # fmt: skip
+        raise ShapeError(
+            f"linear: bias is {bias.shape}; weight {weight.shape} wants {weight.shape[:-1]}"
+        )
     if weight.ndim == 1 or x.dtype.kind != "f":
         out = matmul(x, weight.t())
         return out if bias is None else out + bias

@@ -121,8 +121,12 @@ def _infer_unfold(x: Meta, *, dim: int, size: int, step: int, dilation: int) -> 
     shape = (*old.shape[:dim], count, *old.shape[dim + 1 :], size)
     stride = old.strides[dim]
     along = stride * step if count > 1 else stride
-    strides = (*old.strides[:dim], along, *old.strides[dim + 1 :],
-               stride * dilation if size > 1 else stride)  # fmt: skip
+    strides = (
+        *old.strides[:dim],
+        along,
+        *old.strides[dim + 1 :],
+        stride * dilation if size > 1 else stride,
+    )
     check_elements(shape)
     return Meta(x.dtype, Layout(shape, strides, old.offset))
 
@@ -144,8 +148,14 @@ def _unfold_backward_grad(c: Context, g: Tensor) -> Tensor:
 
 PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True, complex=True)
 EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True, complex=True)
-VIEW = Op("view", infer=_infer_view, view=True, blocks=(0,),
-          grads=(rule(lambda c, g: g.reshape(*shape_of(c))),), complex=True)  # fmt: skip
+VIEW = Op(
+    "view",
+    infer=_infer_view,
+    view=True,
+    blocks=(0,),
+    grads=(rule(lambda c, g: g.reshape(*shape_of(c))),),
+    complex=True,
+)
 SLICE = Op(
     "slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,), complex=True
 )
@@ -160,8 +170,13 @@ SLICE_BACKWARD = Op(
 UNFOLD = Op(
     "unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True, complex=True, batch="dim"
 )
-UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
-                     grads=(rule(_unfold_backward_grad),), complex=True, batch="dim")  # fmt: skip
+UNFOLD_BACKWARD = Op(
+    "unfold_backward",
+    infer=_infer_unfold_backward,
+    grads=(rule(_unfold_backward_grad),),
+    complex=True,
+    batch="dim",
+)
 
 
 @public
@@ -209,17 +224,23 @@ def expand(x: Tensor, *size: Any) -> Tensor:
 def reread(x: Tensor, dtype: DType) -> Tensor:
     """The bytes of x as elements of another dtype, in the same memory."""
     if "q" in (x.dtype.kind, dtype.kind) or x.storage.device is not HOST:
-        raise NotImplementedError(f"view: {x.dtype.name} on {x.device} as {dtype.name} is not "
-                                  "supported; supported: plain dtypes on cpu")  # fmt: skip
+        raise NotImplementedError(
+            f"view: {x.dtype.name} on {x.device} as {dtype.name} is not "
+            "supported; supported: plain dtypes on cpu"
+        )
     old, new, layout = x.dtype.itemsize, dtype.itemsize, x.layout
     shape, strides, offset = layout.shape, layout.strides, layout.offset
     if old != new:
         if not shape or strides[-1] != 1:
-            raise ShapeError(f"view: {x.dtype.name} as {dtype.name} needs a last dim of stride 1; "
-                             f"x is {tuple(shape)} with strides {strides}")  # fmt: skip
+            raise ShapeError(
+                f"view: {x.dtype.name} as {dtype.name} needs a last dim of stride 1; "
+                f"x is {tuple(shape)} with strides {strides}"
+            )
         if any(n * old % new for n in (shape[-1], offset, *strides[:-1])):
-            raise ShapeError(f"view: shape {tuple(shape)} with strides {strides} and offset "
-                             f"{offset} is no whole number of {dtype.name}")  # fmt: skip
+            raise ShapeError(
+                f"view: shape {tuple(shape)} with strides {strides} and offset "
+                f"{offset} is no whole number of {dtype.name}"
+            )
         shape = (*shape[:-1], shape[-1] * old // new)
         strides = (*(n * old // new for n in strides[:-1]), 1)
         offset = offset * old // new
@@ -305,9 +326,9 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise IndexError(
             f"narrow: start {start} and length {length} do not fit dim {dim} of shape {x.shape}"
         )
-    return slices(x, tuple(
-        (begin, begin + length, 1) if i == d else (0, n, 1) for i, n in enumerate(x.shape)
-    ))  # fmt: skip
+    return slices(
+        x, tuple((begin, begin + length, 1) if i == d else (0, n, 1) for i, n in enumerate(x.shape))
+    )
 
 
 def slices(x: Tensor, ranges: Ranges) -> Tensor:
@@ -363,9 +384,7 @@ def _infer_pad(x: Meta, *, pads: tuple[tuple[int, int], ...], value: Scalar) -> 
 
 def _pad_grad(c: Context, g: Tensor) -> Tensor:
     shape = shape_of(c)
-    return slices(g, tuple(
-        (a, a + n, 1) for n, (a, _) in zip(shape, c.attrs["pads"], strict=True)
-    ))  # fmt: skip
+    return slices(g, tuple((a, a + n, 1) for n, (a, _) in zip(shape, c.attrs["pads"], strict=True)))
 
 
 PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),), complex=True)
@@ -392,8 +411,8 @@ def pad(
     pads = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(x.shape, pads, strict=True)):
         raise ShapeError(f"pad: {tuple(pad)} cuts off more than shape {x.shape} has")
-    x = slices(x, tuple(
-        (max(0, -a), n - max(0, -b), 1) for n, (a, b) in zip(x.shape, pads, strict=True)
-    ))  # fmt: skip
+    x = slices(
+        x, tuple((max(0, -a), n - max(0, -b), 1) for n, (a, b) in zip(x.shape, pads, strict=True))
+    )
     grow = tuple((max(a, 0), max(b, 0)) for a, b in pads)
     return PAD(x, pads=grow, value=value)

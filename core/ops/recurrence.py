@@ -27,9 +27,16 @@ def _infer_scan(x: Meta, dt: Meta, a: Meta, b: Meta, c: Meta, state: Meta | None
 
 
 def _infer_delta(
-    r: Meta, decay: Meta, k: Meta, v: Meta, a: Meta | None, b: Meta | None,
-    state: Meta | None = None, *, before: bool,
-) -> Meta:  # fmt: skip
+    r: Meta,
+    decay: Meta,
+    k: Meta,
+    v: Meta,
+    a: Meta | None,
+    b: Meta | None,
+    state: Meta | None = None,
+    *,
+    before: bool,
+) -> Meta:
     batch, heads, length, values = v.shape
     return v.fresh((batch, heads, length + k.shape[3], values))
 
@@ -46,9 +53,15 @@ DELTA_SCAN = Op("delta_scan", infer=_infer_delta, differentiable=False)
 
 
 def _infer_cells(
-    x: Meta, w_ih: Meta, w_hh: Meta, b_ih: Meta | None, b_hh: Meta | None, *states: Meta | None,
-    mode: str, back: bool,
-) -> Meta:  # fmt: skip
+    x: Meta,
+    w_ih: Meta,
+    w_hh: Meta,
+    b_ih: Meta | None,
+    b_hh: Meta | None,
+    *states: Meta | None,
+    mode: str,
+    back: bool,
+) -> Meta:
     return x.fresh((SAVED[mode], *x.shape[:-1], w_hh.shape[1]))
 
 
@@ -61,9 +74,16 @@ def _shapes(x: Meta, w_ih: Meta, w_hh: Meta, mode: str) -> list[tuple[int, ...]]
 
 
 def _infer_backward(
-    grad: Meta, saved: Meta, x: Meta, w_ih: Meta, w_hh: Meta, *first: Meta, mode: str, back: bool,
+    grad: Meta,
+    saved: Meta,
+    x: Meta,
+    w_ih: Meta,
+    w_hh: Meta,
+    *first: Meta,
+    mode: str,
+    back: bool,
     wants: tuple[bool, ...],
-) -> Meta:  # fmt: skip
+) -> Meta:
     return grad.fresh((sum(map(math.prod, _shapes(x, w_ih, w_hh, mode))),))
 
 
@@ -75,9 +95,15 @@ def _before(saved: Tensor, first: Tensor, k: int, back: bool) -> Tensor:
 
 
 def _backward_in_ops(
-    grad: Tensor, saved: Tensor, x: Tensor, w_ih: Tensor, w_hh: Tensor, first: tuple[Tensor, ...],
-    mode: str, back: bool,
-) -> list[Tensor]:  # fmt: skip
+    grad: Tensor,
+    saved: Tensor,
+    x: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    first: tuple[Tensor, ...],
+    mode: str,
+    back: bool,
+) -> list[Tensor]:
     """What `CELL_SCAN_BACKWARD` computes in ops, through which gradients flow again."""
     if x.ndim == 2:
         grad, saved = grad.unsqueeze(1), saved.unsqueeze(1)
@@ -92,21 +118,34 @@ def _backward_in_ops(
         into = rows[:, : 3 * size]
         onward = cat([rows[:, : 2 * size], rows[:, 3 * size :]], -1)
     flat, hidden = x.reshape(rows.shape[0], x.shape[-1]), before[0].reshape(rows.shape[0], -1)
-    return [matmul(into, w_ih).reshape(*x.shape), matmul(into.t(), flat),
-            matmul(onward.t(), hidden), into.sum(0), onward.sum(0), *last]  # fmt: skip
+    return [
+        matmul(into, w_ih).reshape(*x.shape),
+        matmul(into.t(), flat),
+        matmul(onward.t(), hidden),
+        into.sum(0),
+        onward.sum(0),
+        *last,
+    ]
 
 
 def _cell_grads(
-    c: Context, g: Tensor, x: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, cell: Tensor | None,
+    c: Context,
+    g: Tensor,
+    x: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    h: Tensor,
+    cell: Tensor | None,
     saved: Tensor,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+) -> tuple[Tensor | None, ...]:
     mode, back = c.attrs["mode"], c.attrs["back"]
     first = (h,) if cell is None else (h, cell)
     if autograd.is_grad_enabled():
         gradients = _backward_in_ops(g, saved, x, w_ih, w_hh, first, mode, back)
     else:
-        flat = CELL_SCAN_BACKWARD(g, saved, x, w_ih, w_hh, *first, mode=mode, back=back,
-                                  wants=c.needs)  # fmt: skip
+        flat = CELL_SCAN_BACKWARD(
+            g, saved, x, w_ih, w_hh, *first, mode=mode, back=back, wants=c.needs
+        )
         gradients, start = [], 0
         for shape in _shapes(x, w_ih, w_hh, mode):
             plain = Layout.contiguous(shape)

@@ -38,9 +38,12 @@ def _rope_sin(c: Context, g: Tensor, x: Tensor, sin: Tensor) -> Tensor:
     return gb * a - ga * b
 
 
-ROPE = Op("rope", infer=_infer_rope,
-          grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)),
-          batch="same")  # fmt: skip
+ROPE = Op(
+    "rope",
+    infer=_infer_rope,
+    grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)),
+    batch="same",
+)
 
 
 @public

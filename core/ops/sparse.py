@@ -69,8 +69,9 @@ class RowSparse:
     def indices(self) -> Tensor:
         """(1, n), as in torch. RuntimeError unless it is coalesced."""
         if not self._coalesced:
-            raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call "
-                               ".coalesce() first")  # fmt: skip
+            raise RuntimeError(
+                "Cannot get indices on an uncoalesced tensor, please call .coalesce() first"
+            )
         return self._indices()
 
     def values(self) -> Tensor:
@@ -121,8 +122,10 @@ class RowSparse:
         return self * -1
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a sparse gradient has no {name!r}; take grad.to_dense(), or "
-                             "sparse=False in the embedding")  # fmt: skip
+        raise AttributeError(
+            f"a sparse gradient has no {name!r}; take grad.to_dense(), or "
+            "sparse=False in the embedding"
+        )
 
     def __repr__(self) -> str:
         return f"RowSparse(shape={self.shape}, nnz={self._nnz()}, dtype={self.dtype.name})"
@@ -156,8 +159,10 @@ def embedding_rows(
     if by_use:
         raise RuntimeError(f"{name}: scale_grad_by_freq is not supported with sparse gradients")
     if weight.node is not None:
-        raise RuntimeError(f"{name}: sparse=True is for a leaf; this weight is computed from "
-                           "others, so use sparse=False")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: sparse=True is for a leaf; this weight is computed from "
+            "others, so use sparse=False"
+        )
     with no_grad():
         out = indexing.embedding(weight, index)
     if is_grad_enabled():

@@ -62,8 +62,10 @@ def as_strided(
     offset = x.layout.offset if storage_offset is None else storage_offset
     shape, steps = tuple(size), tuple(stride)
     if len(shape) != len(steps) or min((*shape, *steps, offset), default=0) < 0:
-        raise ShapeError(f"as_strided: size {shape}, stride {steps}, storage_offset {offset}; "
-                         "they must be as many numbers each, none negative")  # fmt: skip
+        raise ShapeError(
+            f"as_strided: size {shape}, stride {steps}, storage_offset {offset}; "
+            "they must be as many numbers each, none negative"
+        )
     check_elements(shape)
     layout = Layout(shape, steps, offset)
     room = x.storage.nbytes // x.dtype.itemsize

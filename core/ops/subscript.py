@@ -65,11 +65,17 @@ _MOST_PARTS = 31  # of a list that stands for a tuple, as in torch
 
 def _parts(key: Any) -> tuple[Any, ...]:
     """The parts of a key. A short list that holds a sequence, slice or None is a tuple of parts."""
-    if isinstance(key, list) and len(key) <= _MOST_PARTS and any(
-        p is None or p is Ellipsis or isinstance(p, (list, tuple, range, slice, np.ndarray))
-        or is_tensor(p)
-        for p in key
-    ):  # fmt: skip
+    if (
+        isinstance(key, list)
+        and len(key) <= _MOST_PARTS
+        and any(
+            p is None
+            or p is Ellipsis
+            or isinstance(p, (list, tuple, range, slice, np.ndarray))
+            or is_tensor(p)
+            for p in key
+        )
+    ):
         return tuple(key)
     return key if isinstance(key, tuple) else (key,)
 

@@ -52,5 +52,6 @@ def _turned(c: Context, g: Tensor, *tables: Tensor) -> Any:
 # Element j along a dim is the sum over t of weight[j, t] * x[at[j, t]]; nothing for an `at` of -1.
 # Weights are the bits of float32 in int32, or of float64 in int64: nothing differentiates a table.
 # The other two inputs are the same table seen from the elements of x, for the gradient alone.
-RESAMPLE: Op = Op("resample", infer=_infer_resample,
-                  grads=(rule(_turned, 1, 2, 3, 4), None, None, None, None))  # fmt: skip
+RESAMPLE: Op = Op(
+    "resample", infer=_infer_resample, grads=(rule(_turned, 1, 2, 3, 4), None, None, None, None)
+)

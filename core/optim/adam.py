@@ -55,12 +55,21 @@ class Adam(_Means):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *,
-        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-        differentiable: bool = False, fused: bool | None = None,
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
         decoupled_weight_decay: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, locals())
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
@@ -92,16 +101,34 @@ class AdamW(Adam):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
-        maximize: bool = False, foreach: bool | None = None, capturable: bool = False,
-        differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-            capturable=capturable, differentiable=differentiable, fused=fused,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
             decoupled_weight_decay=True,
-        )  # fmt: skip
+        )
 
 
 class Adamax(Rule):
@@ -115,10 +142,18 @@ class Adamax(Rule):
     """
 
     def __init__(
-        self, params: Params, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, foreach: bool | None = None, *,
-        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
@@ -153,11 +188,20 @@ class NAdam(_Means):
     """
 
     def __init__(
-        self, params: Params, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
-        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
@@ -167,11 +211,16 @@ class NAdam(_Means):
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
         """The scale of v, eps, minus the rates of the gradient and of the mean."""
         (beta1, beta2), lr = group["betas"], group["lr"]
-        mu, ahead = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"]))
-                     for n in (step, step + 1))  # fmt: skip
+        mu, ahead = (
+            beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (step, step + 1)
+        )
         state["mu_product"] = product = rounded(state["mu_product"] * rounded(mu))
-        return (1 - beta2**step, group["eps"], -lr * (1 - mu) / (1 - product),
-                -lr * ahead / (1 - product * ahead))  # fmt: skip
+        return (
+            1 - beta2**step,
+            group["eps"],
+            -lr * (1 - mu) / (1 - product),
+            -lr * ahead / (1 - product * ahead),
+        )
 
     def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
@@ -193,11 +242,19 @@ class RAdam(_Means):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *,
-        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
         differentiable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, locals())
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
@@ -236,15 +293,20 @@ class SparseAdam(_Means):
     sparse = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, maximize: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def _apply(self, grads: Any) -> None:
         if any(g is not None and not g.is_sparse for g in grads):
-            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam "
-                               "instead")  # fmt: skip
+            raise RuntimeError(
+                "SparseAdam does not support dense gradients, please consider Adam instead"
+            )
         super()._apply(grads)
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:

@@ -24,10 +24,19 @@ class Adagrad(Rule):
     sparse = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
-        initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *,
-        maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         super().__init__(params, locals())
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
@@ -58,10 +67,18 @@ class Adadelta(Rule):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6,
-        weight_decay: float = 0.0, foreach: bool | None = None, *, capturable: bool = False,
-        maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
@@ -103,11 +120,19 @@ class RMSprop(Rule):
     """
 
     def __init__(  # noqa: PLR0913
-        self, params: Params, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False,
-        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
         differentiable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:

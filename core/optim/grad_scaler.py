@@ -33,12 +33,20 @@ class GradScaler:
     """
 
     def __init__(
-        self, device: str | None = None, init_scale: float = 2.0**16, growth_factor: float = 2.0,
-        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        device: str | None = None,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         if enabled and device is not None and device.partition(":")[0] not in KINDS:
-            warnings.warn(f"GradScaler: {device} is not available; it is disabled. Supported: "
-                          f"{', '.join(KINDS)}", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"GradScaler: {device} is not available; it is disabled. Supported: "
+                f"{', '.join(KINDS)}",
+                stacklevel=2,
+            )
             enabled = False
         if growth_factor <= 1.0:
             raise ValueError(f"GradScaler: growth_factor is {growth_factor}; it must be above 1")
@@ -89,8 +97,9 @@ class GradScaler:
         if stage is not None:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
-                if stage == "unscaled" else "unscale_() is being called after step()."
-            )  # fmt: skip
+                if stage == "unscaled"
+                else "unscale_() is being called after step()."
+            )
         self._stage[optimizer] = "unscaled"
         self._unscale(optimizer)
 
@@ -140,14 +149,16 @@ class GradScaler:
         self._stage[optimizer] = "stepped"
         found_infs = list(self._found.get(optimizer, {}).values())
         if not found_infs:
-            raise RuntimeError("No inf checks were recorded for this optimizer: no parameter has a "
-                               "gradient")  # fmt: skip
+            raise RuntimeError(
+                "No inf checks were recorded for this optimizer: no parameter has a gradient"
+            )
         _settle(self._recounts)
         if capture.active and capture.current() is not None:
             if isinstance(optimizer, Optimizer) and type(optimizer).rates is not Optimizer.rates:
                 return self._select(optimizer, found_infs, args, kwargs)
-            capture.refuse("GradScaler reads whether to take the step of an optimizer that has no "
-                           "method rates")  # fmt: skip
+            capture.refuse(
+                "GradScaler reads whether to take the step of an optimizer that has no method rates"
+            )
         if sum(f.item() for f in found_infs):
             return None
         return optimizer.step(*args, **kwargs)
@@ -175,8 +186,11 @@ class GradScaler:
                 value = new_scale if isinstance(new_scale, Tensor) else float(new_scale)
                 self._scale.copy_(tensor(value, dtype=float32, device=self._scale.device))
             else:
-                found_infs = [f.to(self._scale.device) for k in self._stage
-                         for f in self._found.get(k, {}).values()]  # fmt: skip
+                found_infs = [
+                    f.to(self._scale.device)
+                    for k in self._stage
+                    for f in self._found.get(k, {}).values()
+                ]
                 if not found_infs:
                     raise RuntimeError("No inf checks were recorded prior to update.")
                 self._changed(self._scale, self._tracker, found_infs)
@@ -236,17 +250,23 @@ class GradScaler:
         if not self._enabled:
             return {}
         count = self._first_tracker if self._tracker is None else int(self._tracker.item())
-        return {"scale": self.get_scale(), "growth_factor": self._growth,
-                "backoff_factor": self._backoff, "growth_interval": self._interval,
-                "_growth_tracker": count}  # fmt: skip
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth,
+            "backoff_factor": self._backoff,
+            "growth_interval": self._interval,
+            "_growth_tracker": count,
+        }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from `state_dict()`. RuntimeError for that of a disabled one."""
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from "
-                               "a disabled instance of GradScaler.")  # fmt: skip
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from "
+                "a disabled instance of GradScaler."
+            )
         self._start, self._first_tracker = state_dict["scale"], state_dict["_growth_tracker"]
         self._growth, self._backoff = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._interval = state_dict["growth_interval"]
@@ -257,8 +277,10 @@ class GradScaler:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._stage:
-            raise RuntimeError("A GradScaler instance may only be pickled at the beginning of an "
-                               "iteration, or at the end after scaler.update().")  # fmt: skip
+            raise RuntimeError(
+                "A GradScaler instance may only be pickled at the beginning of an "
+                "iteration, or at the end after scaler.update()."
+            )
         return {"state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -38,19 +38,33 @@ class LBFGS(Optimizer):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1, max_iter: int = 20, max_eval: int | None = None,
-        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+        self,
+        params: Params,
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
         line_search_fn: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if line_search_fn not in (None, "strong_wolfe"):
-            raise ValueError(f"LBFGS: line_search_fn is {line_search_fn!r}; supported: None, "
-                             "'strong_wolfe'")  # fmt: skip
+            raise ValueError(
+                f"LBFGS: line_search_fn is {line_search_fn!r}; supported: None, 'strong_wolfe'"
+            )
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        super().__init__(params, {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
-            "history_size": history_size, "line_search_fn": line_search_fn,
-        })  # fmt: skip
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "max_iter": max_iter,
+                "max_eval": max_eval,
+                "tolerance_grad": tolerance_grad,
+                "tolerance_change": tolerance_change,
+                "history_size": history_size,
+                "line_search_fn": line_search_fn,
+            },
+        )
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS: all parameters must be in one group")
 
@@ -65,8 +79,9 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; returns the loss at its start. closure: see `Optimizer.step`."""
         if closure is None:
-            raise ValueError("LBFGS: step needs a closure that computes the loss and calls "
-                             "backward")  # fmt: skip
+            raise ValueError(
+                "LBFGS: step needs a closure that computes the loss and calls backward"
+            )
         group = self.param_groups[0]
         self._params: list[Tensor] = group["params"]
         state = self.state[self._params[0]]

@@ -30,10 +30,17 @@ class Muon(Rule):
     decoupled = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
-        nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775,
-        2.0315), eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
         super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
@@ -41,11 +48,15 @@ class Muon(Rule):
         super().check(group)
         for p in group["params"]:
             if p.ndim != 2 or p.dtype.kind == "c":
-                raise ValueError(f"Muon: a parameter is {p.dtype.name} of shape {p.shape}; only "
-                                 "real matrices are supported; give others to AdamW")  # fmt: skip
+                raise ValueError(
+                    f"Muon: a parameter is {p.dtype.name} of shape {p.shape}; only "
+                    "real matrices are supported; give others to AdamW"
+                )
         if group["adjust_lr_fn"] not in _ADJUST:
-            raise ValueError(f"Muon: adjust_lr_fn is {group['adjust_lr_fn']!r}; supported: "
-                             "'original', 'match_rms_adamw'")  # fmt: skip
+            raise ValueError(
+                f"Muon: adjust_lr_fn is {group['adjust_lr_fn']!r}; supported: "
+                "'original', 'match_rms_adamw'"
+            )
         if len(group["ns_coefficients"]) != 3 or not 0 <= group["ns_steps"] < 100:
             raise ValueError("Muon: ns_coefficients must be three numbers, ns_steps below 100")
 
@@ -66,8 +77,11 @@ class Muon(Rule):
         mean.add_((grad - mean) * new)
         step = grad + (mean - grad) * momentum if group["nesterov"] else mean
         rows, columns = param.shape
-        ratio = (0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == _ADJUST[2]
-                 else math.sqrt(max(1, rows / columns)))  # fmt: skip
+        ratio = (
+            0.2 * math.sqrt(max(rows, columns))
+            if group["adjust_lr_fn"] == _ADJUST[2]
+            else math.sqrt(max(1, rows / columns))
+        )
         param.add_(_orthogonal(step, group).to(param.dtype) * (down * ratio))
 
 
@@ -106,10 +120,17 @@ class Adafactor(Rule):
     decoupled = None  # the rate follows from the parameter before its decay
 
     def __init__(
-        self, params: Params, lr: float = 1e-2, beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
-        *, foreach: bool | None = None, maximize: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
@@ -117,9 +138,11 @@ class Adafactor(Rule):
         super().check(group)
         first, second = group["eps"]
         if group["beta2_decay"] > 0 or group["d"] < 1 or not second >= 0 or (first or 0) < 0:
-            raise ValueError(f"Adafactor: beta2_decay is {group['beta2_decay']}, d is {group['d']},"
-                             f" eps are {group['eps']}; they must be at most 0, at least 1, and "
-                             "not negative")  # fmt: skip
+            raise ValueError(
+                f"Adafactor: beta2_decay is {group['beta2_decay']}, d is {group['d']},"
+                f" eps are {group['eps']}; they must be at most 0, at least 1, and "
+                "not negative"
+            )
         if any(p.dtype.kind == "c" for p in group["params"]):
             raise ValueError("Adafactor: complex parameters are not supported")
 
@@ -127,8 +150,11 @@ class Adafactor(Rule):
         """step, and row_var and col_var of what has two dims or more, else variance."""
         if param.ndim < 2:
             return {"step": 0, "variance": zeros}
-        return {"step": 0, "row_var": lambda p: p[..., :1].zeros_like(),
-                "col_var": lambda p: p[..., :1, :].zeros_like()}  # fmt: skip
+        return {
+            "step": 0,
+            "row_var": lambda p: p[..., :1].zeros_like(),
+            "col_var": lambda p: p[..., :1, :].zeros_like(),
+        }
 
     def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """The decay, the means' new part, minus the rate, the least root mean square, d."""

@@ -130,8 +130,10 @@ class Optimizer:
             if not isinstance(p, Tensor):
                 raise TypeError(f"{name}: a parameter is a {type(p).__name__}, not a Tensor")
             if p.node is not None and not self.defaults.get("differentiable"):
-                raise ValueError(f"{name}: the tensor of shape {p.shape} is not a leaf; pass the "
-                                 "leaves that it was computed from")  # fmt: skip
+                raise ValueError(
+                    f"{name}: the tensor of shape {p.shape} is not a leaf; pass the "
+                    "leaves that it was computed from"
+                )
             if id(p) in taken:
                 raise ValueError(f"{name}: a parameter of shape {p.shape} is passed twice")
             taken.add(id(p))
@@ -288,8 +290,9 @@ class Optimizer:
             groups.append({**rest, "params": [numbers[id(p)] for p in group["params"]]})
         state = {
             numbers[id(p)]: {key: self._saved(key, v) for key, v in values.items()}
-            for p, values in self.state.items() if values
-        }  # fmt: skip
+            for p, values in self.state.items()
+            if values
+        }
         saved: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in list(self._hooks["state_dict_post"].values()):
             saved = hook(self, saved) or saved
@@ -312,8 +315,9 @@ class Optimizer:
         groups = state_dict["param_groups"]
         have, sizes = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
         if have != sizes:
-            raise GroupError(f"load_state_dict: groups of {sizes} parameters; the optimizer has "
-                             f"groups of {have}")  # fmt: skip
+            raise GroupError(
+                f"load_state_dict: groups of {sizes} parameters; the optimizer has groups of {have}"
+            )
         saved = {_number(key): values for key, values in state_dict["state"].items()}
         state: dict[Tensor, dict[str, Any]] = {}
         for group, other in zip(self.param_groups, groups, strict=True):
@@ -322,8 +326,11 @@ class Optimizer:
                 if number in saved:
                     values = saved[number]
                     begin = self.start(p, options)
-                    state[p] = {key: _copied(number, key, v, p, begin.get(key))
-                                for key, v in values.items() if v is not None}  # fmt: skip
+                    state[p] = {
+                        key: _copied(number, key, v, p, begin.get(key))
+                        for key, v in values.items()
+                        if v is not None
+                    }
         for group, other in zip(self.param_groups, groups, strict=True):
             group.update({key: v for key, v in other.items() if key != "params"})
         self.state = state
@@ -379,11 +386,15 @@ def _copied(number: int, key: str, value: Any, param: Tensor, begin: Any) -> Any
         return value
     if begin is not None and not callable(begin):
         if value.numel() != 1:
-            raise LoadError(f"load_state_dict: {key} of parameter {number} is {value.shape}; it "
-                            "must be one number")  # fmt: skip
+            raise LoadError(
+                f"load_state_dict: {key} of parameter {number} is {value.shape}; it "
+                "must be one number"
+            )
         return type(begin)(value.item())
     shape = begin(param.detach().to("meta")).shape if begin is not None else param.shape
     if begin is not None and value.shape != shape:
-        raise LoadError(f"load_state_dict: {key} of parameter {number} is {value.shape}; the "
-                        f"parameter is {param.shape}")  # fmt: skip
+        raise LoadError(
+            f"load_state_dict: {key} of parameter {number} is {value.shape}; the "
+            f"parameter is {param.shape}"
+        )
     return value.detach().clone().to(dtype=param.dtype, device=param.device)

@@ -11,8 +11,16 @@ from rushlight.core.ops.complex import view_as_real
 from rushlight.core.optim.optimizer import Optimizer, Params
 from rushlight.core.tensor.tensor import Tensor
 
-_POSITIVE = ("lr", "eps", "weight_decay", "momentum", "lr_decay", "initial_accumulator_value",
-             "momentum_decay", "rho")  # fmt: skip
+_POSITIVE = (
+    "lr",
+    "eps",
+    "weight_decay",
+    "momentum",
+    "lr_decay",
+    "initial_accumulator_value",
+    "momentum_decay",
+    "rho",
+)
 
 
 class Rule(Optimizer):
@@ -96,8 +104,10 @@ class Rule(Optimizer):
     def _rows(self, param: Tensor, grad: Any, state: dict[str, Any], group: Any) -> None:
         """One step of the rows that have a gradient; of all where others move too."""
         if group.get("weight_decay"):
-            raise RuntimeError(f"{type(self).__name__}: weight_decay option is not compatible with "
-                               "sparse gradients")  # fmt: skip
+            raise RuntimeError(
+                f"{type(self).__name__}: weight_decay option is not compatible with "
+                "sparse gradients"
+            )
         if group.get("momentum"):
             self.update(param, grad.to_dense(), state, group)
             return

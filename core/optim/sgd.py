@@ -26,10 +26,19 @@ class SGD(Rule):
     sparse = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0,
-        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
-        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
@@ -72,10 +81,18 @@ class ASGD(Rule):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
-        t0: float = 1e6, weight_decay: float = 0.0, foreach: bool | None = None,
-        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0.0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:

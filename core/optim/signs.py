@@ -25,18 +25,26 @@ class Rprop(Rule):
     """
 
     def __init__(
-        self, params: Params, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
-        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
         """One eta shrinks, the other grows."""
         super().check(group)
         if not 0 < group["etas"][0] < 1 < group["etas"][1]:
-            raise ValueError(f"Rprop: etas are {group['etas']}; the first must be in (0, 1), the "
-                             "second above 1")  # fmt: skip
+            raise ValueError(
+                f"Rprop: etas are {group['etas']}; the first must be in (0, 1), the second above 1"
+            )
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
         """step, prev (the last gradient), step_size."""
@@ -79,10 +87,17 @@ class Lion(Rule):
     decoupled = True
 
     def __init__(
-        self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.0, *, maximize: bool = False, foreach: bool | None = None,
-        capturable: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Params,
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         super().__init__(params, locals())
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:

@@ -94,9 +94,13 @@ class AveragedModel(nn.Module):
     n_averaged: Tensor
 
     def __init__(
-        self, model: nn.Module, device: str | Device | None = None, avg_fn: Average | None = None,
-        multi_avg_fn: Averages | None = None, use_buffers: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        model: nn.Module,
+        device: str | Device | None = None,
+        avg_fn: Average | None = None,
+        multi_avg_fn: Averages | None = None,
+        use_buffers: bool = False,
+    ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise ValueError("AveragedModel: give avg_fn or multi_avg_fn, not both")
@@ -172,13 +176,18 @@ class SWALR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
-        anneal_strategy: str = "cos", last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
         if anneal_strategy not in ("cos", "linear") or anneal_epochs < 0:
-            raise ValueError(f"SWALR: anneal_strategy is {anneal_strategy!r}, anneal_epochs "
-                             f"{anneal_epochs}; they must be cos or linear, and not negative"
-                             )  # fmt: skip
+            raise ValueError(
+                f"SWALR: anneal_strategy is {anneal_strategy!r}, anneal_epochs "
+                f"{anneal_epochs}; they must be cos or linear, and not negative"
+            )
         count = len(optimizer.param_groups)
         rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * count
         if len(rates) != count:
@@ -205,6 +214,11 @@ class SWALR(LRScheduler):
 
 
 __all__ = [
-    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
-    "get_swa_multi_avg_fn", "update_bn",
-]  # fmt: skip
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]

@@ -23,8 +23,12 @@ __all__ = [
 ]  # fmt: skip
 
 _PRECISIONS = ("highest", "high", "medium")
-_asked: dict[str, Any] = {"deterministic": False, "warn_only": False, "precision": "highest",
-                          "warn_always": False}  # fmt: skip
+_asked: dict[str, Any] = {
+    "deterministic": False,
+    "warn_only": False,
+    "precision": "highest",
+    "warn_always": False,
+}
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

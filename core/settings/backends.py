@@ -51,11 +51,15 @@ _SDP = ("flash", "mem_efficient", "math", "cudnn")
 _attention: dict[str, Any] = {
     **{f"enable_{name}_sdp": _accepted for name in _SDP},
     **{f"{name}_sdp_enabled": (lambda: True) if name == "math" else _no for name in _SDP},
-    "can_use_flash_attention": _no, "can_use_efficient_attention": _no,
-    "can_use_cudnn_attention": _no, "is_flash_attention_available": _no,
-    "sdp_kernel": _accepted, "preferred_linalg_library": _accepted,
-    "preferred_blas_library": _accepted, "cufft_plan_cache": _Library("cuda.cufft_plan_cache"),
-}  # fmt: skip
+    "can_use_flash_attention": _no,
+    "can_use_efficient_attention": _no,
+    "can_use_cudnn_attention": _no,
+    "is_flash_attention_available": _no,
+    "sdp_kernel": _accepted,
+    "preferred_linalg_library": _accepted,
+    "preferred_blas_library": _accepted,
+    "cufft_plan_cache": _Library("cuda.cufft_plan_cache"),
+}
 cudnn: Any = _Library("cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
 cuda: Any = _Library("cuda", matmul=_Library("cuda.matmul", allow_tf32=False), **_attention)
 mps: Any = _Library("mps")

@@ -152,11 +152,14 @@ def caching_allocator_disabled() -> Iterator[None]:
 
 OutOfMemoryError = DeviceMemoryError
 CudaError = DeferredCudaCallError = AcceleratorError = RuntimeError
-globals().update(refuse_all(
-    "cuda", "CUDAGraph CUDAPluggableAllocator GreenContext MemPool graph use_mem_pool "
-    "make_graphed_callables graph_pool_handle caching_allocator_alloc caching_allocator_delete",
-    NONE,
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "cuda",
+        "CUDAGraph CUDAPluggableAllocator GreenContext MemPool graph use_mem_pool "
+        "make_graphed_callables graph_pool_handle caching_allocator_alloc caching_allocator_delete",
+        NONE,
+    )
+)
 
 
 def __getattr__(name: str) -> Any:

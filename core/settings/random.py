@@ -21,9 +21,14 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
     "set_rng_state",
-]  # fmt: skip
+]
 
 default_generator: Generator = HOST.generator
 
@@ -59,8 +64,10 @@ def state_of(generator: Generator) -> Tensor:
 def restore(generator: Generator, state: Tensor) -> None:
     """Set the generator to a state of `state_of`."""
     if not is_tensor(state) or state.dtype.name != "uint8" or state.shape != (16,):
-        raise ValueError("the state of random numbers is a uint8 tensor of 16 bytes from "
-                         "get_rng_state; states of torch are of another generator")  # fmt: skip
+        raise ValueError(
+            "the state of random numbers is a uint8 tensor of 16 bytes from "
+            "get_rng_state; states of torch are of another generator"
+        )
     raw = bytes(state.tolist())
     generator.key, generator.offset = (
         int.from_bytes(word, "little") for word in (raw[:8], raw[8:])

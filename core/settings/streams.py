@@ -12,8 +12,16 @@ from typing import Any
 
 from rushlight.core.backends import instantiated
 
-__all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream",
-           "default_stream", "set_stream", "stream"]  # fmt: skip
+__all__ = [
+    "Event",
+    "ExternalStream",
+    "Stream",
+    "StreamContext",
+    "current_stream",
+    "default_stream",
+    "set_stream",
+    "stream",
+]
 
 
 def _wait() -> None:

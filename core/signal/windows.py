@@ -23,9 +23,13 @@ __all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general
 
 
 def _place(
-    name: str, count: int, dtype: DType | str | None = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    count: int,
+    dtype: DType | str | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+) -> dict[str, Any]:
     """What the function that makes the points takes; ValueError for a wrong window."""
     found = as_dtype(dtype)
     if found not in (float32, float64):
@@ -51,7 +55,7 @@ def _middle(count: int, sym: bool) -> float:
 
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """exp(-|n - center| / tau); `center`, of windows that are not symmetric, is the middle.
 
     `M` numbers; without `sym` the window is one period, M + 1 long, less its end. `options`: dtype
@@ -60,8 +64,10 @@ def exponential(
     """
     place = _place("exponential", M, **options)
     if tau <= 0 or (sym and center is not None):
-        raise ValueError(f"exponential: tau is {tau}, center {center}; tau must be positive, a "
-                         "symmetric window has no center")  # fmt: skip
+        raise ValueError(
+            f"exponential: tau is {tau}, center {center}; tau must be positive, a "
+            "symmetric window has no center"
+        )
     middle = _middle(M, sym) if center is None else center
     return _done(f.exp(-f.abs(_points(M, -middle, 1 / tau, place))), options)
 

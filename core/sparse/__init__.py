@@ -10,17 +10,26 @@ from rushlight.core.sparse.coo import SparseTensor, sparse_coo_tensor, to_sparse
 assert _methods
 __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax",
            "sparse_coo_tensor", "spsolve", "sum", "to_sparse"]  # fmt: skip
-_TYPES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
-          "BFloat16Tensor": "bfloat16", "LongTensor": "int64", "IntTensor": "int32",
-          "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8"}  # fmt: skip
+_TYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+}
 for _name, _dtype in _TYPES.items():
     globals()[_name] = typed(_dtype)
 
 
 def sampled_addmm(*args: Any, **options: Any) -> Any:
     """NotImplementedError: it takes a CSR tensor in torch."""
-    raise NotImplementedError("sparse.sampled_addmm is not supported; multiply the dense matrices "
-                              "and call sparse_mask")  # fmt: skip
+    raise NotImplementedError(
+        "sparse.sampled_addmm is not supported; multiply the dense matrices and call sparse_mask"
+    )
 
 
 def spsolve(*args: Any, **options: Any) -> Any:

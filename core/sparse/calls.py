@@ -41,8 +41,10 @@ def call(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 def _pair(name: str, a: Tensor, b: Tensor) -> None:
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[1] != b.shape[0]:
-        raise ShapeError(f"{name}: {tuple(a.shape)} @ {tuple(b.shape)} is not supported for a "
-                         "sparse operand; supported: (n, k) @ (k, m), (n, k) @ (k,)")  # fmt: skip
+        raise ShapeError(
+            f"{name}: {tuple(a.shape)} @ {tuple(b.shape)} is not supported for a "
+            "sparse operand; supported: (n, k) @ (k, m), (n, k) @ (k,)"
+        )
 
 
 @_for("mm", "matmul", "spmm", "smm", "hspmm", "mv", "bmm")

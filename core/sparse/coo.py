@@ -126,8 +126,9 @@ class SparseTensor(Tensor):
 
     def _need_coalesced(self, name: str) -> None:
         if not self._coalesced:
-            raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call "
-                               ".coalesce() first")  # fmt: skip
+            raise RuntimeError(
+                f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first"
+            )
 
     def indices(self) -> Tensor:
         """(sparse dims, n). RuntimeError unless it is coalesced."""
@@ -205,8 +206,10 @@ class SparseTensor(Tensor):
 
     def backward(self, *args: Any, **options: Any) -> None:
         """RuntimeError: a sparse tensor is no loss."""
-        raise RuntimeError("backward of a sparse tensor is not supported; supported: rl.sparse.sum "
-                           "or to_dense() first")  # fmt: skip
+        raise RuntimeError(
+            "backward of a sparse tensor is not supported; supported: rl.sparse.sum "
+            "or to_dense() first"
+        )
 
     def __len__(self) -> int:
         return int(self._size[0])
@@ -228,9 +231,13 @@ class SparseTensor(Tensor):
         return SparseTensor, (self._at, self._data, tuple(self._size), self._coalesced)
 
     def __repr__(self) -> str:
-        parts = [f"{name}={text}" for name, text in (
-            ("indices", _moved(self._at, 15)), ("values", _moved(self._data.detach(), 14)),
-        )]  # fmt: skip
+        parts = [
+            f"{name}={text}"
+            for name, text in (
+                ("indices", _moved(self._at, 15)),
+                ("values", _moved(self._data.detach(), 14)),
+            )
+        ]
         notes = f"size={tuple(self._size)}, nnz={self._nnz()}, layout=torch.sparse_coo"
         if self.grad_fn is not None:
             notes += f", grad_fn={self.grad_fn!r}"
@@ -256,15 +263,24 @@ def _ranges(indices: Tensor, size: Sequence[int]) -> None:
         zip(indices.amin(1).tolist(), indices.amax(1).tolist(), strict=True)
     ):
         if low < 0 or high >= size[dim]:
-            raise IndexError(f"sparse_coo_tensor: index {low if low < 0 else high} is out of range "
-                             f"for dim {dim} of size {size[dim]}")  # fmt: skip
+            raise IndexError(
+                f"sparse_coo_tensor: index {low if low < 0 else high} is out of range "
+                f"for dim {dim} of size {size[dim]}"
+            )
 
 
 def sparse_coo_tensor(
-    indices: Any, values: Any = None, size: Any = None, *, dtype: DType | str | None = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-    check_invariants: bool | None = None, is_coalesced: bool | None = None,
-) -> SparseTensor:  # fmt: skip
+    indices: Any,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: DType | str | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> SparseTensor:
     """A sparse tensor of `values` (n, ...) at `indices` (sparse dims, n), zero elsewhere.
 
     size: by default the least that holds the indices. Gradients reach `values`. With a size alone,
@@ -286,23 +302,33 @@ def sparse_coo_tensor(
     at = at.reshape(1, -1) if at.ndim == 1 and values.ndim else at
     values = values.reshape(1) if not values.ndim else values
     if at.ndim != 2 or at.shape[1] != values.shape[0]:
-        raise ShapeError(f"sparse_coo_tensor: indices {at.shape} are not (sparse dims, n) for "
-                         f"values {values.shape}")  # fmt: skip
+        raise ShapeError(
+            f"sparse_coo_tensor: indices {at.shape} are not (sparse dims, n) for "
+            f"values {values.shape}"
+        )
     if size is None:
         if not at.shape[1]:
             raise ShapeError("sparse_coo_tensor: without indices a size is needed")
         size = (*(n + 1 for n in at.amax(1).tolist()), *values.shape[1:])
     size = tuple(int(n) for n in size)
     if len(size) != at.shape[0] + values.ndim - 1 or size[at.shape[0] :] != values.shape[1:]:
-        raise ShapeError(f"sparse_coo_tensor: size {size} does not fit indices {at.shape} and "
-                         f"values {values.shape}")  # fmt: skip
+        raise ShapeError(
+            f"sparse_coo_tensor: size {size} does not fit indices {at.shape} and "
+            f"values {values.shape}"
+        )
     _ranges(at, size)
     found = SparseTensor(at, values, size, bool(is_coalesced))
     return found.requires_grad_() if requires_grad else found
 
 
-def to_sparse(x: Tensor, sparse_dim: int | None = None, *, layout: Any = None,
-              blocksize: Any = None, dense_dim: int | None = None) -> SparseTensor:  # fmt: skip
+def to_sparse(
+    x: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> SparseTensor:
     """The elements that are not zero, or the slices of the last dims that are not.
 
     NotImplementedError for another layout than that of coordinates.

@@ -14,9 +14,15 @@ from rushlight.core.tensor.grad_mode import is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
 
 _OPERATORS = {
-    "__add__": "add", "__sub__": "sub", "__mul__": "mul", "__truediv__": "div",
-    "__matmul__": "matmul", "__pow__": "pow", "__neg__": "neg", "__abs__": "abs",
-}  # fmt: skip
+    "__add__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__truediv__": "div",
+    "__matmul__": "matmul",
+    "__pow__": "pow",
+    "__neg__": "neg",
+    "__abs__": "abs",
+}
 _CONVERSIONS = ("double", "half", "bfloat16", "long", "short", "float", "int", "bool", "cfloat",
                 "cdouble", "byte", "char")  # fmt: skip
 
@@ -33,8 +39,9 @@ def _inside(name: str) -> Callable[..., Any]:
 
     def apply(x: SparseTensor, *args: Any, **options: Any) -> SparseTensor:
         if x._data.node is not None or (x._data.requires_grad and is_grad_enabled()):
-            raise RuntimeError(f"{name} of a sparse tensor that needs a gradient is not supported; "
-                               f"use {name[:-1]}")  # fmt: skip
+            raise RuntimeError(
+                f"{name} of a sparse tensor that needs a gradient is not supported; use {name[:-1]}"
+            )
         found = calls.call(name[:-1], (x, *args), options)
         if not isinstance(found, SparseTensor):
             raise TypeError(f"{name}: the result is dense")
@@ -87,16 +94,23 @@ for _name in _CONVERSIONS:
 for _name in ("numpy", "item", "tolist", "__array__", "__float__", "__int__", "__dlpack__"):
     setattr(SparseTensor, _name, _no_truth)
 vars_ = {
-    "numel": lambda x: builtins.int(x.layout.numel), "cpu": lambda x: x.to("cpu"),
-    "to_dense": SparseTensor.to_dense, "__getitem__": _item, "__hash__": object.__hash__,
+    "numel": lambda x: builtins.int(x.layout.numel),
+    "cpu": lambda x: x.to("cpu"),
+    "to_dense": SparseTensor.to_dense,
+    "__getitem__": _item,
+    "__hash__": object.__hash__,
     "type": lambda x, dtype=None: x.to(dtype) if dtype else f"torch.sparse.{x._data.type()[6:]}",
-    "is_contiguous": lambda x, *a, **o: False, "element_size": lambda x: x.dtype.itemsize,
+    "is_contiguous": lambda x, *a, **o: False,
+    "element_size": lambda x: x.dtype.itemsize,
     "is_same_size": lambda x, other: x.shape == other.shape,
-    "T": property(lambda x: calls.t(x)), "contiguous": lambda x, *a, **o: x,
-    "storage_offset": _no_truth, "stride": _no_truth,
-    "pin_memory": lambda x, *a: x, "is_pinned": lambda x: False,
+    "T": property(lambda x: calls.t(x)),
+    "contiguous": lambda x, *a, **o: x,
+    "storage_offset": _no_truth,
+    "stride": _no_truth,
+    "pin_memory": lambda x, *a: x,
+    "is_pinned": lambda x: False,
     "sparse_resize_": _no_truth,
-}  # fmt: skip
+}
 for _name, _value in vars_.items():
     setattr(SparseTensor, _name, _value)
 
@@ -109,15 +123,21 @@ def sparse_mask(x: Tensor, mask: SparseTensor) -> SparseTensor:
 
 def _compressed(x: Tensor, *args: Any, **options: Any) -> Any:
     """NotImplementedError: there is one form of sparse tensors."""
-    raise NotImplementedError("compressed sparse layouts (CSR, CSC, BSR, BSC) are not supported; "
-                              "supported: to_sparse() in coordinates")  # fmt: skip
+    raise NotImplementedError(
+        "compressed sparse layouts (CSR, CSC, BSR, BSC) are not supported; "
+        "supported: to_sparse() in coordinates"
+    )
 
 
 for _name, _value in (
-    ("to_sparse", to_sparse), ("sparse_mask", sparse_mask), ("to_sparse_coo", to_sparse),
-    ("to_sparse_csr", _compressed), ("to_sparse_csc", _compressed),
-    ("to_sparse_bsr", _compressed), ("to_sparse_bsc", _compressed),
-):  # fmt: skip
+    ("to_sparse", to_sparse),
+    ("sparse_mask", sparse_mask),
+    ("to_sparse_coo", to_sparse),
+    ("to_sparse_csr", _compressed),
+    ("to_sparse_csc", _compressed),
+    ("to_sparse_bsr", _compressed),
+    ("to_sparse_bsc", _compressed),
+):
     setattr(Tensor, _name, _value)
 
 

@@ -61,9 +61,17 @@ class Node:
     """
 
     __slots__ = (
-        "context", "edges", "hooks", "nan", "op", "order", "saved", "trace", "versions",
+        "context",
+        "edges",
+        "hooks",
+        "nan",
+        "op",
+        "order",
+        "saved",
+        "trace",
+        "versions",
         "__weakref__",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

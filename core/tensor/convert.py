@@ -166,9 +166,13 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = Non
 
 
 def asarray(
-    obj: Any, *, dtype: DType | str | None = None, device: Device | str | None = None,
-    copy: bool | None = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    obj: Any,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`obj` (tensor, array, DLPack object, lists) as a tensor, over its memory where it can be.
 
     copy: True for new memory, False for ValueError where it would be needed.
@@ -192,9 +196,13 @@ def asarray(
 
 
 def frombuffer(
-    buffer: Any, *, dtype: DType | str, count: int = -1, offset: int = 0,
+    buffer: Any,
+    *,
+    dtype: DType | str,
+    count: int = -1,
+    offset: int = 0,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A tensor of one dim over a buffer's memory on cpu: `count` elements after `offset` bytes.
 
     count: -1 for all that follow. ValueError where the buffer is too short, or leaves a rest.

@@ -63,8 +63,12 @@ def _part_grad(c: Context, g: Tensor) -> Tensor:
     return _replayed(_like_root(c, g), c.attrs["steps"])
 
 
-WRITTEN = Op("written", infer=lambda x, part, **_: _same(x),
-             grads=(rule(_rest_grad), rule(_part_grad)), register=False)  # fmt: skip
+WRITTEN = Op(
+    "written",
+    infer=lambda x, part, **_: _same(x),
+    grads=(rule(_rest_grad), rule(_part_grad)),
+    register=False,
+)
 
 
 def _chain_of(x: History) -> Chain | None:
@@ -121,8 +125,15 @@ class History(Exchange):
     """The part of Tensor that autograd uses."""
 
     __slots__ = (
-        "_grad", "_stamp", "chain", "frozen_view", "hooks", "is_view", "needs_grad", "node",
-    )  # fmt: skip
+        "_grad",
+        "_stamp",
+        "chain",
+        "frozen_view",
+        "hooks",
+        "is_view",
+        "needs_grad",
+        "node",
+    )
     storage: Storage
     needs_grad: bool
     is_view: bool
@@ -194,8 +205,10 @@ class History(Exchange):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self.grad_fn is not None:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables; use "
-                               "detach() for a result that needs no gradient")  # fmt: skip
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables; use "
+                "detach() for a result that needs no gradient"
+            )
         self.requires_grad_(value)
 
     @property

@@ -54,8 +54,9 @@ class Hooks:
                 continue
             name = getattr(hook, "__name__", type(hook).__name__)
             if not hasattr(new, "storage"):
-                raise TypeError(f"hook {name!r} gave a {type(new).__name__}; it must give a tensor "
-                                "or None")  # fmt: skip
+                raise TypeError(
+                    f"hook {name!r} gave a {type(new).__name__}; it must give a tensor or None"
+                )
             if (new.shape, new.dtype, new.device) != (grad.shape, grad.dtype, grad.device):
                 raise RuntimeError(
                     f"hook {name!r} has changed the gradient from {grad.dtype.name} of shape "

@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "REGISTRY", "Context", "Meta", "Op", "Rule", "Uses", "bind_tensor_class", "rule",
+    "REGISTRY",
+    "Context",
+    "Meta",
+    "Op",
+    "Rule",
+    "Uses",
+    "bind_tensor_class",
+    "rule",
     "tensor_class",
-]  # fmt: skip
+]
 
 REGISTRY: dict[str, Op] = {}
 tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
@@ -240,8 +247,10 @@ class Op:
 
     def _check_kind(self, i: int, t: Tensor) -> None:
         if t.dtype.kind == "c" and not self.complex:
-            raise TypeError(f"{self.name}: {t.dtype.name} is not supported; take parts by "
-                            "real, imag, abs or view_as_real")  # fmt: skip
+            raise TypeError(
+                f"{self.name}: {t.dtype.name} is not supported; take parts by "
+                "real, imag, abs or view_as_real"
+            )
         if t.dtype.kind == "q" and i not in self.blocks:
             raise TypeError(
                 f"{self.name}: {t.dtype.name} blocks (shape {t.shape}) are not supported; "

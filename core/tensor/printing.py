@@ -39,11 +39,17 @@ def set_printoptions(
     """
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"set_printoptions: profile is {profile!r}; it must be one of "
-                             f"{', '.join(_PROFILES)}")  # fmt: skip
+            raise ValueError(
+                f"set_printoptions: profile is {profile!r}; it must be one of "
+                f"{', '.join(_PROFILES)}"
+            )
         _options.update(_PROFILES[profile])
-    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
-             "linewidth": linewidth}  # fmt: skip
+    options = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     _options.update({name: value for name, value in options.items() if value is not None})
     _options["sci_mode"] = sci_mode
 

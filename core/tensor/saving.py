@@ -58,8 +58,9 @@ class Packed:
         """The value, with its history where gradients are recorded."""
         value = self._unpack(self.kept)
         if not hasattr(value, "storage"):
-            raise TypeError(f"saved_tensors_hooks: unpack gave a {type(value).__name__}; "
-                            "it must give a tensor")  # fmt: skip
+            raise TypeError(
+                f"saved_tensors_hooks: unpack gave a {type(value).__name__}; it must give a tensor"
+            )
         if value.dtype is not self.dtype or value.shape != self.shape:
             raise RuntimeError(
                 f"saved_tensors_hooks: unpack gave {value.dtype.name} of shape {value.shape}; "
@@ -125,9 +126,11 @@ class set_detect_anomaly:  # noqa: N801  torch's name
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._set(*self.before)
 
 
@@ -157,7 +160,8 @@ def where() -> str:
     if not _local.anomaly:
         return ""
     outside = [
-        (frame, line) for frame, line in traceback.walk_stack(None)
+        (frame, line)
+        for frame, line in traceback.walk_stack(None)
         if not frame.f_globals.get("__name__", "").startswith("rushlight.")
-    ]  # fmt: skip
+    ]
     return "".join(traceback.StackSummary.extract(reversed(outside[:8])).format())

@@ -83,8 +83,9 @@ class Storage:
 
     def size(self) -> int:
         """RuntimeError: a storage does not know its elements; `x.untyped_storage()` its bytes."""
-        raise RuntimeError("storage().size() is not supported; supported: "
-                           "x.untyped_storage().nbytes(), x.numel()")  # fmt: skip
+        raise RuntimeError(
+            "storage().size() is not supported; supported: x.untyped_storage().nbytes(), x.numel()"
+        )
 
     __len__ = size
 

@@ -173,8 +173,10 @@ def _check_loss(root: Node | Tensor | None) -> None:
             seen[id(node)] = node
             stack.extend(node.edges)
     first = min(seen.values(), key=lambda node: node.order)
-    raise RuntimeError(f"backward: the loss is nan; {first.op.name} gave the first nan, and was "
-                       f"recorded here:\n{getattr(first, 'trace', '')}")  # fmt: skip
+    raise RuntimeError(
+        f"backward: the loss is nan; {first.op.name} gave the first nan, and was "
+        f"recorded here:\n{getattr(first, 'trace', '')}"
+    )
 
 
 def _check_nan(node: Node, parts: Sequence[Any]) -> None:
@@ -279,8 +281,9 @@ def grad(
     gradients = _sweep(outs, seeds, wanted, retain_graph, create_graph)
     result = [gradients.get(id(edge_of(t))) for t in wanted]
     if materialize_grads:
-        return tuple(t.detach().zeros_like() if g is None else g
-                     for t, g in zip(wanted, result, strict=True))  # fmt: skip
+        return tuple(
+            t.detach().zeros_like() if g is None else g for t, g in zip(wanted, result, strict=True)
+        )
     if not allow_unused and any(g is None for g in result):
         i = next(i for i, g in enumerate(result) if g is None)
         raise RuntimeError(

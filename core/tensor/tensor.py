@@ -55,7 +55,7 @@ class Tensor(History):
 
     def __init__(
         self, storage: Any = None, dtype: Any = None, layout: Any = None, *more: int
-    ) -> None:  # fmt: skip
+    ) -> None:
         if layout.__class__ is not Layout:  # torch's constructor: sizes, or values
             from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
 
@@ -137,8 +137,10 @@ class Tensor(History):
             if not isinstance(value, Tensor) and not getattr(value, "is_sparse", False):
                 raise TypeError(f"grad: {type(value).__name__} is neither a Tensor nor None")
             if (value.shape, value.device) != (self.shape, self.device):
-                raise ShapeError(f"grad: {value.shape} on {value.device} does not fit the tensor, "
-                                 f"{self.shape} on {self.device}")  # fmt: skip
+                raise ShapeError(
+                    f"grad: {value.shape} on {value.device} does not fit the tensor, "
+                    f"{self.shape} on {self.device}"
+                )
         self._grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -234,9 +236,14 @@ class Tensor(History):
     # Dtype, device and memory.
 
     def to(
-        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
-        non_blocking: bool = False, memory_format: Any = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        copy: bool = False,
+        non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
         """This tensor in another dtype, on another device, or both; itself where nothing changes.
 
         Arguments may be a dtype, a device, or a tensor whose dtype and device are taken. copy: new

@@ -121,14 +121,18 @@ class profile:
             row |= {"operations_per_second": speeds[1], "of_fma": of[1]}
             kernels.append({"op": op, "kernel": kernel, **row})
         return {
-            "device": str(self.device), "adapter": str(self.device.info["device"]),
-            "seconds": self.seconds, "kernel_seconds": total,
-            "calls": sum(row["calls"] for row in kernels), "host": self._host(),
-            "timing": self.timing, "resolution": self.resolution,
+            "device": str(self.device),
+            "adapter": str(self.device.info["device"]),
+            "seconds": self.seconds,
+            "kernel_seconds": total,
+            "calls": sum(row["calls"] for row in kernels),
+            "host": self._host(),
+            "timing": self.timing,
+            "resolution": self.resolution,
             "bytes_per_second": self.ceilings and self.ceilings[0],
             "operations_per_second": self.ceilings and self.ceilings[1],
             "rows": kernels,
-        }  # fmt: skip
+        }
 
     def _host(self) -> dict[str, float]:
         """Seconds of the host by activity, each without the events inside it."""
@@ -169,12 +173,18 @@ class profile:
         cells = [list(_HEAD)]
         for row in facts["rows"][:rows]:
             each = row["seconds"] / row["calls"] * 1e6
-            cells.append([
-                row["op"], row["kernel"], str(row["calls"]), f"{row['seconds'] * 1e3:.3f}",
-                f"{row['share']:.1%}", f"{each:.1f}",
-                *_speed(row["bytes_per_second"], row["of_copy"]),
-                *_speed(row["operations_per_second"], row["of_fma"]),
-            ])  # fmt: skip
+            cells.append(
+                [
+                    row["op"],
+                    row["kernel"],
+                    str(row["calls"]),
+                    f"{row['seconds'] * 1e3:.3f}",
+                    f"{row['share']:.1%}",
+                    f"{each:.1f}",
+                    *_speed(row["bytes_per_second"], row["of_copy"]),
+                    *_speed(row["operations_per_second"], row["of_fma"]),
+                ]
+            )
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
             shown = [x.ljust(width) for x, width in zip(line[:2], widths, strict=False)]
@@ -197,11 +207,18 @@ class profile:
         ]
         for e in self.events:
             args = {"kernel": e.kernel, "bytes": e.nbytes, "operations": e.operations}
-            events.append({
-                "ph": "X", "name": e.name, "cat": e.track, "pid": 1,
-                "tid": tracks.get(e.track, 1), "ts": e.start * 1e6, "dur": e.seconds * 1e6,
-                "args": args if e.track == "kernel" else {"doing": _HOST[e.track]},
-            })  # fmt: skip
+            events.append(
+                {
+                    "ph": "X",
+                    "name": e.name,
+                    "cat": e.track,
+                    "pid": 1,
+                    "tid": tracks.get(e.track, 1),
+                    "ts": e.start * 1e6,
+                    "dur": e.seconds * 1e6,
+                    "args": args if e.track == "kernel" else {"doing": _HOST[e.track]},
+                }
+            )
         other = {k: v for k, v in self.summary().items() if k != "rows"}
         return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
 
@@ -210,9 +227,7 @@ class profile:
         write_whole(path, json.dumps(self.trace()))
 
 
-_HEAD = (
-    "op", "kernel", "calls", "ms", "share", "us each", "GB/s", "of top", "GFLOP/s", "of top"
-)  # fmt: skip
+_HEAD = ("op", "kernel", "calls", "ms", "share", "us each", "GB/s", "of top", "GFLOP/s", "of top")
 _SUMS = ("calls", "seconds", "bytes", "operations")
 
 

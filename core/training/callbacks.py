@@ -75,8 +75,10 @@ class _Watcher(Callback):
     def _seen(self, trainer: Any) -> float:
         known = trainer.callback_metrics
         if self.monitor not in known:
-            raise KeyError(f"{type(self).__name__}: there is no value {self.monitor!r}; there are: "
-                           f"{', '.join(known) or 'none'}")  # fmt: skip
+            raise KeyError(
+                f"{type(self).__name__}: there is no value {self.monitor!r}; there are: "
+                f"{', '.join(known) or 'none'}"
+            )
         return float(known[self.monitor])
 
 
@@ -90,9 +92,12 @@ class EarlyStopping(_Watcher):
     """
 
     def __init__(
-        self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 3,
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 3,
         mode: str = "min",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(monitor, mode)
         self.min_delta, self.patience, self.waited = min_delta, patience, 0
 
@@ -126,13 +131,17 @@ class ModelCheckpoint(_Watcher):
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], monitor: str | None = "val_loss", mode: str = "min",
+        self,
+        folder: str | os.PathLike[str],
+        monitor: str | None = "val_loss",
+        mode: str = "min",
         every_n_steps: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(monitor or "", mode)
         if every_n_steps is not None and every_n_steps < 1:
-            raise ValueError(f"ModelCheckpoint: every_n_steps is {every_n_steps}; it must be 1 or "
-                             "more")  # fmt: skip
+            raise ValueError(
+                f"ModelCheckpoint: every_n_steps is {every_n_steps}; it must be 1 or more"
+            )
         self.folder, self.every_n_steps = Path(folder), every_n_steps
         self.last = self.folder / "last.safetensors"
         self.best_path = self.folder / "best.safetensors"
@@ -194,9 +203,13 @@ class ProgressBar(Callback):
         from rich import progress as parts
         from rich.console import Console
 
-        columns = (parts.TextColumn("{task.description}"), parts.BarColumn(),
-                   parts.MofNCompleteColumn(), parts.TextColumn("{task.fields[says]}"),
-                   parts.TimeRemainingColumn())  # fmt: skip
+        columns = (
+            parts.TextColumn("{task.description}"),
+            parts.BarColumn(),
+            parts.MofNCompleteColumn(),
+            parts.TextColumn("{task.fields[says]}"),
+            parts.TimeRemainingColumn(),
+        )
         self._bar = parts.Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task("training", total=trainer.steps, says="")
         self._began, self._first = time.perf_counter(), trainer.step

@@ -39,8 +39,10 @@ def read(path: Path) -> dict[str, Any]:
         for source, _ in opened:
             source.close()
     if KEY not in metadata:
-        raise FormatError(f"{path} is no checkpoint of rl.Trainer",
-                          hint="rl.load reads the weights of other files")  # fmt: skip
+        raise FormatError(
+            f"{path} is no checkpoint of rl.Trainer",
+            hint="rl.load reads the weights of other files",
+        )
     tree = parse_json(metadata[KEY].encode(), path.name, depth=4 * _DEPTH)
     found = _whole(tree, load_safetensors(path), path, 0)
     if not isinstance(found, dict):
@@ -57,8 +59,13 @@ def _plain(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
         tensors[name] = value.detach()
         return ["tensor", name]
     if isinstance(value, Mapping):
-        return ["dict", [[_plain(k, tensors, depth + 1), _plain(v, tensors, depth + 1)]
-                         for k, v in value.items()]]  # fmt: skip
+        return [
+            "dict",
+            [
+                [_plain(k, tensors, depth + 1), _plain(v, tensors, depth + 1)]
+                for k, v in value.items()
+            ],
+        ]
     if isinstance(value, list | tuple):
         kind = "tuple" if isinstance(value, tuple) else "list"
         return [kind, [_plain(v, tensors, depth + 1) for v in value]]
@@ -66,8 +73,10 @@ def _plain(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
         return value
     if isinstance(value, float):
         return ["float", value.hex()]
-    raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}; it holds tensors, "
-                    "numbers, texts, lists and dicts")  # fmt: skip
+    raise TypeError(
+        f"a checkpoint cannot hold a {type(value).__name__}; it holds tensors, "
+        "numbers, texts, lists and dicts"
+    )
 
 
 def _whole(value: Any, tensors: Mapping[str, Tensor], path: Path, depth: int) -> Any:
@@ -82,8 +91,10 @@ def _whole(value: Any, tensors: Mapping[str, Tensor], path: Path, depth: int) ->
         if kind == "float":
             return float.fromhex(content)
         if kind == "dict":
-            return {_whole(k, tensors, path, depth + 1): _whole(v, tensors, path, depth + 1)
-                    for k, v in content}  # fmt: skip
+            return {
+                _whole(k, tensors, path, depth + 1): _whole(v, tensors, path, depth + 1)
+                for k, v in content
+            }
         items = [_whole(v, tensors, path, depth + 1) for v in content]
         return {"tuple": tuple, "list": list}[kind](items)
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -109,14 +120,20 @@ def state_of(trainer: Any) -> dict[str, Any]:
     """What a checkpoint keeps of a Trainer."""
     scheduler, ema = trainer.scheduler, trainer.ema
     return {
-        "version": 1, "step": trainer.step, "epoch": trainer.epoch, "position": trainer.position,
-        "model": trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict(),
+        "version": 1,
+        "step": trainer.step,
+        "epoch": trainer.epoch,
+        "position": trainer.position,
+        "model": trainer.model.state_dict(),
+        "optimizer": trainer.optimizer.state_dict(),
         "ema": None if ema is None else ema.state_dict(),
         "scheduler": None if scheduler is None else scheduler.state_dict(),
-        "scaler": trainer.precision.scaler.state_dict(), "metrics": trainer.callback_metrics,
-        "numbers": numbers_of(trainer._loader), "drawn": trainer._drawn,
+        "scaler": trainer.precision.scaler.state_dict(),
+        "metrics": trainer.callback_metrics,
+        "numbers": numbers_of(trainer._loader),
+        "drawn": trainer._drawn,
         "callbacks": [[type(c).__name__, c.state_dict()] for c in trainer.callbacks],
-    }  # fmt: skip
+    }
 
 
 def go_on(trainer: Any, state: Mapping[str, Any], own: Any, path: Path) -> None:
@@ -139,8 +156,16 @@ def go_on(trainer: Any, state: Mapping[str, Any], own: Any, path: Path) -> None:
 
 def _check(state: Mapping[str, Any]) -> None:
     """Raise before anything is changed, where a part is missing or of another kind."""
-    kinds = {"step": int, "epoch": int, "position": int, "model": dict, "optimizer": dict,
-             "metrics": dict, "numbers": dict, "callbacks": list}  # fmt: skip
+    kinds = {
+        "step": int,
+        "epoch": int,
+        "position": int,
+        "model": dict,
+        "optimizer": dict,
+        "metrics": dict,
+        "numbers": dict,
+        "callbacks": list,
+    }
     for name, kind in kinds.items():
         if type(state[name]) is not kind or (kind is int and state[name] < 0):
             raise TypeError(f"{name} is {brief(state[name])}")

@@ -104,8 +104,9 @@ class ConfusionMatrix(Metric):
     def __init__(self, num_classes: int) -> None:
         super().__init__()
         if num_classes < 2:
-            raise ValueError(f"{type(self).__name__}: num_classes is {num_classes}; it must be 2 "
-                             "or more")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: num_classes is {num_classes}; it must be 2 or more"
+            )
         self.num_classes = num_classes
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
@@ -131,8 +132,9 @@ class F1Score(ConfusionMatrix):
     def __init__(self, num_classes: int, average: str = "macro") -> None:
         super().__init__(num_classes)
         if average not in ("macro", "micro", "weighted", "binary", "none"):
-            raise ValueError(f"F1Score: average is {average!r}; supported: macro, micro, "
-                             "weighted, binary, none")  # fmt: skip
+            raise ValueError(
+                f"F1Score: average is {average!r}; supported: macro, micro, weighted, binary, none"
+            )
         self.average = average
 
     def value(self, total: Array) -> Any:
@@ -202,5 +204,7 @@ class Perplexity(Metric):
 
 def _check(metric: Metric, output: Tensor, least: int) -> None:
     if output.ndim < 1 or (least and (output.ndim < 2 or output.shape[1] < least)):
-        raise ValueError(f"{type(metric).__name__}: output is {output.shape}; it needs scores of "
-                         f"{least} classes or more at dim 1")  # fmt: skip
+        raise ValueError(
+            f"{type(metric).__name__}: output is {output.shape}; it needs scores of "
+            f"{least} classes or more at dim 1"
+        )

@@ -56,9 +56,13 @@ class Plain(LightningModule):
     """A module with a loss function: batches are pairs (input, target)."""
 
     def __init__(
-        self, model: Module, loss: Callable[..., Tensor] | None, optimizer: Any, scheduler: Any,
+        self,
+        model: Module,
+        loss: Callable[..., Tensor] | None,
+        optimizer: Any,
+        scheduler: Any,
         metrics: Mapping[str, Metric],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.model = model
         self.given, self.metrics = (loss, optimizer, scheduler), dict(metrics)
@@ -69,8 +73,10 @@ class Plain(LightningModule):
             found = self.model(batch)
             return found, None, None
         if not isinstance(batch, (list, tuple)) or len(batch) != 2:
-            raise ValueError(f"Trainer: a batch is a {type(batch).__name__}; with a loss function "
-                             "batches are pairs (input, target)")  # fmt: skip
+            raise ValueError(
+                f"Trainer: a batch is a {type(batch).__name__}; with a loss function "
+                "batches are pairs (input, target)"
+            )
         output = self.model(batch[0])
         return loss(output, batch[1]), output, batch[1]
 
@@ -103,8 +109,10 @@ def optimizer_of(made: Any) -> tuple[Any, Any]:
         scheduler = scheduler["scheduler"]
     if isinstance(made, list | tuple):
         if len(made) != 1:
-            raise ValueError(f"Trainer: configure_optimizers gives {len(made)} optimizers; one is "
-                             "supported; write the loop yourself for several")  # fmt: skip
+            raise ValueError(
+                f"Trainer: configure_optimizers gives {len(made)} optimizers; one is "
+                "supported; write the loop yourself for several"
+            )
         made = made[0]
     if not hasattr(made, "param_groups"):
         raise TypeError(f"Trainer: the optimizer is a {type(made).__name__}")

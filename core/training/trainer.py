@@ -55,24 +55,39 @@ class Trainer:
     """
 
     def __init__(
-        self, model: Module, optimizer: Any = None, loss: Callable[..., Tensor] | None = None, *,
-        scheduler: Any = None, scheduler_interval: str = "epoch",
-        metrics: Mapping[str, Metric] | None = None, callbacks: Sequence[Callback] = (),
-        accumulate: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
-        ema: float | None = None, compile: bool = True, report_every: int = 10,
-        progress: bool = True, precision: str | int = "32-true",
-    ) -> None:  # fmt: skip
+        self,
+        model: Module,
+        optimizer: Any = None,
+        loss: Callable[..., Tensor] | None = None,
+        *,
+        scheduler: Any = None,
+        scheduler_interval: str = "epoch",
+        metrics: Mapping[str, Metric] | None = None,
+        callbacks: Sequence[Callback] = (),
+        accumulate: int = 1,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        ema: float | None = None,
+        compile: bool = True,
+        report_every: int = 10,
+        progress: bool = True,
+        precision: str | int = "32-true",
+    ) -> None:
         for name, value in (("accumulate", accumulate), ("report_every", report_every)):
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"Trainer: {name} is {value}; it must be a whole number, 1 or "
-                                 "more")  # fmt: skip
+                raise ValueError(
+                    f"Trainer: {name} is {value}; it must be a whole number, 1 or more"
+                )
         if scheduler_interval not in ("epoch", "step"):
-            raise ValueError(f"Trainer: scheduler_interval is {scheduler_interval!r}; supported: "
-                             "epoch, step")  # fmt: skip
+            raise ValueError(
+                f"Trainer: scheduler_interval is {scheduler_interval!r}; supported: epoch, step"
+            )
         own = isinstance(model, LightningModule)
         if own and (optimizer is not None or loss is not None):
-            raise ValueError("Trainer: a LightningModule brings its optimizer and loss; define "
-                             "configure_optimizers and training_step")  # fmt: skip
+            raise ValueError(
+                "Trainer: a LightningModule brings its optimizer and loss; define "
+                "configure_optimizers and training_step"
+            )
         if not own and optimizer is None:
             raise ValueError("Trainer: give an optimizer, or a LightningModule")
         self.model = model
@@ -82,8 +97,10 @@ class Trainer:
         self.module: Any = module
         self.optimizer, self.scheduler = optimizer_of(module.configure_optimizers())
         if scheduler_interval == "step" and isinstance(self.scheduler, ReduceLROnPlateau):
-            raise ValueError("Trainer: a ReduceLROnPlateau waits for the metric of an epoch; "
-                             'scheduler_interval must be "epoch"')  # fmt: skip
+            raise ValueError(
+                "Trainer: a ReduceLROnPlateau waits for the metric of an epoch; "
+                'scheduler_interval must be "epoch"'
+            )
         self.scheduler_interval, self.accumulate = scheduler_interval, accumulate
         self.clip_norm, self.clip_value = clip_norm, clip_value
         self.ema = None
@@ -104,9 +121,14 @@ class Trainer:
         self._backward = jit(self._gradients) if compile else self._gradients
 
     def fit(
-        self, train: Iterable[Any], validation: Iterable[Any] | None = None, *, epochs: int = 1,
-        steps: int | None = None, resume: str | os.PathLike[str] | None = None,
-    ) -> dict[str, float]:  # fmt: skip
+        self,
+        train: Iterable[Any],
+        validation: Iterable[Any] | None = None,
+        *,
+        epochs: int = 1,
+        steps: int | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> dict[str, float]:
         """Train for so many epochs of `train` in all, or `steps`; returns the last values.
 
         train: batches that can be iterated again, such as a DataLoader. validation: after each
@@ -126,9 +148,14 @@ class Trainer:
             given = asked.tolist()
 
     async def fit_async(
-        self, train: Iterable[Any], validation: Iterable[Any] | None = None, *, epochs: int = 1,
-        steps: int | None = None, resume: str | os.PathLike[str] | None = None,
-    ) -> dict[str, float]:  # fmt: skip
+        self,
+        train: Iterable[Any],
+        validation: Iterable[Any] | None = None,
+        *,
+        epochs: int = 1,
+        steps: int | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> dict[str, float]:
         """`fit` without a blocking wait; lets other tasks run between two steps.
 
         `train`, `validation`, `epochs`, `steps`, `resume` and what is raised are fit's.
@@ -159,9 +186,14 @@ class Trainer:
     # --- the loop ----------------------------------------------------------------------------
 
     def _run(
-        self, train: Iterable[Any], validation: Iterable[Any] | None, epochs: int,
-        steps: int | None, resume: str | os.PathLike[str] | None, pause: bool = False,
-    ) -> Reads:  # fmt: skip
+        self,
+        train: Iterable[Any],
+        validation: Iterable[Any] | None,
+        epochs: int,
+        steps: int | None,
+        resume: str | os.PathLike[str] | None,
+        pause: bool = False,
+    ) -> Reads:
         self.module.trainer = self
         try:
             if resume is not None:
@@ -258,12 +290,15 @@ class Trainer:
         loss = found["loss"] if isinstance(found, Mapping) else found
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             shape = loss.shape if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"Trainer: the loss of a step is {shape}; it must be a tensor with "
-                             "one element")  # fmt: skip
+            raise ValueError(
+                f"Trainer: the loss of a step is {shape}; it must be a tensor with one element"
+            )
         part = loss / self.accumulate if self.accumulate > 1 else loss
         self.precision.scaler.scale(part).backward()
-        noted = {k: v.detach() if isinstance(v, Tensor) else zeros(()) + float(v)
-                 for k, v in self._noted.items()}  # fmt: skip
+        noted = {
+            k: v.detach() if isinstance(v, Tensor) else zeros(()) + float(v)
+            for k, v in self._noted.items()
+        }
         return loss.detach().reshape(()), noted
 
     def _take(self, batch: Any, number: int) -> Tensor:

@@ -103,8 +103,10 @@ class _Again(Function):
                 "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(); set use_reentrant=False"
             )
-        given = [a if s is None else s.detach().requires_grad_(a.requires_grad)
-                 for a, s in zip(ctx.args, ctx.saved_tensors, strict=True)]  # fmt: skip
+        given = [
+            a if s is None else s.detach().requires_grad_(a.requires_grad)
+            for a, s in zip(ctx.args, ctx.saved_tensors, strict=True)
+        ]
         now = generator_states()
         restore_generators(ctx.states)
         try:
@@ -114,23 +116,32 @@ class _Again(Function):
             if ctx.states:
                 restore_generators(now)
         outs = out if isinstance(out, tuple) else (out,)
-        due = [(o, g) for o, g in zip(outs, grads, strict=True)
-               if isinstance(o, Tensor) and o.requires_grad]  # fmt: skip
+        due = [
+            (o, g)
+            for o, g in zip(outs, grads, strict=True)
+            if isinstance(o, Tensor) and o.requires_grad
+        ]
         if not due:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not "
-                               "necessary")  # fmt: skip
+            raise RuntimeError(
+                "none of output has requires_grad=True, this checkpoint() is not necessary"
+            )
         sweep.backward([o for o, _ in due], [g for _, g in due])
         return None, None, *(a.grad if isinstance(a, Tensor) else None for a in given)
 
 
 def checkpoint(
-    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
     preserve_rng_state: bool = True,
     context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] = (
         lambda: (nullcontext(), nullcontext())
     ),
-    determinism_check: str = "default", debug: bool = False, early_stop: bool = True, **kwargs: Any,
-) -> Any:  # fmt: skip
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
     """function(*args, **kwargs), whose graph keeps no intermediate values; backward runs it again.
 
     preserve_rng_state: the second run draws the same random numbers. context_fn: gives the context
@@ -147,11 +158,13 @@ def checkpoint(
         raise ValueError(f"determinism_check {determinism_check!r}; supported: default, none")
     if use_reentrant:
         if kwargs:
-            raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}; "
-                             "use_reentrant=False takes them")  # fmt: skip
+            raise ValueError(
+                f"Unexpected keyword arguments: {', '.join(kwargs)}; use_reentrant=False takes them"
+            )
         if is_grad_enabled() and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None",
-                          stacklevel=2)  # fmt: skip
+            warnings.warn(
+                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+            )
         return _Again.apply(function, preserve_rng_state, *args)
     first, second = context_fn()
     if not is_grad_enabled():

@@ -18,9 +18,11 @@ class ActorCritic(nn.Module):
     def __init__(self):
         super().__init__()
         self.actor, self.critic = (
-            nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(),
-                          nn.Linear(64, n)) for n in (2, 1)
-        )  # fmt: skip
+            nn.Sequential(
+                nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, n)
+            )
+            for n in (2, 1)
+        )
         self.actor[-1].weight.data.mul_(0.01)
 
     def forward(self, state):
@@ -75,18 +77,26 @@ def main():
             last = advantage[t] = delta + GAMMA * LAMBDA * (1 - ends[t]) * last
             later = values[t]
         kept = np.flatnonzero(resets.ravel() == 0)
-        flat = [x.reshape(HORIZON * ENVS, -1).squeeze(1) if x.ndim == 2 else x.reshape(-1, 4)
-                for x in (states, actions, logps, advantage, advantage + values)]  # fmt: skip
+        flat = [
+            x.reshape(HORIZON * ENVS, -1).squeeze(1) if x.ndim == 2 else x.reshape(-1, 4)
+            for x in (states, actions, logps, advantage, advantage + values)
+        ]
         for _ in range(EPOCHS):
             order = draws.permutation(kept)
             for i in range(0, len(order) - BATCH + 1, BATCH):
                 part = order[i : i + BATCH]
-                learn(*(torch.tensor(x[part] if x.dtype == np.int64 else
-                                     x[part].astype(np.float32)) for x in flat))  # fmt: skip
+                learn(
+                    *(
+                        torch.tensor(x[part] if x.dtype == np.int64 else x[part].astype(np.float32))
+                        for x in flat
+                    )
+                )
         schedule.step()
         if number % 10 == 0:
-            print(f"round {number}: an end each {HORIZON * ENVS / max(1, ends.sum()):.0f} steps",
-                  flush=True)  # fmt: skip
+            print(
+                f"round {number}: an end each {HORIZON * ENVS / max(1, ends.sum()):.0f} steps",
+                flush=True,
+            )
     scores, env = [], gymnasium.make("CartPole-v1")
     for n in range(20):
         state, total, going = env.reset(seed=1000 + n)[0], 0.0, True

@@ -25,9 +25,14 @@ class Denoiser(nn.Module):
         super().__init__()
         self.level = nn.Embedding(LEVELS, 32)
         self.net = nn.Sequential(
-            nn.Linear(34, 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(), nn.Linear(128, 128),
-            nn.SiLU(), nn.Linear(128, 2),
-        )  # fmt: skip
+            nn.Linear(34, 128),
+            nn.SiLU(),
+            nn.Linear(128, 128),
+            nn.SiLU(),
+            nn.Linear(128, 128),
+            nn.SiLU(),
+            nn.Linear(128, 2),
+        )
 
     def forward(self, x, t):
         return self.net(torch.cat([x, self.level(t)], 1))

@@ -20,8 +20,9 @@ GAMMA, RATE, EXPLORING, LEAST = 0.99, 2.3e-3, 8_000, 0.04
 def main():
     torch.manual_seed(0)
     draws = np.random.default_rng(0)
-    model = nn.Sequential(nn.Linear(4, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(),
-                          nn.Linear(256, 2))  # fmt: skip
+    model = nn.Sequential(
+        nn.Linear(4, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2)
+    )
     target = copy.deepcopy(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, STEPS // EVERY)
@@ -47,9 +48,16 @@ def main():
         return int(look(torch.tensor(state[None])).numpy().argmax())
 
     env = gymnasium.make("CartPole-v1")
-    kept = [np.zeros((STEPS, *shape), kind) for shape, kind in (
-        ((4,), np.float32), ((), np.int64), ((), np.float32), ((4,), np.float32), ((), np.float32),
-    )]  # fmt: skip
+    kept = [
+        np.zeros((STEPS, *shape), kind)
+        for shape, kind in (
+            ((4,), np.float32),
+            ((), np.int64),
+            ((), np.float32),
+            ((4,), np.float32),
+            ((), np.float32),
+        )
+    ]
     state, total, totals = env.reset(seed=0)[0], 0.0, []
     for step in range(STEPS):
         chance = max(LEAST, 1 - step / EXPLORING)
@@ -68,8 +76,10 @@ def main():
                 learn(*(torch.tensor(rows[part]) for rows in kept))
             schedule.step()
         if (step + 1) % 10_000 == 0:
-            print(f"step {step + 1}: the last 20 episodes reached {np.mean(totals[-20:]):.1f}",
-                  flush=True)  # fmt: skip
+            print(
+                f"step {step + 1}: the last 20 episodes reached {np.mean(totals[-20:]):.1f}",
+                flush=True,
+            )
     scores = []
     for n in range(20):
         state, total, going = env.reset(seed=1000 + n)[0], 0.0, True

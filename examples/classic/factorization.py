@@ -41,8 +41,10 @@ def main():
     with torch.no_grad():
         error = nn.functional.mse_loss(model(user[test], item[test]), rating[test]).sqrt().item()
     spread = rating[train].std().item()
-    print(f"reached an error of {error:.3f} on held-out ratings, whose spread is {spread:.3f} and "
-          f"whose noise is {NOISE}")  # fmt: skip
+    print(
+        f"reached an error of {error:.3f} on held-out ratings, whose spread is {spread:.3f} and "
+        f"whose noise is {NOISE}"
+    )
 
 
 if __name__ == "__main__":

@@ -21,9 +21,12 @@ def real(count):
 
 def network(inputs, outputs):
     return nn.Sequential(
-        nn.Linear(inputs, 128), nn.LeakyReLU(0.2), nn.Linear(128, 128), nn.LeakyReLU(0.2),
+        nn.Linear(inputs, 128),
+        nn.LeakyReLU(0.2),
+        nn.Linear(128, 128),
+        nn.LeakyReLU(0.2),
         nn.Linear(128, outputs),
-    )  # fmt: skip
+    )
 
 
 def main():
@@ -51,8 +54,10 @@ def main():
         x = real(BATCH) + noise * torch.randn(BATCH, 2)
         losses = step(x, torch.randn(BATCH, 8))
         if number % 500 == 0:
-            print(f"step {number}: critic {losses[0].item():.3f}, generator {losses[1].item():.3f}",
-                  flush=True)  # fmt: skip
+            print(
+                f"step {number}: critic {losses[0].item():.3f}, generator {losses[1].item():.3f}",
+                flush=True,
+            )
     with torch.no_grad():
         made = generator(torch.randn(2000, 8))
         distance, nearest = torch.cdist(made, CENTRES).min(1)

@@ -20,9 +20,11 @@ class Sorter(nn.Module):
     def forward(self, source, target):
         places = self.place(torch.arange(LENGTH))
         mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        out = self.transformer(self.token(source) + places,
-                               self.token(target) + places[: target.shape[1]],
-                               tgt_mask=mask)  # fmt: skip
+        out = self.transformer(
+            self.token(source) + places,
+            self.token(target) + places[: target.shape[1]],
+            tgt_mask=mask,
+        )
         return self.head(out)
 
 

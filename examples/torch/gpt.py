@@ -36,9 +36,13 @@ class Block(nn.Module):
         super().__init__()
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attn = CausalSelfAttention(width, heads, length)
-        self.mlp = nn.ModuleDict({
-            "fc": nn.Linear(width, 4 * width), "act": nn.GELU(), "proj": nn.Linear(4 * width, width)
-        })  # fmt: skip
+        self.mlp = nn.ModuleDict(
+            {
+                "fc": nn.Linear(width, 4 * width),
+                "act": nn.GELU(),
+                "proj": nn.Linear(4 * width, width),
+            }
+        )
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))

@@ -9,7 +9,7 @@ from rushlight import autograd, nn, optim
 def mlp(inside, outside, activation):
     return nn.Sequential(
         nn.Linear(inside, 24), activation(), nn.Linear(24, 24), activation(), nn.Linear(24, outside)
-    )  # fmt: skip
+    )
 
 
 def compute_gradient_penalty(D, real_samples, fake_samples, alpha):

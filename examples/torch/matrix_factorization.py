@@ -37,9 +37,7 @@ class MF(nn.Module):
 
 def train(device="cpu", steps=6):
     model = fill(MF(20, 15)).to(device)
-    data = Ratings(
-        integers(20, 48, seed=3), integers(15, 48, seed=4), numbers(48, seed=5) * 2 + 3
-    )  # fmt: skip
+    data = Ratings(integers(20, 48, seed=3), integers(15, 48, seed=4), numbers(48, seed=5) * 2 + 3)
     loader = DataLoader(data, batch_size=16)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=1e-5)
     losses = []

@@ -75,9 +75,7 @@ class ResNet(nn.Module):
 def train(device="cpu", steps=4):
     model = fill(ResNet(BasicBlock, [1, 2])).to(device)
     criterion = nn.CrossEntropyLoss().to(device)
-    optimizer = optim.SGD(
-        model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4, nesterov=True
-    )  # fmt: skip
+    optimizer = optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
     scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
     losses = []
     for step in range(steps):

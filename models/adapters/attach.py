@@ -142,8 +142,10 @@ def attach(
     layers = {path: model.get_submodule(path) for path in paths}
     if inside := [path for path in paths if in_attention(model, path)]:
         raise ValueError(f"{inside[0]!r} is part of a MultiheadAttention, which is not supported")
-    made = {path: _made(layer, config, paths[path], bare, tokens.get(path))
-            for path, layer in layers.items()}  # fmt: skip
+    made = {
+        path: _made(layer, config, paths[path], bare, tokens.get(path))
+        for path, layer in layers.items()
+    }
     whole = saved_modules(model, config.modules_to_save) if saved is None else saved
     copies = {path: copy_of(model, record, path, bare) for path in whole}
     for other in record.added.values():
@@ -270,8 +272,11 @@ def _choose_trained(model: nn.Module, record: Record) -> None:
         if wanted == "all":
             trained = [p for p in biases if id(p) not in owned]
         else:
-            trained = [layer.bias for layer in layers if wanted == "lora_only"
-                       and getattr(layer, "bias", None) is not None]  # fmt: skip
+            trained = [
+                layer.bias
+                for layer in layers
+                if wanted == "lora_only" and getattr(layer, "bias", None) is not None
+            ]
         for p in trained:
             p.requires_grad_(p.dtype.is_floating_point)
 

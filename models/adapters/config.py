@@ -25,12 +25,19 @@ TokenIndices = list[int] | dict[str, list[int]] | None
 # PEFT's keys that change what an adapter computes, with the values at which they do not. Others
 # that PEFT reads are fields, or change nothing. What PEFT does not know is ignored, as it does.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "use_qalora": (False, None), "alora_invocation_tokens": (None,), "arrow_config": (None,),
-    "use_bdlora": (None, False), "kasa_config": (None,), "velora_config": (None, {}),
-    "monteclora_config": (None,), "layer_replication": (None, []), "target_parameters": (None, []),
-    "megatron_config": (None, {}), "use_effective_conv2d": (False,), "ephemeral_gpu_offload": (
-        False, True),
-}  # fmt: skip
+    "use_qalora": (False, None),
+    "alora_invocation_tokens": (None,),
+    "arrow_config": (None,),
+    "use_bdlora": (None, False),
+    "kasa_config": (None,),
+    "velora_config": (None, {}),
+    "monteclora_config": (None,),
+    "layer_replication": (None, []),
+    "target_parameters": (None, []),
+    "megatron_config": (None, {}),
+    "use_effective_conv2d": (False,),
+    "ephemeral_gpu_offload": (False, True),
+}
 # The most that a rank may be: far above any published adapter's.
 _LARGEST_RANK = 1 << 16
 _MOST_PATTERNS = 4096
@@ -84,8 +91,13 @@ class AdapterConfig:
 
     def to_json(self) -> bytes:
         """adapter_config.json, which PEFT reads."""
-        found = {"peft_type": self.peft_type, "auto_mapping": None, "inference_mode": True,
-                 "revision": None, **dataclasses.asdict(self)}  # fmt: skip
+        found = {
+            "peft_type": self.peft_type,
+            "auto_mapping": None,
+            "inference_mode": True,
+            "revision": None,
+            **dataclasses.asdict(self),
+        }
         return json.dumps(dict(sorted(found.items())), indent=2).encode()
 
 

@@ -82,9 +82,13 @@ def load_adapter(
 
 
 def adapter_from(
-    model: M, config: bytes, tensors: Mapping[str, Tensor], name: str = "default", *,
+    model: M,
+    config: bytes,
+    tensors: Mapping[str, Tensor],
+    name: str = "default",
+    *,
     trainable: bool = False,
-) -> M:  # fmt: skip
+) -> M:
     """`load_adapter` of the bytes of adapter_config.json and the tensors by PEFT's names.
 
     `model`, `name`, `trainable` and the errors it raises are load_adapter's; `config` is the file's
@@ -94,9 +98,13 @@ def adapter_from(
 
 
 def adapter_from_gguf(
-    model: M, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str = "default", *,
+    model: M,
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    name: str = "default",
+    *,
     trainable: bool = False,
-) -> M:  # fmt: skip
+) -> M:
     """`load_adapter` of the metadata and the tensors of a GGUF file.
 
     `model`, `name`, `trainable` and the errors it raises are load_adapter's.
@@ -153,8 +161,10 @@ def _put(
         local = found["local"] + (end if found["local"] in _MODULES else "")
         layers[path] = {**layers.get(path, {}), local: t}
     if not layers:
-        raise LoadError(f"the adapter has no tensor of {type(config).__name__}; names end with "
-                        f"lora_A.weight and the like, here {brief(list(tensors)[:2])}")  # fmt: skip
+        raise LoadError(
+            f"the adapter has no tensor of {type(config).__name__}; names end with "
+            f"lora_A.weight and the like, here {brief(list(tensors)[:2])}"
+        )
     whole, biases = _split(model, config, rest)
     if isinstance(config, LoraConfig) and re.match("pissa|olora", str(config.init_lora_weights)):
         from rushlight.models.adapters.initial import converted
@@ -162,8 +172,9 @@ def _put(
         config, layers = converted(model, config, layers, theirs)
     every = {**theirs, **{path: path for path in tokens}}
     try:
-        attach(model, config, name, every, list(whole), trainable=trainable, bare=True,
-               tokens=tokens)  # fmt: skip
+        attach(
+            model, config, name, every, list(whole), trainable=trainable, bare=True, tokens=tokens
+        )
     except ValueError as error:
         if isinstance(error, FormatError) or name in record_of(model).added:
             raise
@@ -210,9 +221,13 @@ def _project(model: nn.Module, config: Any, name: str, shared: Mapping[str, Tens
 
 
 def _fill(
-    model: nn.Module, added: Added, name: str, layers: Mapping[str, Mapping[str, Tensor]],
-    whole: Mapping[str, Mapping[str, Tensor]], trainable: bool,
-) -> None:  # fmt: skip
+    model: nn.Module,
+    added: Added,
+    name: str,
+    layers: Mapping[str, Mapping[str, Tensor]],
+    whole: Mapping[str, Mapping[str, Tensor]],
+    trainable: bool,
+) -> None:
     """Give the bare parameters of an adapter the tensors of a file."""
     every: list[tuple[str, Any, Any, Mapping[str, Tensor]]] = []
     for path in added.paths:

@@ -28,9 +28,11 @@ def as_peft(
     `metadata` is the file's.
     """
     family = family_of(model.config.model_type, "model_type")
-    wanted = {"general.type": ("adapter",), "adapter.type": ("lora",),
-              "general.architecture": tuple(
-                  one.partition("/")[0] for one in family.gguf_types)}  # fmt: skip
+    wanted = {
+        "general.type": ("adapter",),
+        "adapter.type": ("lora",),
+        "general.architecture": tuple(one.partition("/")[0] for one in family.gguf_types),
+    }
     for key, supported in wanted.items():
         told = metadata.get(key)
         if not isinstance(told, str) or told not in supported:
@@ -48,8 +50,9 @@ def as_peft(
     pairs: dict[str, dict[str, Tensor]] = {}
     for name, t in tensors.items():
         if not name.endswith(_ENDS):
-            raise LoadError(f"the adapter holds a tensor {name!r:.100}; names end with "
-                            f"{' or '.join(_ENDS)}")  # fmt: skip
+            raise LoadError(
+                f"the adapter holds a tensor {name!r:.100}; names end with {' or '.join(_ENDS)}"
+            )
         t = t.dequantize() if t.dtype.kind == "q" else t
         if t.ndim != 2 or 0 in t.shape:
             raise LoadError(f"the adapter's {name!r:.100} is {t.shape}; it must be a matrix")
@@ -63,18 +66,23 @@ def as_peft(
         path, a, b = ours.rpartition(".")[0], pair["a"], _rows(architecture, model, ours, pair["b"])
         ranks[path] = b.shape[1]
         table = name == "token_embd.weight"
-        ends = ("lora_embedding_A", "lora_embedding_B") if table else (
-            "lora_A.weight", "lora_B.weight")  # fmt: skip
+        ends = (
+            ("lora_embedding_A", "lora_embedding_B")
+            if table
+            else ("lora_A.weight", "lora_B.weight")
+        )
         found |= {f"{path}.{ends[0]}": a.t() if table else a, f"{path}.{ends[1]}": b}
     if not ranks:
         raise LoadError("the adapter holds no tensors")
     r = Counter(ranks.values()).most_common(1)[0][0]
     literal = {path: path.replace(".", r"\.") for path in ranks}
     config = LoraConfig(
-        target_modules=sorted(ranks), r=r, lora_alpha=alpha or r,
+        target_modules=sorted(ranks),
+        r=r,
+        lora_alpha=alpha or r,
         rank_pattern={literal[path]: n for path, n in ranks.items() if n != r},
         alpha_pattern={} if alpha else {literal[p]: n for p, n in ranks.items() if n != r},
-    )  # fmt: skip
+    )
     return config, found
 
 

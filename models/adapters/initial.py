@@ -27,9 +27,11 @@ log = logging.getLogger("rushlight")
 
 
 def converted(
-    model: nn.Module, config: LoraConfig, layers: Mapping[str, Mapping[str, Tensor]],
+    model: nn.Module,
+    config: LoraConfig,
+    layers: Mapping[str, Mapping[str, Tensor]],
     theirs: Mapping[str, str],
-) -> tuple[LoraConfig, dict[str, Mapping[str, Tensor]]]:  # fmt: skip
+) -> tuple[LoraConfig, dict[str, Mapping[str, Tensor]]]:
     """An adapter of PiSSA or OLoRA, by the paths of its layers, as ordinary LoRA.
 
     Its ranks double, and its scales stay. The fast decompositions of PiSSA are taken as the exact
@@ -66,11 +68,16 @@ def converted(
                 f"the adapter of {path}: lora_A is {a.shape} and lora_B {b.shape}; the rank {r} "
                 f"needs {first_a.shape} and {first_b.shape}"
             )
-        found[path] = {**state, "lora_A.weight": cat([a, first_a]),
-                       "lora_B.weight": cat([b, -first_b], 1)}  # fmt: skip
+        found[path] = {
+            **state,
+            "lora_A.weight": cat([a, first_a]),
+            "lora_B.weight": cat([b, -first_b], 1),
+        }
         escaped = re.escape(name)
-        ranks[escaped], alphas[escaped] = 2 * r, scale * ((2 * r) ** 0.5 if config.use_rslora
-                                                          else 2 * r)  # fmt: skip
+        ranks[escaped], alphas[escaped] = (
+            2 * r,
+            scale * ((2 * r) ** 0.5 if config.use_rslora else 2 * r),
+        )
     made = replace(config, init_lora_weights=True, r=2 * config.r, lora_alpha=2 * config.lora_alpha)
     if config.rank_pattern or config.alpha_pattern or config.use_rslora:
         made = replace(made, rank_pattern=ranks, alpha_pattern=alphas)

@@ -136,8 +136,9 @@ class Lora(Adapter):
             # The lengths are those of the weight that the adapter was trained with.
             ratio = self._stretch(layer, plain(layer.weight)).detach().reshape(-1)
             at = -1 if isinstance(layer, TransposedLinear | nn.Embedding) else 0
-            made = made * ratio.reshape([-1 if d == at % made.ndim else 1
-                                         for d in range(made.ndim)])  # fmt: skip
+            made = made * ratio.reshape(
+                [-1 if d == at % made.ndim else 1 for d in range(made.ndim)]
+            )
         own = getattr(getattr(self, "lora_B", None), "bias", None)
         if own is not None:
             if bias is None:

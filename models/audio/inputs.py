@@ -111,11 +111,14 @@ def _source(value: Any, rate: int) -> Source:
     own = rate
     if isinstance(value, Mapping):
         value, own = value["samples"], value["rate"]
-        if isinstance(own, bool) or not isinstance(own, int | float) or not (
-            SLOWEST <= own <= FASTEST
-        ):  # fmt: skip
-            raise ValueError(f"audio: rate is {own!r}; it must be {SLOWEST} to {FASTEST} samples a "
-                             "second")  # fmt: skip
+        if (
+            isinstance(own, bool)
+            or not isinstance(own, int | float)
+            or not (SLOWEST <= own <= FASTEST)
+        ):
+            raise ValueError(
+                f"audio: rate is {own!r}; it must be {SLOWEST} to {FASTEST} samples a second"
+            )
         if isinstance(value, list):
             value = np.asarray(value, np.float32)
     if isinstance(value, Tensor):

@@ -69,8 +69,11 @@ def instead(
             told = {**config, "architectures": [name]}
             if spare(told) is not None:
                 return told
-    fits = [(left, i, told) for i, told in enumerate(_others(config, names, error.supported))
-            if (left := spare(told)) is not None]  # fmt: skip
+    fits = [
+        (left, i, told)
+        for i, told in enumerate(_others(config, names, error.supported))
+        if (left := spare(told)) is not None
+    ]
     if fits:
         return min(fits)[2]
     for name in error.supported:  # of a class that none of the names tells

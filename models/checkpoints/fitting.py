@@ -70,8 +70,11 @@ def fitted(
         model.tasks = tuple(task for task in model.tasks if task not in model.lacking)
         log.warning(
             "the checkpoint has no %s: it is loaded without its head, of which %d tensors are "
-            "missing, and does not serve %s", first, len(missing), ", ".join(model.lacking),
-        )  # fmt: skip
+            "missing, and does not serve %s",
+            first,
+            len(missing),
+            ", ".join(model.lacking),
+        )
         missing = []
     changed = _compare(model, match)
     found = match.found | stacks(match, tensors)
@@ -168,8 +171,9 @@ def _compare(model: Model, match: Matched) -> bool:
                 )
             log.warning(
                 "the checkpoint holds %s and %s with different values, so they are not tied",
-                name, same,
-            )  # fmt: skip
+                name,
+                same,
+            )
             values = {**match.found, name: tensor}
             match.found |= {to: values[at] for to, at in own.items() if at in values}
             changed = True
@@ -266,9 +270,12 @@ def _tell_spare(
     groups = Counter(_apart(name, found) for name in spare)
     shown = [f"{n} ({count})" if count > 1 else n for n, count in groups.most_common(6)]
     log.warning(
-        "%s%d tensors of the checkpoint are not used: %s%s", told and f"{told}; ", len(spare),
-        ", ".join(shown), ", ..." if len(groups) > len(shown) else "",
-    )  # fmt: skip
+        "%s%d tensors of the checkpoint are not used: %s%s",
+        told and f"{told}; ",
+        len(spare),
+        ", ".join(shown),
+        ", ..." if len(groups) > len(shown) else "",
+    )
 
 
 def _apart(name: str, others: Iterable[str]) -> str:

@@ -19,8 +19,13 @@ log = logging.getLogger("rushlight")
 
 # Buffers that older files store: position ids, rotary frequencies, causal masks.
 COMPUTED = (
-    ".position_ids", ".inv_freq", ".masked_bias", ".attn.bias", ".attention.bias", ".causal_mask",
-)  # fmt: skip
+    ".position_ids",
+    ".inv_freq",
+    ".masked_bias",
+    ".attn.bias",
+    ".attention.bias",
+    ".causal_mask",
+)
 COUNTER = ".num_batches_tracked"
 
 

@@ -49,9 +49,12 @@ def first_segment(names: Iterable[str]) -> str:
 
 
 def renamed(
-    tensors: Mapping[str, Tensor], spare: Collection[str], missing: Collection[str],
-    bases: Iterable[str], most: bool,
-) -> dict[str, Tensor] | None:  # fmt: skip
+    tensors: Mapping[str, Tensor],
+    spare: Collection[str],
+    missing: Collection[str],
+    bases: Iterable[str],
+    most: bool,
+) -> dict[str, Tensor] | None:
     """The tensors with other prefixes, so that those that are `missing` are among them.
 
     spare: names that no parameter has. bases: further prefixes that a name may have or lack. most:

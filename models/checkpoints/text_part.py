@@ -27,11 +27,18 @@ WHOLE = {
 )  # fmt: skip
 # What the head of the whole leaves out of a language model's.
 _UNSCALED: dict[str, dict[str, Any]] = {
-    "cohere2": {"logit_scale": 1.0}, "granite": {"logits_scaling": 1.0},
+    "cohere2": {"logit_scale": 1.0},
+    "granite": {"logits_scaling": 1.0},
     "gemma3_text": {"final_logit_softcapping": None},
-}  # fmt: skip
-_OUTER = ("quantization_config", "dtype", "torch_dtype", "eos_token_id", "bos_token_id",
-          "pad_token_id")  # fmt: skip
+}
+_OUTER = (
+    "quantization_config",
+    "dtype",
+    "torch_dtype",
+    "eos_token_id",
+    "bos_token_id",
+    "pad_token_id",
+)
 
 
 def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -55,7 +62,8 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     if not both["tie_word_embeddings"] and text.get("tie_word_embeddings"):
         both["tie_word_embeddings"] = True  # where older files say it
     text = {name: value for name, value in text.items() if name != "architectures"}
-    log.warning("config.json: of %s the language model (%s) is loaded: it reads texts only",
-                kind, within)  # fmt: skip
+    log.warning(
+        "config.json: of %s the language model (%s) is loaded: it reads texts only", kind, within
+    )
     told = {"model_type": within, "tie_word_embeddings": both["tie_word_embeddings"]}
     return both | text | told | _UNSCALED.get(within, {})

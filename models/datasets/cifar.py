@@ -17,8 +17,10 @@ _TIMES = 8  # bytes that a pickle's values may take, per byte of it
 
 
 def _refused(name: Any) -> FormatError:
-    return FormatError(f"a file of CIFAR asks for {name}, which is not made; it may be damaged, or "
-                       "no file of CIFAR")  # fmt: skip
+    return FormatError(
+        f"a file of CIFAR asks for {name}, which is not made; it may be damaged, or "
+        "no file of CIFAR"
+    )
 
 
 class CIFAR10(Classified):
@@ -38,23 +40,30 @@ class CIFAR10(Classified):
     _files = (tuple(f"data_batch_{n}.bin" for n in range(1, 6)), ("test_batch.bin",))
 
     def __init__(
-        self, root: Place, train: bool = True, transform: Change | None = None,
+        self,
+        root: Place,
+        train: bool = True,
+        transform: Change | None = None,
         target_transform: Change | None = None,
-    ) -> None:  # fmt: skip
-        place = next((Path(root) / name for name in self._folders if (Path(root) / name).is_dir()),
-                     Path(root))  # fmt: skip
+    ) -> None:
+        place = next(
+            (Path(root) / name for name in self._folders if (Path(root) / name).is_dir()),
+            Path(root),
+        )
         part = 0 if train else 1
         parts = []
         binary = (place / self._files[part][0]).is_file()
         for name in (self._files if binary else self._pickles)[part]:
             if not (place / name).is_file():
-                raise FileNotFoundError(f"{place} has no {name}, of the binary version of CIFAR or "
-                                        "that for Python")  # fmt: skip
+                raise FileNotFoundError(
+                    f"{place} has no {name}, of the binary version of CIFAR or that for Python"
+                )
             read = self._binary if binary else self._pickled
             parts.append(read(place / name))
         images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
-        super().__init__(tensor(images), tensor(labels.astype(np.int64)), transform,
-                         target_transform)  # fmt: skip
+        super().__init__(
+            tensor(images), tensor(labels.astype(np.int64)), transform, target_transform
+        )
 
     def _binary(self, path: Path) -> tuple[Any, Any]:
         row = self._labels + 3072
@@ -86,8 +95,10 @@ class CIFAR10(Classified):
             or len(labels) != len(images)
             or not all(type(n) is int and 0 <= n < most for n in labels)
         ):
-            raise FormatError(f"{path}: {self._key} is {brief(labels)}; it must be {len(images)} "
-                              f"numbers below {most}")  # fmt: skip
+            raise FormatError(
+                f"{path}: {self._key} is {brief(labels)}; it must be {len(images)} "
+                f"numbers below {most}"
+            )
         return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 

@@ -67,8 +67,10 @@ def _idx(source: Any, place: Path, size: int, packed: bool) -> Tensor:
     while len(data) <= nbytes and (piece := source.read(min(nbytes + 1 - len(data), 1 << 22))):
         data += piece
         if len(data) > most:
-            raise FormatError(f"{place}: {size} bytes would unpack to {nbytes}; {most} are allowed",
-                              hint="unpack it with gunzip first")  # fmt: skip
+            raise FormatError(
+                f"{place}: {size} bytes would unpack to {nbytes}; {most} are allowed",
+                hint="unpack it with gunzip first",
+            )
     if len(data) != nbytes:
         there = "more" if len(data) > nbytes else len(data)
         raise FormatError(f"{place}: {shape} needs {nbytes} bytes; there are {there}")
@@ -85,9 +87,12 @@ class Classified(Dataset[Any]):
     classes: list[str]
 
     def __init__(
-        self, data: Tensor, targets: Tensor, transform: Change | None,
+        self,
+        data: Tensor,
+        targets: Tensor,
+        transform: Change | None,
         target_transform: Change | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if len(data) != len(targets):
             raise FormatError(f"{len(data)} images, but {len(targets)} classes")
         self.data, self.targets = data, targets
@@ -109,9 +114,10 @@ class Classified(Dataset[Any]):
         images, targets = self.data[where].float() / 255, self.targets[where]
         pairs = zip(images.unbind(), targets.unbind(), strict=True)
         change, other = self.transform, self.target_transform
-        return [(image if change is None else change(image),
-                 target if other is None else other(target))
-                for image, target in pairs]  # fmt: skip
+        return [
+            (image if change is None else change(image), target if other is None else other(target))
+            for image, target in pairs
+        ]
 
 
 class MNIST(Classified):
@@ -126,15 +132,20 @@ class MNIST(Classified):
     classes = [str(n) for n in range(10)]
 
     def __init__(
-        self, root: Place, train: bool = True, transform: Change | None = None,
+        self,
+        root: Place,
+        train: bool = True,
+        transform: Change | None = None,
         target_transform: Change | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         kind = "train" if train else "t10k"
         images = read_idx(_found(Path(root), f"{kind}-images-idx3-ubyte"))
         labels = read_idx(_found(Path(root), f"{kind}-labels-idx1-ubyte"))
         if images.ndim != 3 or labels.ndim != 1:
-            raise FormatError(f"{root}: images are {images.shape}, labels {labels.shape}; they "
-                              "must have 3 dims and 1")  # fmt: skip
+            raise FormatError(
+                f"{root}: images are {images.shape}, labels {labels.shape}; they "
+                "must have 3 dims and 1"
+            )
         super().__init__(images.unsqueeze(1), labels.to(int64), transform, target_transform)
 
 
@@ -171,18 +182,25 @@ class ImageFolder(Dataset[Any]):
     ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 
     def __init__(
-        self, root: Place, transform: Change | None = None,
-        target_transform: Change | None = None, loader: Change | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        root: Place,
+        transform: Change | None = None,
+        target_transform: Change | None = None,
+        loader: Change | None = None,
+    ) -> None:
         place = Path(root)
         self.classes = sorted(one.name for one in place.iterdir() if one.is_dir())
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
-        self.samples = [(path, i) for name, i in self.class_to_idx.items()
-                        for path in sorted((place / name).rglob("*"))
-                        if path.suffix.lower() in self.ENDINGS and path.is_file()]  # fmt: skip
+        self.samples = [
+            (path, i)
+            for name, i in self.class_to_idx.items()
+            for path in sorted((place / name).rglob("*"))
+            if path.suffix.lower() in self.ENDINGS and path.is_file()
+        ]
         if not self.samples:
-            raise FileNotFoundError(f"{place} has no folders with images; it needs one for each "
-                                    "class")  # fmt: skip
+            raise FileNotFoundError(
+                f"{place} has no folders with images; it needs one for each class"
+            )
         self.transform, self.target_transform, self.loader = transform, target_transform, loader
 
     def __len__(self) -> int:

@@ -63,9 +63,11 @@ def read_jsonl(path: Place) -> Rows:
 
 
 def read_csv(
-    path: Place, target: str | None = None, columns: Sequence[str] | None = None,
+    path: Place,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
     delimiter: str = ",",
-) -> Table:  # fmt: skip
+) -> Table:
     """A table of numbers from a CSV file whose first line names the columns.
 
     columns: the features, by default all but `target`. The target may be text: its classes are
@@ -97,14 +99,17 @@ def read_csv(
                 if not row:
                     continue
                 if len(row) != len(names):
-                    raise FormatError(f"{place}:{rows.line_num} has {len(row)} fields; the first "
-                                      f"line has {len(names)}")  # fmt: skip
+                    raise FormatError(
+                        f"{place}:{rows.line_num} has {len(row)} fields; the first "
+                        f"line has {len(names)}"
+                    )
                 count += 1
                 try:
                     values.extend([_single(row[i]) for i in places])
                 except ValueError as error:
-                    raise FormatError(f"{place}:{rows.line_num}: {error}; choose other columns"
-                                      ) from None  # fmt: skip
+                    raise FormatError(
+                        f"{place}:{rows.line_num}: {error}; choose other columns"
+                    ) from None
                 if goal is not None:
                     goals.append(known.setdefault(row[goal], len(known)))
         except (csv.Error, UnicodeDecodeError) as error:
@@ -152,9 +157,11 @@ def _targets(texts: list[str], numbers: Any) -> tuple[Tensor, list[str]]:
         rank = np.empty(len(texts), np.int64)
         rank[order] = np.arange(len(texts))
         return tensor(rank[numbers]), [texts[i] for i in order]
-    if np.isfinite(values).all() and (values == np.floor(values)).all() and (
-        np.abs(values) < 2.0**63
-    ).all():  # fmt: skip
+    if (
+        np.isfinite(values).all()
+        and (values == np.floor(values)).all()
+        and (np.abs(values) < 2.0**63).all()
+    ):
         return tensor(values.astype(np.int64)[numbers]), []
     return tensor(values.astype(np.float32)[numbers]), []
 
@@ -187,8 +194,10 @@ def read_table(path: Place) -> Rows:
         head, size = file.read(6), os.fstat(file.fileno()).st_size
         file.seek(0)
         if head.startswith(b"FEA1"):
-            raise FormatError(f"{place} is a Feather file of version 1, which is not supported",
-                              hint="pyarrow.feather.write_feather writes version 2")  # fmt: skip
+            raise FormatError(
+                f"{place} is a Feather file of version 1, which is not supported",
+                hint="pyarrow.feather.write_feather writes version 2",
+            )
         try:
             if head.startswith(b"PAR1"):
                 about = parquet.ParquetFile(file)
@@ -213,5 +222,7 @@ def read_table(path: Place) -> Rows:
 def _check_cells(place: Path, rows: int, columns: int, size: int) -> None:
     most = _FREE_CELLS + _TIMES_CELLS * size
     if not 0 <= rows * max(columns, 1) <= most:
-        raise FormatError(f"{place} has {rows} rows of {columns} columns in {size} bytes; at most "
-                          f"{most} values are read")  # fmt: skip
+        raise FormatError(
+            f"{place} has {rows} rows of {columns} columns in {size} bytes; at most "
+            f"{most} values are read"
+        )

@@ -18,7 +18,9 @@ def text_blocks(ids: Any, length: int) -> TensorDataset:
     every = tensor(ids, dtype=int64).reshape(-1)
     count = (every.numel() - 1) // length if length > 0 else 0
     if count < 1:
-        raise ValueError(f"text_blocks: {every.numel()} tokens make no block of {length} and the "
-                         "token that follows")  # fmt: skip
+        raise ValueError(
+            f"text_blocks: {every.numel()} tokens make no block of {length} and the "
+            "token that follows"
+        )
     whole = every[: count * length + 1]
     return TensorDataset(whole[:-1].reshape(count, length), whole[1:].reshape(count, length))

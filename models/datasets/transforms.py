@@ -41,8 +41,10 @@ class _Each:
     def __call__(self, image: Tensor) -> Tensor:
         if not isinstance(image, Tensor) or image.ndim not in (3, 4):
             shape = image.shape if isinstance(image, Tensor) else type(image).__name__
-            raise ValueError(f"{type(self).__name__}: an image is {shape}; it must be (channels, "
-                             "height, width), or a batch of such")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: an image is {shape}; it must be (channels, "
+                "height, width), or a batch of such"
+            )
         found = self.change(image if image.ndim == 4 else image.unsqueeze(0))
         return found if image.ndim == 4 else found.squeeze(0)
 
@@ -108,15 +110,19 @@ class Normalize(_Each):
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         if len(mean) != len(std) or not all(std):
-            raise ValueError(f"Normalize: mean is {mean}, std {std}; they need a number for each "
-                             "channel, and no std may be zero")  # fmt: skip
+            raise ValueError(
+                f"Normalize: mean is {mean}, std {std}; they need a number for each "
+                "channel, and no std may be zero"
+            )
         self.mean, self.std = list(mean), list(std)
 
     def change(self, images: Tensor) -> Tensor:
         """In the images' dtype."""
         shape = (len(self.mean), 1, 1)
-        mean, std = (tensor(v, dtype=images.dtype, device=images.device).reshape(shape)
-                     for v in (self.mean, self.std))  # fmt: skip
+        mean, std = (
+            tensor(v, dtype=images.dtype, device=images.device).reshape(shape)
+            for v in (self.mean, self.std)
+        )
         return (images - mean) / std
 
 
@@ -155,8 +161,10 @@ class ColorJitter(_Each):
 
 def _grey(images: Tensor) -> Tensor:
     if images.shape[1] != 3:
-        raise ValueError(f"ColorJitter: images have {images.shape[1]} channels; contrast and "
-                         "saturation need red, green and blue")  # fmt: skip
+        raise ValueError(
+            f"ColorJitter: images have {images.shape[1]} channels; contrast and "
+            "saturation need red, green and blue"
+        )
     weights = tensor(_GREY, dtype=images.dtype, device=images.device).reshape(1, 3, 1, 1)
     return (images * weights).sum(1, keepdim=True)
 
@@ -176,8 +184,10 @@ class RandomRotation(_Each):
         angle = _draw(images, *self.degrees).reshape(-1) * (math.pi / 180)
         height, width = images.shape[-2:]
         sin, cos, zero = angle.sin(), angle.cos(), angle * 0
-        rows = (stack([cos, -sin * (height / width), zero], 1),
-                stack([sin * (width / height), cos, zero], 1))  # fmt: skip
+        rows = (
+            stack([cos, -sin * (height / width), zero], 1),
+            stack([sin * (width / height), cos, zero], 1),
+        )
         grid = affine_grid(stack(rows, 1), list(images.shape), align_corners=False)
         return grid_sample(images, grid, align_corners=False)
 
@@ -187,8 +197,10 @@ class _Mix:
 
     def __init__(self, num_classes: int, alpha: float = 1.0) -> None:
         if alpha <= 0 or num_classes < 2:
-            raise ValueError(f"{type(self).__name__}: alpha is {alpha}, num_classes {num_classes}; "
-                             "they must be above 0 and 1")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: alpha is {alpha}, num_classes {num_classes}; "
+                "they must be above 0 and 1"
+            )
         self.num_classes, self.alpha = num_classes, alpha
 
     def _share(self) -> float:
@@ -234,6 +246,13 @@ class CutMix(_Mix):
 
 
 __all__ = [
-    "ColorJitter", "Compose", "CutMix", "MixUp", "Normalize", "RandomCrop", "RandomHorizontalFlip",
-    "RandomRotation", "RandomVerticalFlip",
-]  # fmt: skip
+    "ColorJitter",
+    "Compose",
+    "CutMix",
+    "MixUp",
+    "Normalize",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomRotation",
+    "RandomVerticalFlip",
+]

@@ -41,8 +41,11 @@ def modules() -> Iterator[str]:
     for room in sorted(root.iterdir(), key=lambda entry: entry.name):
         if room.is_dir() and not room.name.startswith("_"):
             names = sorted(file.name for file in room.iterdir())
-            yield from (f"{__name__}.{room.name}.{name.removesuffix('.py')}" for name in names
-                        if name.endswith(".py") and not name.startswith("_"))  # fmt: skip
+            yield from (
+                f"{__name__}.{room.name}.{name.removesuffix('.py')}"
+                for name in names
+                if name.endswith(".py") and not name.startswith("_")
+            )
 
 
 @cache

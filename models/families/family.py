@@ -104,8 +104,10 @@ class Family:
             if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
                 raise TypeError(f'Family: {name} is {value!r}; it must be a tuple such as ("x",)')
         for name, needed in (
-            ("gguf_types", "gguf"), ("timm", "timm_config"), ("suffixes", "open_parts"),
-        ):  # fmt: skip
+            ("gguf_types", "gguf"),
+            ("timm", "timm_config"),
+            ("suffixes", "open_parts"),
+        ):
             if bool(getattr(self, name)) != (getattr(self, needed) is not None):
                 raise TypeError(f"Family: {name} and {needed} need one another")
         known = {*self.config.__dataclass_fields__, "neutral", "own"}

@@ -120,8 +120,10 @@ def examples_of(
     elif "text" in row:
         found = [_of_text(model, _text(row, "text"), [(0, None)], True)]
     else:
-        raise ValueError(f"a row has the keys {brief(list(row))}; supported: "
-                         f"messages, prompt with completion, text")  # fmt: skip
+        raise ValueError(
+            f"a row has the keys {brief(list(row))}; supported: "
+            f"messages, prompt with completion, text"
+        )
     most = min(max_length or model.context_length, model.context_length)
     cut = [Example(e.ids[:most], (e.ids if whole else e.labels)[:most]) for e in found]
     kept = [e for e in cut if any(label != IGNORED for label in e.labels[1:])]
@@ -138,8 +140,9 @@ def preference_of(
     `row` has texts, `model` the tokenizer; `max_length` is the most tokens. Raises ValueError for a
     key that is missing or no text.
     """
-    both = ({"prompt": row.get("prompt"), "completion": _text(row, n)} for n in (
-        "chosen", "rejected"))  # fmt: skip
+    both = (
+        {"prompt": row.get("prompt"), "completion": _text(row, n)} for n in ("chosen", "rejected")
+    )
     one, two = (examples_of(model, each, max_length=max_length)[0] for each in both)
     return one, two
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight.core import ops
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.network.activations import logsigmoid
-from rushlight.core.functional.network.losses import cross_entropy
+from rushlight.core.functional.network.cross_entropy import cross_entropy
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.finetune.examples import IGNORED

@@ -73,8 +73,9 @@ def finetuning(
     loss: Callable[[Any], Tensor]
     batches: list[Any]
     if "anchor" in first:
-        pairs = [(_named(i, row, "anchor"), _named(i, row, "positive"))
-                 for i, row in enumerate(rows)]  # fmt: skip
+        pairs = [
+            (_named(i, row, "anchor"), _named(i, row, "positive")) for i, row in enumerate(rows)
+        ]
         batches = _groups(pairs, batch_size)
         loss = _pairs_loss(model)
     elif "chosen" in first:
@@ -82,8 +83,9 @@ def finetuning(
         batches = _groups(both, batch_size)
         loss = _preferences_loss(model, beta)
     else:
-        found = [one for i, row in enumerate(rows)
-                 for one in _of(i, examples_of, model, row, length)]  # fmt: skip
+        found = [
+            one for i, row in enumerate(rows) for one in _of(i, examples_of, model, row, length)
+        ]
         if not found:
             raise ValueError("finetune: there are no rows")
         if pack:
@@ -139,8 +141,11 @@ def _training(
     """The steps of `train`."""
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained or not batches or steps < 1:
-        what = "no parameter takes gradients; add an adapter" if not trained else (
-            f"there are {len(batches)} batches for {steps} steps")  # fmt: skip
+        what = (
+            "no parameter takes gradients; add an adapter"
+            if not trained
+            else (f"there are {len(batches)} batches for {steps} steps")
+        )
         raise ValueError(f"train: {what}")
     optimizer = optim.AdamW(trained, lr=lr, weight_decay=weight_decay)
     draws, order, losses = Draws().manual_seed(seed), list[int](), list[float]()

@@ -70,9 +70,10 @@ class Cache:
         self.expected, self.farthest = ops.zeros(batch, dtype=int64, device=device), 0
         self.buffers: list[list[Tensor]] = [
             [ops.zeros(batch, *shape, device=device) for shape in spec.shapes]
-            if isinstance(spec, State) else []
+            if isinstance(spec, State)
+            else []
             for spec in self.specs
-        ]  # fmt: skip
+        ]
         widths = {w for w in map(self._window, range(len(self.specs))) if w is not None}
         self.windows = {w: Window(w, self._layers(w), batch, self.device) for w in sorted(widths)}
 
@@ -84,8 +85,11 @@ class Cache:
 
     def _layers(self, window: int | None) -> list[int]:
         """The layers with this window; None: the layers that keep all tokens."""
-        return [i for i, spec in enumerate(self.specs)
-                if not isinstance(spec, State) and self._window(i) == window]  # fmt: skip
+        return [
+            i
+            for i, spec in enumerate(self.specs)
+            if not isinstance(spec, State) and self._window(i) == window
+        ]
 
     @property
     def device(self) -> Device:
@@ -134,10 +138,16 @@ class Cache:
             assert not isinstance(spec, State)
             dtype = uint8 if self.packed else self.dtype
             new = [
-                ops.zeros(self.batch, heads, size, packed_bytes(n) if self.packed else n,
-                          dtype=dtype, device=self.device)
+                ops.zeros(
+                    self.batch,
+                    heads,
+                    size,
+                    packed_bytes(n) if self.packed else n,
+                    dtype=dtype,
+                    device=self.device,
+                )
                 for heads, n in spec.rows
-            ]  # fmt: skip
+            ]
             for before, now in zip(old, new, strict=False):
                 if held:
                     now[:, :, :held] = before[:, :, :held]

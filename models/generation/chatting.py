@@ -20,8 +20,12 @@ Tools = Sequence[Mapping[str, Any] | Callable[..., Any]] | None
 SAMPLING = frozenset(field.name for field in fields(Options))
 # The arguments of `apply_chat_template` that are no variables.
 ARGUMENTS = (
-    "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message",
-)  # fmt: skip
+    "tools",
+    "documents",
+    "chat_template",
+    "add_generation_prompt",
+    "continue_final_message",
+)
 # Options of generation in other libraries. They would have no effect as variables of a template.
 _FOREIGN = frozenset(
     "assistant_model bad_words_ids best_of do_sample early_stopping eos_token_id epsilon_cutoff "
@@ -183,9 +187,12 @@ class Chatting(Model):
         if add_generation_prompt is None:
             add_generation_prompt = not continue_final_message
         found = self.apply_chat_template(
-            messages, tools=tools, add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message, **variables,
-        )  # fmt: skip
+            messages,
+            tools=tools,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            **variables,
+        )
         assert isinstance(found, list)
         return found
 
@@ -231,11 +238,14 @@ class Chatting(Model):
             raise ValueError("chat: there are no messages; pass at least one")
         check_variables(chat_template_kwargs or {})
         text = template.render(
-            messages, tools=tools, documents=documents, chat_template=chat_template,
+            messages,
+            tools=tools,
+            documents=documents,
+            chat_template=chat_template,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
             **{**(chat_template_kwargs or {}), **variables},
-        )  # fmt: skip
+        )
         return self.encode_text(text, add_special_tokens=False) if tokenize else text
 
     def encode_text(self, text: str, *, add_special_tokens: bool) -> list[int]:

@@ -79,17 +79,28 @@ class DeviceSampler:
         counted = bool(o.frequency_penalty or o.presence_penalty)
         if counted:
             self.hold("counts", np.zeros((self.rows, vocab), np.float32))
-        numbers = (o.temperature, o.repetition_penalty, o.frequency_penalty, o.presence_penalty,
-                   o.top_p, o.min_p)  # fmt: skip
+        numbers = (
+            o.temperature,
+            o.repetition_penalty,
+            o.frequency_penalty,
+            o.presence_penalty,
+            o.top_p,
+            o.min_p,
+        )
         self.hold("numbers", np.array(numbers, np.float32))
         if o.token_mask is None or isinstance(o.token_mask, Tensor):
             self.mask = o.token_mask  # the caller's tensor: writes to it take effect at once
         else:
             self.mask = self.hold("mask", np.asarray(o.token_mask))
         self.rules = Rules(
-            o.temperature != 0, bool(o.logit_bias), penalized, counted,
-            o.top_k if o.top_k < vocab else 0, o.top_p < 1, o.min_p > 0,
-        )  # fmt: skip
+            o.temperature != 0,
+            bool(o.logit_bias),
+            penalized,
+            counted,
+            o.top_k if o.top_k < vocab else 0,
+            o.top_p < 1,
+            o.min_p > 0,
+        )
 
     def hold(self, name: str, values: Array) -> Tensor:
         """Store values in the memory that the last answer's values had."""

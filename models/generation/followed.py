@@ -25,14 +25,28 @@ log = logging.getLogger("rushlight")
 # The defaults of `sampling.Options` that the file may give.
 NUMBERS = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 # What forbids tokens, by those before them.
-BANS = ("no_repeat_ngram_size", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens",
-        "min_length", "min_new_tokens", "forced_bos_token_id", "forced_eos_token_id")  # fmt: skip
+BANS = (
+    "no_repeat_ngram_size",
+    "bad_words_ids",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "min_length",
+    "min_new_tokens",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+)
 # What changes an answer in the reference, and not here, with the values that change none.
 _LEFT: dict[str, tuple[Any, ...]] = {
-    "num_beams": (1,), "encoder_repetition_penalty": (1,), "guidance_scale": (1,),
-    "sequence_bias": ([],), "exponential_decay_length_penalty": (), "watermarking_config": (),
-    "num_return_sequences": (1,), "penalty_alpha": (0,), "dola_layers": (),
-}  # fmt: skip
+    "num_beams": (1,),
+    "encoder_repetition_penalty": (1,),
+    "guidance_scale": (1,),
+    "sequence_bias": ([],),
+    "exponential_decay_length_penalty": (),
+    "watermarking_config": (),
+    "num_return_sequences": (1,),
+    "penalty_alpha": (0,),
+    "dola_layers": (),
+}
 _DRAWN: dict[str, tuple[Any, ...]] = {
     "typical_p": (1,),
     "epsilon_cutoff": (0,),
@@ -60,8 +74,11 @@ class Followed:
 
         stored = small_json(files, FILE)
         draws = stored.get("do_sample") is True
-        left = [key for key, none in (_LEFT | (_DRAWN if draws else {})).items()
-                if stored.get(key) is not None and stored[key] not in none]  # fmt: skip
+        left = [
+            key
+            for key, none in (_LEFT | (_DRAWN if draws else {})).items()
+            if stored.get(key) is not None and stored[key] not in none
+        ]
         if left:
             log.warning("%s: %s is not followed", FILE, ", ".join(left))
         found = {key: stored[key] for key in (*NUMBERS, *BANS) if stored.get(key) is not None}
@@ -90,9 +107,12 @@ class Bans:
     """The mask of the tokens that may follow, a row for each answer."""
 
     def __init__(
-        self, followed: Followed, session: DecodeSession, options: Options,
+        self,
+        followed: Followed,
+        session: DecodeSession,
+        options: Options,
         prompts: Sequence[Sequence[int]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         from rushlight.models.generation.search.options import SearchOptions
         from rushlight.models.generation.search.rules import Rules
 
@@ -109,8 +129,12 @@ class Bans:
     def write(self, rows: Sequence[Sequence[int]]) -> None:
         """Allow what may follow each of `rows`."""
         plain = np.zeros((1, self._vocab), np.float32)
-        found = np.concatenate([np.isfinite(rule(plain, [row], drawn=False))
-                                for rule, row in zip(self._rules, rows, strict=True)])  # fmt: skip
+        found = np.concatenate(
+            [
+                np.isfinite(rule(plain, [row], drawn=False))
+                for rule, row in zip(self._rules, rows, strict=True)
+            ]
+        )
         found[~found.any(1)] = True  # all are forbidden: then none is
         mask = self._session.sampler.mask
         assert isinstance(mask, Tensor)

@@ -104,8 +104,11 @@ def halves(heads: str) -> Transform:
         )
         return Tensor(t.storage, t.dtype, order).clone().reshape(t.shape)
 
-    return Transform(lambda t, config: moved(t, config, True),
-                     lambda t, config: moved(t, config, False), rows=True)  # fmt: skip
+    return Transform(
+        lambda t, config: moved(t, config, True),
+        lambda t, config: moved(t, config, False),
+        rows=True,
+    )
 
 
 def stacked(t: Tensor, config: Mapping[str, Any]) -> Tensor:
@@ -215,8 +218,9 @@ class Architecture:
     def transform(self, name: str) -> Transform | None:
         """The change that the converter makes to a tensor of the checkpoint."""
         module = f".{name}".rpartition(".")[0]
-        ends = [n for n in self.transforms if f".{name}".endswith(f".{n}")
-                or module.endswith(f".{n}")]  # fmt: skip
+        ends = [
+            n for n in self.transforms if f".{name}".endswith(f".{n}") or module.endswith(f".{n}")
+        ]
         return self.transforms[ends[0]] if ends else None
 
     def renamed(self, name: str) -> str:

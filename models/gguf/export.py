@@ -97,12 +97,19 @@ def as_gguf(
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, family.gguf, model, name)
     heads = attention_of(model)
-    counts = {} if heads is None else {
-        "num_attention_heads": heads.heads, "num_key_value_heads": heads.kv_heads,
-    }  # fmt: skip
+    counts = (
+        {}
+        if heads is None
+        else {
+            "num_attention_heads": heads.heads,
+            "num_key_value_heads": heads.kv_heads,
+        }
+    )
     found = _weights(family, family.gguf, model, weights, vars(model.config) | counts)
-    found += [Weight(n, float32, shape, partial(zeros, *shape))
-              for n, shape in family.gguf.filled(model).items()]  # fmt: skip
+    found += [
+        Weight(n, float32, shape, partial(zeros, *shape))
+        for n, shape in family.gguf.filled(model).items()
+    ]
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
     keys, factors = rope_of(kind_of(family), model)
@@ -178,16 +185,19 @@ def _metadata(
     kind, config = kind_of(family), model.config
     heads, mlp = attention_of(model), model.spec.layers[0].mlp
     found: dict[str, Any] = {
-        "general.architecture": kind, "general.type": "model", "general.name": name,
-    }  # fmt: skip
+        "general.architecture": kind,
+        "general.type": "model",
+        "general.name": name,
+    }
     for key, stored in {**KEYS, **architecture.keys}.items():
         value = getattr(config, key, None)
         if stored and value is not None:
             found[f"{kind}.{stored}"] = value
     told = {
-        "embedding_length": model.spec.width, "block_count": len(model.spec.layers),
+        "embedding_length": model.spec.width,
+        "block_count": len(model.spec.layers),
         "context_length": model.spec.context,
-    }  # fmt: skip
+    }
     if mlp is not None:
         told["feed_forward_length"] = mlp.inner
     if heads is not None:

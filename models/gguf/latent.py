@@ -31,8 +31,13 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
         c["qk_nope_head_dim"] = key - c["qk_rope_head_dim"]
         c["v_head_dim"] = c.get("value_mla") or c.get("value", 0)
         c["q_lora_rank"] = c.get("q_lora_rank") or None
-        for name, value in {"first_k_dense_replace": 0, "n_shared_experts": 0, "n_group": 1,
-                            "topk_group": 1, "norm_topk_prob": False}.items():  # fmt: skip
+        for name, value in {
+            "first_k_dense_replace": 0,
+            "n_shared_experts": 0,
+            "n_group": 1,
+            "topk_group": 1,
+            "norm_topk_prob": False,
+        }.items():
             c.setdefault(name, value)
         c["routed_scaling_factor"] = c.get("routed_scaling_factor") or 1.0
         if score == "softmax":
@@ -47,20 +52,27 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
         _refuse(model, experts)
         routing, shared = experts[0].routing, experts[0].shared
         return {
-            "attention.head_count_kv": 1, "attention.q_lora_rank": one.query_rank or 0,
-            "attention.kv_lora_rank": one.rank, "attention.key_length": one.rank + dim,
-            "attention.value_length": one.rank, "attention.key_length_mla": one.plain + dim,
-            "attention.value_length_mla": one.value, "expert_weights_norm": routing.normalized,
+            "attention.head_count_kv": 1,
+            "attention.q_lora_rank": one.query_rank or 0,
+            "attention.kv_lora_rank": one.rank,
+            "attention.key_length": one.rank + dim,
+            "attention.value_length": one.rank,
+            "attention.key_length_mla": one.plain + dim,
+            "attention.value_length_mla": one.value,
+            "expert_weights_norm": routing.normalized,
             "expert_gating_func": np.uint32(1 + (score == "sigmoid")),
-            "expert_group_count": routing.groups, "expert_group_used_count": routing.kept,
+            "expert_group_count": routing.groups,
+            "expert_group_used_count": routing.kept,
             "expert_shared_count": 0 if shared is None else shared.inner // experts[0].inner,
             "leading_dense_block_count": len(model.spec.layers) - len(experts),
-        }  # fmt: skip
+        }
 
     inside = "model.layers.{}.self_attn."
     names = dict(zip(_STORED, _SHARED, strict=True)) | {
-        "attn_kv_b": "kv_b_proj", "attn_k_b": "k_b_proj", "attn_v_b": "v_b_proj",
-    }  # fmt: skip
+        "attn_kv_b": "kv_b_proj",
+        "attn_k_b": "k_b_proj",
+        "attn_v_b": "v_b_proj",
+    }
     corrected = {"blk.{}.exp_probs_b.bias": "model.layers.{}.mlp.gate.e_score_correction_bias"}
     return Architecture(
         model_type, architecture, keys={
@@ -87,11 +99,14 @@ def _refuse(model: Any, experts: Sequence[ExpertsSpec]) -> None:
     positions = json.loads(one.rotary.scaling or "{}")
     scaling = positions.get("rope_type", positions.get("type", "default"))
     for reason, found in {
-        "biases": one.bias, "no experts": not experts, f"norms with eps {eps:g}": eps != 1e-6,
-        "groups of experts chosen by their best one":
-            any(e.routing.groups > 1 and e.routing.best != 2 for e in experts),
+        "biases": one.bias,
+        "no experts": not experts,
+        f"norms with eps {eps:g}": eps != 1e-6,
+        "groups of experts chosen by their best one": any(
+            e.routing.groups > 1 and e.routing.best != 2 for e in experts
+        ),
         f"positions scaled by {scaling}": scaling not in ("default", "yarn"),
-    }.items():  # fmt: skip
+    }.items():
         if found:
             raise LoadError(
                 f"latent attention with {reason} cannot be written as GGUF of deepseek2",

@@ -23,26 +23,37 @@ from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
 Metadata = Mapping[str, Any]
 # Keys that change numbers in llama.cpp -> the value at which they do not, or the key that says it.
 NEUTRAL: dict[str, Any] = {
-    "attention.causal": True, "rope.freq_base_swa": "rope.freq_base",
-    "rope.dimension_count_swa": "rope.dimension_count", "ssm.dt_b_c_rms": False,
+    "attention.causal": True,
+    "rope.freq_base_swa": "rope.freq_base",
+    "rope.dimension_count_swa": "rope.dimension_count",
+    "ssm.dt_b_c_rms": False,
     "final_logit_softcapping": 0.0,
-    "attention.sliding_window": 0, "expert_group_count": (0, 1), "expert_gating_func": (0, 1, 2),
+    "attention.sliding_window": 0,
+    "expert_group_count": (0, 1),
+    "expert_gating_func": (0, 1, 2),
     "rope.scaling.yarn_ext_factor": 1.0,
-    "rope.scaling.yarn_attn_factor": 1.0, "rope.scaling.alpha": 0.0,
-}  # fmt: skip
+    "rope.scaling.yarn_attn_factor": 1.0,
+    "rope.scaling.alpha": 0.0,
+}
 # Those that it reads of all architectures, and of some: its logits changed with them (0.5.0).
 UNREAD = {
-    "*": ("attention.causal", "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
-          "expert_group_count"),
+    "*": (
+        "attention.causal",
+        "rope.scaling.yarn_ext_factor",
+        "rope.scaling.yarn_attn_factor",
+        "expert_group_count",
+    ),
     "deepseek2": ("expert_gating_func",),
     "gemma2": ("rope.freq_base_swa", "rope.dimension_count_swa"),
     "gemma3": ("final_logit_softcapping", "rope.dimension_count_swa"),
     "gemma3n": ("rope.dimension_count_swa",),
     "cohere2": ("rope.dimension_count_swa",),
-    "llama4": ("rope.freq_base_swa",), "gpt-oss": ("rope.freq_base_swa",),
-    "lfm2": ("attention.sliding_window",), "mamba": ("ssm.dt_b_c_rms",),
+    "llama4": ("rope.freq_base_swa",),
+    "gpt-oss": ("rope.freq_base_swa",),
+    "lfm2": ("attention.sliding_window",),
+    "mamba": ("ssm.dt_b_c_rms",),
     "hunyuan-dense": ("rope.scaling.alpha",),
-}  # fmt: skip
+}
 # Tensors of divisors of the rotary frequencies.
 FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
@@ -98,8 +109,11 @@ def _without_predicted(
     if not isinstance(count, int) or not isinstance(more, int) or not 0 < more < count:
         return metadata, tensors
     layer = re.compile(r"blk\.(\d{1,4})\.")
-    kept = {n: t for n, t in tensors.items()
-            if not (found := layer.match(n)) or int(found[1]) < count - more}  # fmt: skip
+    kept = {
+        n: t
+        for n, t in tensors.items()
+        if not (found := layer.match(n)) or int(found[1]) < count - more
+    }
     return {**metadata, key: count - more}, kept
 
 
@@ -196,8 +210,11 @@ def _check_unread(name: str, metadata: Metadata, read: set[str]) -> None:
     """Raise FormatError for a key that changes numbers in llama.cpp and is not read here."""
     for key in (*UNREAD["*"], *UNREAD.get(name, ())):
         value, neutral = metadata.get(f"{name}.{key}"), NEUTRAL[key]
-        if key in read or value is None or (isinstance(neutral, str) and (
-            value == metadata.get(f"{name}.{neutral}"))):  # fmt: skip
+        if (
+            key in read
+            or value is None
+            or (isinstance(neutral, str) and (value == metadata.get(f"{name}.{neutral}")))
+        ):
             continue
         several = neutral if isinstance(neutral, tuple) else (neutral,)
         if isinstance(neutral, str) or not any(
@@ -254,10 +271,12 @@ def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> di
     if factors:
         _only(stored, factor)
         found = {
-            "rope_type": "longrope", "long_factor": factors.get(FACTORS[1]),
-            "short_factor": factors.get(FACTORS[2]), "original_max_position_embeddings": original,
+            "rope_type": "longrope",
+            "long_factor": factors.get(FACTORS[1]),
+            "short_factor": factors.get(FACTORS[2]),
+            "original_max_position_embeddings": original,
             "attention_factor": metadata.get(f"{key}.attn_factor"),
-        }  # fmt: skip
+        }
         return {k: v for k, v in found.items() if v is not None}
     if kind != "yarn":
         _only(f"{key}.attn_factor", share)

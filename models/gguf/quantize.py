@@ -34,8 +34,15 @@ Path_ = str | os.PathLike[str]
 _VERSION = np.uint32(2)  # of ggml's block layouts
 _PIECE = 1 << 22  # elements that are converted at a time
 _OF_BITS = {
-    2: "q2_k", 3: "q3_k_m", 4: "q4_k_m", 5: "q5_k_m", 6: "q6_k", 8: "q8_0", 16: "f16", 32: "f32"
-}  # fmt: skip
+    2: "q2_k",
+    3: "q3_k_m",
+    4: "q4_k_m",
+    5: "q5_k_m",
+    6: "q6_k",
+    8: "q8_0",
+    16: "f16",
+    32: "f32",
+}
 _FLOATS = ("f32", "f16", "bf16")
 
 

@@ -32,9 +32,15 @@ _TENSOR_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 # What has another block size takes the place of a type whose blocks do not fit a row.
 _FALLBACK = {
-    "iq4_xs": "iq4_nl", "q2_k": "q4_0", "q3_k": "q4_0", "tq1_0": "q4_0", "tq2_0": "q4_0",
-    "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
-}  # fmt: skip
+    "iq4_xs": "iq4_nl",
+    "q2_k": "q4_0",
+    "q3_k": "q4_0",
+    "tq1_0": "q4_0",
+    "tq2_0": "q4_0",
+    "q4_k": "q5_0",
+    "q5_k": "q5_1",
+    "q6_k": "q8_0",
+}
 
 # Parts of the names of matrices that are small, or that quantizing would harm.
 _KEPT = (
@@ -184,13 +190,17 @@ def _model(
     layers, heads = number("block_count", 0), number("attention.head_count", 0)
     shared = number("attention.head_count_kv", heads)
     return _Model(
-        kind, architecture, layers, number("expert_count", 0),
+        kind,
+        architecture,
+        layers,
+        number("expert_count", 0),
         group=heads // shared if shared else 0,
-        large=layers == 80 and (architecture == "qwen2" or (architecture == "llama"
-                                                            and heads != shared)),
-        tied="output.weight" not in tensors, important=important,
+        large=layers == 80
+        and (architecture == "qwen2" or (architecture == "llama" and heads != shared)),
+        tied="output.weight" not in tensors,
+        important=important,
         values=sum(any(part in name for part in _VALUES) for name in tensors),
-    )  # fmt: skip
+    )
 
 
 def _by_layer(name: str) -> tuple[int, str]:

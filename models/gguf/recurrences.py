@@ -12,11 +12,16 @@ from rushlight.models.gguf.architecture import Architecture, Regroup, Transform,
 from rushlight.models.layers.blocks.rwkv_files import NAMES
 
 _SHARED = {
-    "attn_norm": "ln1", "attn_norm_2": "ln2", "time_mix_ln": "att.ln_x",
-    "time_mix_key": "att.key", "time_mix_value": "att.value", "time_mix_output": "att.output",
-    "time_mix_receptance": "att.receptance", "channel_mix_key": "ffn.key",
+    "attn_norm": "ln1",
+    "attn_norm_2": "ln2",
+    "time_mix_ln": "att.ln_x",
+    "time_mix_key": "att.key",
+    "time_mix_value": "att.value",
+    "time_mix_output": "att.output",
+    "time_mix_receptance": "att.receptance",
+    "channel_mix_key": "ffn.key",
     "channel_mix_value": "ffn.value",
-}  # fmt: skip
+}
 
 
 def _turned(t: Tensor, config: Mapping[str, Any]) -> Tensor:
@@ -65,19 +70,28 @@ def rwkv(
     """
     known = _SHARED | dict(names) | {"time_mix_lerp_fused.weight": "att.fused"}
     return Architecture(
-        model_type, architecture, keys=keys, decoder=NAMES, metadata=_tell,
-        transforms=dict.fromkeys(turned, _TURNED) | dict.fromkeys(vectors, _VECTOR)
-        | {"att.r_k": _HEADS}, parts={
+        model_type,
+        architecture,
+        keys=keys,
+        decoder=NAMES,
+        metadata=_tell,
+        transforms=dict.fromkeys(turned, _TURNED)
+        | dict.fromkeys(vectors, _VECTOR)
+        | {"att.r_k": _HEADS},
+        parts={
             **{f"blk.{{}}.{theirs}": f"blocks.{{}}.{ours}" for theirs, ours in known.items()},
             "token_embd_norm": "blocks.0.ln0",
-        }, regroups=(_fused(mixed),), **more,
-    )  # fmt: skip
+        },
+        regroups=(_fused(mixed),),
+        **more,
+    )
 
 
 def _tell(model: Any) -> dict[str, Any]:
     one = model.spec.layers[0].attention
     if model.spec.tied:
-        raise LoadError(f"RWKV {one.version} with a tied head cannot be written as GGUF",
-                        hint="use the folder itself")  # fmt: skip
-    return {"attention.head_count": 0, "feed_forward_length": one.inner,
-            "wkv.head_size": one.size}  # fmt: skip
+        raise LoadError(
+            f"RWKV {one.version} with a tied head cannot be written as GGUF",
+            hint="use the folder itself",
+        )
+    return {"attention.head_count": 0, "feed_forward_length": one.inner, "wkv.head_size": one.size}

@@ -90,9 +90,10 @@ def _yarn(
             hint="use the folder itself",
         )
     found: dict[str, Any] = {
-        f"{key}.type": "yarn", f"{key}.factor": np.float32(factor),
+        f"{key}.type": "yarn",
+        f"{key}.factor": np.float32(factor),
         f"{key}.original_context_length": np.uint32(scaling["original_max_position_embeddings"]),
-    }  # fmt: skip
+    }
     for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
         if scaling.get(ours):
             found[f"{key}.{theirs}"] = np.float32(scaling[ours])

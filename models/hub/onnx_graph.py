@@ -18,9 +18,15 @@ from rushlight.core.io.text.vocabularies.sentencepiece import fields
 
 Array = npt.NDArray[Any]
 _NUMBERS = {  # TensorProto.DataType
-    1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16,
+    1: np.float32,
+    2: np.uint8,
+    3: np.int8,
+    6: np.int32,
+    7: np.int64,
+    9: np.bool_,
+    10: np.float16,
     11: np.float64,
-}  # fmt: skip
+}
 _WHOLE = {10: np.uint16}  # what is stored of it as whole numbers
 _DEEPEST = 8  # graphs within graphs
 

@@ -16,17 +16,22 @@ from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import from_numpy
 from rushlight.models.hub.onnx_graph import constants
 
-_NAMES = {"stft.forward_basis_buffer": "stft_conv.weight"} | {
-    f"{theirs}.{kind}": f"{ours}.{kind}"
-    for kind in ("weight", "bias")
-    for theirs, ours in (
-        *((f"encoder.{i}.reparam_conv", f"conv{i + 1}") for i in range(4)),
-        ("decoder.decoder.2", "final_conv"),
-    )
-} | {
-    f"decoder.rnn.{kind}_{part}": f"lstm_cell.{kind}_{part}"
-    for kind in ("weight", "bias") for part in ("ih", "hh")
-}  # fmt: skip
+_NAMES = (
+    {"stft.forward_basis_buffer": "stft_conv.weight"}
+    | {
+        f"{theirs}.{kind}": f"{ours}.{kind}"
+        for kind in ("weight", "bias")
+        for theirs, ours in (
+            *((f"encoder.{i}.reparam_conv", f"conv{i + 1}") for i in range(4)),
+            ("decoder.decoder.2", "final_conv"),
+        )
+    }
+    | {
+        f"decoder.rnn.{kind}_{part}": f"lstm_cell.{kind}_{part}"
+        for kind in ("weight", "bias")
+        for part in ("ih", "hh")
+    }
+)
 
 
 def convert(files: Mapping[str, Any], branch: str = "then_branch") -> None:

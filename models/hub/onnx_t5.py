@@ -50,9 +50,9 @@ def config_of(tensors: Mapping[str, Array]) -> dict[str, Any]:
     first = "encoder.block.0.layer"
     try:
         (vocab, width), (buckets, heads) = (
-            tensors[name].shape for name in
-            ("shared.weight", f"{first}.0.SelfAttention.relative_attention_bias.weight")
-        )  # fmt: skip
+            tensors[name].shape
+            for name in ("shared.weight", f"{first}.0.SelfAttention.relative_attention_bias.weight")
+        )
         inner = tensors[f"{first}.0.SelfAttention.q.weight"].shape[0]
         fed = tensors[f"{first}.1.DenseReluDense.wi_0.weight"].shape[0]
     except (KeyError, ValueError) as error:

@@ -55,8 +55,11 @@ def convert(files: Mapping[str, Any]) -> None:
     saved = {n: from_numpy(np.ascontiguousarray(x, np.float32)) for n, x in sorted(tensors.items())}
     save_safetensors(saved, files["model.safetensors"])
     published = {
-        "image_processor_type": "ViTImageProcessor", "size": {"height": 320, "width": 320},
-        "resample": 1, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
-    }  # fmt: skip
+        "image_processor_type": "ViTImageProcessor",
+        "size": {"height": 320, "width": 320},
+        "resample": 1,
+        "image_mean": [0.485, 0.456, 0.406],
+        "image_std": [0.229, 0.224, 0.225],
+    }
     files["preprocessor_config.json"].write_bytes((json.dumps(published) + "\n").encode())
     files["config.json"].write_bytes(b'{"model_type": "u2net", "size": "small"}\n')

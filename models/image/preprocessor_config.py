@@ -23,15 +23,22 @@ _CLIP = Processor(shortest=224, filter="bicubic", crop=(224, 224), mean=CLIP[0],
 _DETR = Processor(shortest=800, longest=1333, mean=IMAGENET[0], std=IMAGENET[1])
 _MOBILE = Processor(shortest=256, crop=(224, 224), mean=HALF[0], std=HALF[1])
 KINDS: dict[str, Processor] = {
-    "ViT": _SQUARE, "CLIP": _CLIP, "ChineseCLIP": _CLIP, "Bit": _CLIP, "Detr": _DETR,
+    "ViT": _SQUARE,
+    "CLIP": _CLIP,
+    "ChineseCLIP": _CLIP,
+    "Bit": _CLIP,
+    "Detr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
     "MaskFormer": replace(_DETR, multiple=32, upward=True),
     "Mask2Former": replace(_DETR, multiple=32, upward=True),
     "DeiT": replace(_SQUARE, size=(256, 256), filter="bicubic", crop=(224, 224)),
-    "Beit": replace(_SQUARE, filter="bicubic"), "Siglip": replace(_SQUARE, filter="bicubic"),
-    "ConvNext": Processor(shortest=384, crop_share=0.875, filter="bicubic", mean=HALF[0],
-                          std=HALF[1]),
-    "MobileNetV1": _MOBILE, "MobileNetV2": _MOBILE,
+    "Beit": replace(_SQUARE, filter="bicubic"),
+    "Siglip": replace(_SQUARE, filter="bicubic"),
+    "ConvNext": Processor(
+        shortest=384, crop_share=0.875, filter="bicubic", mean=HALF[0], std=HALF[1]
+    ),
+    "MobileNetV1": _MOBILE,
+    "MobileNetV2": _MOBILE,
     "MobileViT": Processor(shortest=224, filter="bicubic", crop=(256, 256), flip=True),
     "EfficientNet": replace(_SQUARE, size=(346, 346), filter="bicubic"),
     "Segformer": Processor(size=(512, 512), mean=IMAGENET[0], std=IMAGENET[1]),
@@ -45,26 +52,45 @@ KINDS: dict[str, Processor] = {
     "Darknet": Processor(size=(416, 416), letterbox=1, filter="corners", grey=0.5, floats=True),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
     "Sam2": Processor(size=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
-}  # fmt: skip
+}
 # The shorter side, not both, where their file gives one number.
 _SHORTEST = (
-    "CLIP", "ChineseCLIP", "Bit", "ConvNext", "MobileNetV1", "MobileNetV2", "MobileViT", "Siglip",
+    "CLIP",
+    "ChineseCLIP",
+    "Bit",
+    "ConvNext",
+    "MobileNetV1",
+    "MobileNetV2",
+    "MobileViT",
+    "Siglip",
     "RTDetr",
-)  # fmt: skip
+)
 # Those that read max_size, for the longer side where size is one number, and what it is.
 _OLD_SIZES = {"Detr": 1333, "Yolos": 1333, "MaskFormer": None, "Mask2Former": None}
-_FORMS = ({"height", "width"}, {"shortest_edge"}, {"longest_edge"},
-          {"shortest_edge", "longest_edge"})  # fmt: skip
+_FORMS = (
+    {"height", "width"},
+    {"shortest_edge"},
+    {"longest_edge"},
+    {"shortest_edge", "longest_edge"},
+)
 # The middle that is taken where do_center_crop is said, and crop_size is not.
 _CROPS = {"Beit": (224, 224), "EfficientNet": (289, 289), "OwlViT": (768, 768)}
 # Those that do not read do_center_crop, do_pad, or do_normalize.
 _UNCROPPED = ("Detr", "Yolos", "MaskFormer", "Mask2Former", "RTDetr", "Segformer", "Owlv2")
-_UNPADDED = ("ConvNext", "EfficientNet", "Beit", "MobileViT", "MobileNetV2", "Segformer",
-             "DINOv3ViT")  # fmt: skip
+_UNPADDED = (
+    "ConvNext",
+    "EfficientNet",
+    "Beit",
+    "MobileViT",
+    "MobileNetV2",
+    "Segformer",
+    "DINOv3ViT",
+)
 _RAW = ("MobileViT",)
 # What the published files of DINOv2 say.
-DINOV2 = Processor(shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0],
-                   std=IMAGENET[1])  # fmt: skip
+DINOV2 = Processor(
+    shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
+)
 TORCHVISION = Processor(
     shortest=256, crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], rounded=True
 )
@@ -111,8 +137,11 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
     if kind not in _RAW:
         normal = said.flag("do_normalize", p.mean is not None)
         mean, std = p.mean or IMAGENET[0], p.std or IMAGENET[1]
-        p = replace(p, mean=said.three("image_mean", mean) if normal else None,
-                    std=said.three("image_std", std) if normal else None)  # fmt: skip
+        p = replace(
+            p,
+            mean=said.three("image_mean", mean) if normal else None,
+            std=said.three("image_std", std) if normal else None,
+        )
     if kind == "EfficientNet":
         p = replace(p, twice=said.flag("include_top", True))
         if p.twice and p.std is None:
@@ -131,8 +160,9 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
     if not resizes:
         if p.squared:
             raise said.bad("do_resize", v.get("do_resize"), f" by {kind}; supported: true")
-        return replace(p, size=None, shortest=None, longest=None, crop_share=None, multiple=1,
-                       keep_ratio=False)  # fmt: skip
+        return replace(
+            p, size=None, shortest=None, longest=None, crop_share=None, multiple=1, keep_ratio=False
+        )
     if p.upward and v.get("size") is None and v.get("max_size") is not None:
         p = replace(p, longest=said.whole("max_size", 1))
     elif "size" in v and not (v["size"] is None and kind in _OLD_SIZES):
@@ -147,8 +177,11 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
         if "longest_edge" in sides:
             p = replace(p, longest=said.side("size", sides["longest_edge"]))
     if kind == "DPT":
-        p = replace(p, keep_ratio=said.flag("keep_aspect_ratio", p.keep_ratio),
-                    multiple=said.whole("ensure_multiple_of", p.multiple))  # fmt: skip
+        p = replace(
+            p,
+            keep_ratio=said.flag("keep_aspect_ratio", p.keep_ratio),
+            multiple=said.whole("ensure_multiple_of", p.multiple),
+        )
     if p.upward:
         none = v.get("size_divisor", p.multiple) == 0
         p = replace(p, multiple=1 if none else said.whole("size_divisor", p.multiple))
@@ -206,8 +239,16 @@ def _padded(said: Settings, p: Processor, kind: str) -> Processor:
 
 def _special(p: Processor) -> tuple[bool, ...]:
     """The steps that only some kinds of processors have."""
-    return (p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None,
-            p.letterbox > 0, p.squared, p.upward)  # fmt: skip
+    return (
+        p.crop_share is not None,
+        p.flip,
+        p.floats,
+        p.twice,
+        p.pad is not None,
+        p.letterbox > 0,
+        p.squared,
+        p.upward,
+    )
 
 
 def _kind_of(p: Processor) -> str | None:
@@ -236,9 +277,11 @@ def as_file(p: Processor) -> dict[str, Any]:
     found: dict[str, Any] = {
         "image_processor_type": f"{kind}ImageProcessor",
         "do_resize": p.target(1 << 12, 1 << 12) is not None,
-        "do_center_crop": p.crop is not None, "do_rescale": p.scale != 1.0,
-        "rescale_factor": p.scale, "do_normalize": p.mean is not None,
-    }  # fmt: skip
+        "do_center_crop": p.crop is not None,
+        "do_rescale": p.scale != 1.0,
+        "rescale_factor": p.scale,
+        "do_normalize": p.mean is not None,
+    }
     if p.filter in FILTERS:  # others are those of a kind
         found["resample"] = FILTERS.index(p.filter)
     if p.size is not None:
@@ -273,8 +316,12 @@ def _of_timm(v: Mapping[str, Any]) -> Processor:
     name = v.get("interpolation", "bilinear")
     if name not in FILTERS:
         raise FormatError(f"config.json: pretrained_cfg: interpolation is {brief(name)}")
-    p = Processor(filter=name, mean=said.three("mean", IMAGENET[0]),
-                  std=said.three("std", IMAGENET[1]), rounded=True)  # fmt: skip
+    p = Processor(
+        filter=name,
+        mean=said.three("mean", IMAGENET[0]),
+        std=said.three("std", IMAGENET[1]),
+        rounded=True,
+    )
     mode = v.get("crop_mode", "center")
     if mode == "squash":
         wide = (int(height / share), int(width / share))

@@ -127,8 +127,10 @@ class Processor:
                 sides = fitted(height, width, self.shortest, self.longest)
             if self.size is None and self.shortest is None and self.multiple == 1:
                 return None
-            return (-(-sides[0] // self.multiple) * self.multiple,
-                    -(-sides[1] // self.multiple) * self.multiple)  # fmt: skip
+            return (
+                -(-sides[0] // self.multiple) * self.multiple,
+                -(-sides[1] // self.multiple) * self.multiple,
+            )
         if self.size is not None and self.letterbox:
             tall, wide = self.size  # whole numbers are divided as darknet does
             if wide * height < tall * width:
@@ -138,8 +140,10 @@ class Processor:
             return self._kept(height, width) if self.keep_ratio or self.multiple > 1 else self.size
         if self.shortest is not None:
             tall, wide = fitted(height, width, self.shortest, self.longest)
-            return (max(1, tall // self.multiple) * self.multiple,
-                    max(1, wide // self.multiple) * self.multiple)  # fmt: skip
+            return (
+                max(1, tall // self.multiple) * self.multiple,
+                max(1, wide // self.multiple) * self.multiple,
+            )
         if self.longest is not None:  # by the longer side alone
             share = self.longest / max(height, width)
             return int(height * share + 0.5), int(width * share + 0.5)

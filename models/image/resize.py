@@ -47,9 +47,12 @@ def _bilinear(x: Array) -> Array:
 
 
 _KERNELS: dict[str, tuple[Callable[[Array], Array], float]] = {
-    "lanczos": (_lanczos, 3), "bilinear": (_bilinear, 1), "bicubic": (_bicubic, 2),
-    "box": (_box, 0.5), "hamming": (_hamming, 1),
-}  # fmt: skip
+    "lanczos": (_lanczos, 3),
+    "bilinear": (_bilinear, 1),
+    "bicubic": (_bicubic, 2),
+    "box": (_box, 0.5),
+    "hamming": (_hamming, 1),
+}
 
 
 @lru_cache(32)
@@ -82,8 +85,9 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
     within 1, and almost all of them equal. ValueError for another filter or size.
     """
     if filter not in FILTERS + NARROW:
-        raise ValueError(f"resize: filter {filter!r} is not supported; supported: "
-                         f"{', '.join(FILTERS + NARROW)}")  # fmt: skip
+        raise ValueError(
+            f"resize: filter {filter!r} is not supported; supported: {', '.join(FILTERS + NARROW)}"
+        )
     if image.ndim != 3 or not image.size or not all(1 <= n <= MOST_SIDE for n in size):
         raise ValueError(
             f"resize: {image.shape} to {size}; an image is (height, width, channels), and a side "

@@ -77,10 +77,14 @@ class Settings:
         value = self.values.get(key, list(default))
         several = value if isinstance(value, list) else [value]
         several = several * 3 if len(several) == 1 else several
-        fits = len(several) == 3 and all(
-            isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < _STEPS
-            for x in several
-        ) and ("std" not in key or min(several) > 0)  # fmt: skip
+        fits = (
+            len(several) == 3
+            and all(
+                isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < _STEPS
+                for x in several
+            )
+            and ("std" not in key or min(several) > 0)
+        )
         if not fits:
             raise self.bad(key, value)
         return tuple(map(float, several))

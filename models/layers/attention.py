@@ -144,8 +144,11 @@ class Attention(nn.Module):
             for name, heads in both[: 1 + (spec.keys_of is None)]:
                 over = spec.head_dim * (heads if spec.norm_over == "all" else 1)
                 each = spec.norm_over == "each"
-                put(self, name, HeadNorms(heads, over, spec.norm.eps) if each
-                    else make_norm(over, spec.norm))  # fmt: skip
+                put(
+                    self,
+                    name,
+                    HeadNorms(heads, over, spec.norm.eps) if each else make_norm(over, spec.norm),
+                )
         if spec.sinks:
             self.sinks = parameter(spec.heads)
 
@@ -199,10 +202,18 @@ class Attention(nn.Module):
         if spec.chunk is not None:
             mask = same_chunk(spec, context, offset, keys, spec.chunk)
         y = ops.attention(
-            q, k, v, causal=spec.causal, mask=mask, q_offset=offset, scale=spec.scale,
-            softcap=spec.softcap, window=spec.window, sinks=self.sinks if spec.sinks else None,
+            q,
+            k,
+            v,
+            causal=spec.causal,
+            mask=mask,
+            q_offset=offset,
+            scale=spec.scale,
+            softcap=spec.softcap,
+            window=spec.window,
+            sinks=self.sinks if spec.sinks else None,
             bias=alibi(spec, context, length, keys, offset) if spec.alibi else None,
-        )  # fmt: skip
+        )
         y = y.transpose(1, 2).reshape(batch, length, -1)
         out: Tensor = getattr(self, spec.names.out)(y if gate is None else y * gate.sigmoid())
         return out if spec.scales[1] == 1 else out * spec.scales[1]

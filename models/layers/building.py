@@ -20,9 +20,11 @@ _OLDER = {"attention": FULL, "mamba": LINEAR}  # names of older files
 
 
 def decoder_builder(
-    kind: type, describe: Callable[[Any], DecoderSpec], architectures: Sequence[str],
+    kind: type,
+    describe: Callable[[Any], DecoderSpec],
+    architectures: Sequence[str],
     both_ways: bool = True,
-) -> Callable[[dict[str, Any], Collection[str]], Decoder]:  # fmt: skip
+) -> Callable[[dict[str, Any], Collection[str]], Decoder]:
     """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
 
     Where config.json does not say whether the head shares the embedding's weight, it does if the

@@ -185,9 +185,13 @@ class Decoder(SentenceEncoder, CausalLM):
         return self.logits(last_hidden(x, logits_to_keep, lengths))
 
     def hidden(
-        self, ids: Tensor, cache: Cache | None = None, attention_mask: Tensor | None = None,
-        lengths: Tensor | None = None, segments: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        ids: Tensor,
+        cache: Cache | None = None,
+        attention_mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
         """The hidden states (batch, length, width) that the head reads; see `forward`.
 
         `ids`, `cache`, `attention_mask`, `lengths`, `segments` and what it raises are as there.

@@ -22,8 +22,13 @@ class DecoderLayer(nn.Module):
     def __init__(self, spec: DecoderSpec, layer: int) -> None:
         self.spec, names, own = spec, spec.names, spec.layers[layer]
         attention, self.block_name = own.attention, own.name or names.attention
-        put(self, self.block_name, Attention(spec.width, attention, layer)
-            if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
+        put(
+            self,
+            self.block_name,
+            Attention(spec.width, attention, layer)
+            if isinstance(attention, AttentionSpec)
+            else attention(layer),
+        )
         if own.beside is not None:
             put(self, own.beside[0], own.beside[1](layer + len(spec.layers)))
         self.blocks = (self.block_name, *(own.beside or ())[:1])

@@ -145,9 +145,13 @@ class EncoderLayer(nn.Module):
         if self.attention_norm:
             put(self, names.attention_norm, make_norm(width, spec.norm))
         self.mlp_spec = MLPSpec(
-            spec.inner, spec.activation, spec.gated, up, down_bias=down,
+            spec.inner,
+            spec.activation,
+            spec.gated,
+            up,
+            down_bias=down,
             names=MLPNames(names.gate, names.up, names.down, names.gate_up, names.up_gate),
-        )  # fmt: skip
+        )
         put_mlp(self, width, self.mlp_spec)
         put(self, names.mlp_norm, make_norm(width, spec.norm))
         self.dropout = nn.Dropout(spec.dropout)

@@ -37,19 +37,27 @@ def bert_spec(c: Any, **changes: Any) -> EncoderSpec:
     """The encoder of a `BertConfig`, with other values of the description's fields."""
     choose("position_embedding_type", c.position_embedding_type, ("absolute",))
     found: dict[str, Any] = {
-        "vocab": c.vocab_size, "width": c.hidden_size, "context": c.max_position_embeddings,
-        "layers": c.num_hidden_layers, "heads": c.num_attention_heads,
-        "inner": c.intermediate_size, "activation": c.hidden_act,
-        "norm": NormSpec("layer", c.layer_norm_eps), "types": c.type_vocab_size,
+        "vocab": c.vocab_size,
+        "width": c.hidden_size,
+        "context": c.max_position_embeddings,
+        "layers": c.num_hidden_layers,
+        "heads": c.num_attention_heads,
+        "inner": c.intermediate_size,
+        "activation": c.hidden_act,
+        "norm": NormSpec("layer", c.layer_norm_eps),
+        "types": c.type_vocab_size,
         "dropout": c.hidden_dropout_prob,
-    }  # fmt: skip
+    }
     return EncoderSpec(**{**found, **changes})
 
 
 def encoder_builder(
-    kind: type, describe: Callable[[Any, bool], EncoderSpec], architectures: Sequence[str],
-    prefix: str, heads: HeadNames | None = None,
-) -> Callable[[dict[str, Any], Collection[str]], Encoder]:  # fmt: skip
+    kind: type,
+    describe: Callable[[Any, bool], EncoderSpec],
+    architectures: Sequence[str],
+    prefix: str,
+    heads: HeadNames | None = None,
+) -> Callable[[dict[str, Any], Collection[str]], Encoder]:
     """`build` of a family: the encoder that describe(config, pooler) gives.
 
     prefix: of the base model's names in a checkpoint with a head. heads: the names of the

@@ -25,9 +25,11 @@ from rushlight.models.small_files import small_json
 
 # The ends of architectures' names, with the task that each head serves.
 KINDS = {
-    "ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification",
-    "ForTokenClassification": "token-classification", "ForQuestionAnswering": "question-answering",
-}  # fmt: skip
+    "ForMaskedLM": "fill-mask",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+}
 MASKS = ("[MASK]", "<mask>")
 _BATCHES = 64  # sorted by length together
 
@@ -62,9 +64,14 @@ class HeadNames:
 
 # RoBERTa's, which others took over.
 ROBERTA = HeadNames(
-    "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias", "gelu",
-    "classifier.dense", text="classifier.out_proj",
-)  # fmt: skip
+    "lm_head.dense",
+    "lm_head.layer_norm",
+    "lm_head.decoder",
+    "lm_head.bias",
+    "gelu",
+    "classifier.dense",
+    text="classifier.out_proj",
+)
 
 
 def head_of(config: Mapping[str, Any], architectures: Collection[str]) -> str:
@@ -108,9 +115,14 @@ class HeadedEncoder(Encoder):
 
     @nn.layers_on("meta")
     def __init__(
-        self, config: Any, spec: EncoderSpec, kind: str, names: HeadNames, prefix: str,
+        self,
+        config: Any,
+        spec: EncoderSpec,
+        kind: str,
+        names: HeadNames,
+        prefix: str,
         values: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(config, spec)
         # The modules whose names have this prefix in a checkpoint.
         self.prefixed = prefix, frozenset(name for name, _ in self._own_modules())

@@ -83,7 +83,8 @@ class StaticEncoder(SentenceEncoder):
         if len(places) == len(encoding):
             return encoding
         return replace(
-            encoding, ids=[encoding.ids[i] for i in places],
+            encoding,
+            ids=[encoding.ids[i] for i in places],
             offsets=[encoding.offsets[i] for i in places],
             special=[encoding.special[i] for i in places],
-        )  # fmt: skip
+        )

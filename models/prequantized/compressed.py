@@ -32,17 +32,25 @@ from rushlight.models.prequantized.rows import (
 Array = npt.NDArray[Any]
 log = logging.getLogger("rushlight")
 FORMATS = (
-    "pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
-    "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp6-pack-quantized", "mxfp8-quantized",
-    "dense", "mixed-precision",
-)  # fmt: skip
+    "pack-quantized",
+    "int-quantized",
+    "float-quantized",
+    "naive-quantized",
+    "nvfp4-pack-quantized",
+    "mxfp4-pack-quantized",
+    "mxfp6-pack-quantized",
+    "mxfp8-quantized",
+    "dense",
+    "mixed-precision",
+)
 _STRATEGIES = ("tensor", "channel", "group", "block", "tensor_group")
 _PARTS = ("packed", "scale", "zero_point", "shape", "g_idx", "global_scale")
 # Of activations, keys and values, which are not quantized here.
 _UNUSED = tuple(
-    f".{of}_{part}" for of in ("input", "output", "q", "k", "v")
+    f".{of}_{part}"
+    for of in ("input", "output", "q", "k", "v")
     for part in ("scale", "zero_point", "global_scale")
-)  # fmt: skip
+)
 _MOST_GROUPS = 256
 
 
@@ -61,8 +69,9 @@ def compressed(
         if name.endswith(_UNUSED):
             log.info("skipped %s: activations are not quantized here", name)
         elif own == "weight_packed" or (own == "weight" and f"{stem}.weight_scale" in tensors):
-            stored = {p: tensors[f"{stem}.weight_{p}"] for p in _PARTS
-                      if f"{stem}.weight_{p}" in tensors}  # fmt: skip
+            stored = {
+                p: tensors[f"{stem}.weight_{p}"] for p in _PARTS if f"{stem}.weight_{p}" in tensors
+            }
             yield f"{stem}.weight", _weight(stem, t, stored, groups.of(stem), dtype)
         elif not name.endswith(parts):
             yield name, t

@@ -45,9 +45,13 @@ def fp8(
 
 
 def scaled(
-    name: str, t: Tensor, scale: Array, block: list[int] | None, dtype: DType,
+    name: str,
+    t: Tensor,
+    scale: Array,
+    block: list[int] | None,
+    dtype: DType,
     zero: Array | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A tensor (..., out, in), less `zero`, times a scale for each block, each row, or all.
 
     FormatError, which begins with the name, where the scales do not fit.

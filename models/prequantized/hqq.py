@@ -27,8 +27,13 @@ _PARTS = frozenset(
 """.split()
 )
 # Bits of a number, and bits of the words that hold them.
-_PACKINGS = {"8bit_u8": (8, 8), "4bit_u8": (4, 8), "3bit_32": (3, 30), "2bit_u8": (2, 8),
-             "1bit_u8": (1, 8)}  # fmt: skip
+_PACKINGS = {
+    "8bit_u8": (8, 8),
+    "4bit_u8": (4, 8),
+    "3bit_32": (3, 30),
+    "2bit_u8": (2, 8),
+    "1bit_u8": (1, 8),
+}
 
 
 def hqq(
@@ -91,9 +96,11 @@ def _weight(stem: str, tensors: Mapping[str, Tensor], dtype: DType) -> Tensor:
         )
     matrix = raw.reshape(-1, columns)
     q = np.concatenate(
-        [matrix >> np.array(held - bits * (i + 1), raw.dtype) & raw.dtype.type((1 << bits) - 1)
-         for i in range(each)]
-    )[:rows]  # fmt: skip
+        [
+            matrix >> np.array(held - bits * (i + 1), raw.dtype) & raw.dtype.type((1 << bits) - 1)
+            for i in range(each)
+        ]
+    )[:rows]
     numbers = tensor(np.ascontiguousarray(q, np.float32)).to(dtype=dtype)
     zero, scale = (stored(part).to(dtype=dtype) for part in ("zero", "scale"))
     fits = {(1, columns), (rows, 1), (1, 1), ()}

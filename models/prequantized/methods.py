@@ -59,17 +59,24 @@ def _auto_round(
 
 
 METHODS: dict[str, Reader] = {
-    "auto-round": _auto_round, "awq": _packed(awq), "bitsandbytes": bitsandbytes,
-    "compressed-tensors": compressed, "fbgemm_fp8": fp8, "fp8": fp8, "gptq": _packed(gptq),
+    "auto-round": _auto_round,
+    "awq": _packed(awq),
+    "bitsandbytes": bitsandbytes,
+    "compressed-tensors": compressed,
+    "fbgemm_fp8": fp8,
+    "fp8": fp8,
+    "gptq": _packed(gptq),
     "hqq": hqq,
-}  # fmt: skip
+}
 _NAMES = {"intel/auto-round": "auto-round", "auto_round": "auto-round"}
 
 
 def dequantized(
-    config: dict[str, Any], tensors: Mapping[str, Tensor], dtype: DType | None = None,
+    config: dict[str, Any],
+    tensors: Mapping[str, Tensor],
+    dtype: DType | None = None,
     turned: bool = False,
-) -> tuple[dict[str, Any], dict[str, Tensor]]:  # fmt: skip
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """(config.json without its `quantization_config`, the tensors of weights as a model has them).
 
     dtype: of plain weights; by default the one that config.json names, or else float32. turned:
@@ -106,10 +113,19 @@ def dequantized(
                 found[name] = whole.t().contiguous()
             elif t.ndim == 2 and tensors[name] is not t:
                 found[name] = t.t().contiguous()
-    wide = [n for n, t in found.items() if n.endswith("weight") and t.ndim > 1
-            and t.dtype.kind != "q" and tensors.get(n) is not t]  # fmt: skip
+    wide = [
+        n
+        for n, t in found.items()
+        if n.endswith("weight") and t.ndim > 1 and t.dtype.kind != "q" and tensors.get(n) is not t
+    ]
     if wide:
         told = sum(found[n].nbytes for n in wide) / 1e6
-        log.warning("%s: weights are dequantized (%d), as %s, to %.1f MB of %s", method, len(wide),
-                    wide[0], told, found[wide[0]].dtype.name)  # fmt: skip
+        log.warning(
+            "%s: weights are dequantized (%d), as %s, to %.1f MB of %s",
+            method,
+            len(wide),
+            wide[0],
+            told,
+            found[wide[0]].dtype.name,
+        )
     return rest, found

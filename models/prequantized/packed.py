@@ -32,8 +32,9 @@ class Packed:
     their shapes tell then.
     """
 
-    def __init__(self, given: Mapping[str, Any], *, awq: bool, less: int, known: tuple[int, ...],
-                 own: bool) -> None:  # fmt: skip
+    def __init__(
+        self, given: Mapping[str, Any], *, awq: bool, less: int, known: tuple[int, ...], own: bool
+    ) -> None:
         self.awq, self.less, self.known, self.own = awq, less, known, own
         self.bits = given.get("bits", given.get("w_bit"))
         if type(self.bits) is not int or self.bits not in known:
@@ -114,9 +115,12 @@ class Packed:
 
         if (zeros == middle).all() and np.array_equal(of, plain):
             blocks = integer_blocks(
-                name, bits, np.ascontiguousarray(scales.T), inside,
+                name,
+                bits,
+                np.ascontiguousarray(scales.T),
+                inside,
                 lambda at, end: numbers(at, end).astype(np.int16) - middle,
-            )  # fmt: skip
+            )
             if blocks is not None:
                 return blocks
         return made((outside, inside), dtype, rows, 32)
@@ -134,8 +138,13 @@ def gptq(given: Mapping[str, Any]) -> Packed:
     form = given.get("checkpoint_format") or "gptq"
     if form not in ("gptq", "gptq_v2"):
         raise wrong("checkpoint_format", form, "gptq or gptq_v2")
-    return Packed(given, awq=False, less=0 if form == "gptq_v2" else 1, known=_GPTQ_BITS,
-                  own=bool(given.get("dynamic")))  # fmt: skip
+    return Packed(
+        given,
+        awq=False,
+        less=0 if form == "gptq_v2" else 1,
+        known=_GPTQ_BITS,
+        own=bool(given.get("dynamic")),
+    )
 
 
 def awq(given: Mapping[str, Any]) -> Packed:

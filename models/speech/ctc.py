@@ -63,8 +63,9 @@ class CTCTranscriber(WindowTranscriber):
         return {
             **self._said([letter for word in words for letter in word], start),
             "text": "".join(word["word"] for word in told),
-            "no_speech": 0.0, "words": told if self.options["words"] else [],
-        }  # fmt: skip
+            "no_speech": 0.0,
+            "words": told if self.options["words"] else [],
+        }
 
     def _said(self, letters: Sequence[Letter], start: float) -> dict[str, float]:
         """Start, end and probability of letters that follow each other."""

@@ -74,9 +74,15 @@ class Decoder:
         self.model, self.state = model, None
 
     def run(
-        self, states: Tensor, before: Sequence[int], prompt: Sequence[int], rules: Rules,
-        temperature: float, draw: Draw, most: int,
-    ) -> Run:  # fmt: skip
+        self,
+        states: Tensor,
+        before: Sequence[int],
+        prompt: Sequence[int],
+        rules: Rules,
+        temperature: float,
+        draw: Draw,
+        most: int,
+    ) -> Run:
         """Steps of decoding windows (n, frames, width) together; returns a list of `Decoded`.
 
         Tokens are drawn where temperature is not 0. before: the tokens of earlier text; prompt:
@@ -102,7 +108,12 @@ class Decoder:
                 break
             now = np.asarray((yield state.step([[token] for token in taken])[:, -1].readback()))
         return [
-            Decoded(row.tokens, row.logs, row.no_speech, temperature, model.tokenizer.decode(
-                [n for n in row.tokens if n < (t.endoftext or 0)]
-            )) for row in rows
-        ]  # fmt: skip
+            Decoded(
+                row.tokens,
+                row.logs,
+                row.no_speech,
+                temperature,
+                model.tokenizer.decode([n for n in row.tokens if n < (t.endoftext or 0)]),
+            )
+            for row in rows
+        ]

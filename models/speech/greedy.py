@@ -57,10 +57,16 @@ class GreedyTranscriber(WindowTranscriber):
         text = model.tokenizer.decode(tokens).strip()
         if not text:
             return []
-        return [{
-            "start": start, "end": start + seconds, "text": f" {text}",
-            "probability": float(np.exp(np.mean(logs))), "no_speech": 0.0, "words": [],
-        }]  # fmt: skip
+        return [
+            {
+                "start": start,
+                "end": start + seconds,
+                "text": f" {text}",
+                "probability": float(np.exp(np.mean(logs))),
+                "no_speech": 0.0,
+                "words": [],
+            }
+        ]
 
 
 def _likeliest(logits: Tensor) -> Tensor:

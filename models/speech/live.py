@@ -97,8 +97,9 @@ class LiveTranscriber:
     @property
     def heard(self) -> LiveText:
         """What was heard so far."""
-        return LiveText(list(self._segments), list(self._tentative), self._asked,
-                        self._language, self._kept)  # fmt: skip
+        return LiveText(
+            list(self._segments), list(self._tentative), self._asked, self._language, self._kept
+        )
 
     def push(self, samples: npt.ArrayLike) -> LiveText:
         """Hear more samples (n,), floating, in [-1, 1]; ValueError for others, or after `end`."""

@@ -59,10 +59,15 @@ def grouped(words: Sequence[Word]) -> list[dict[str, Any]]:
         else:
             group.append(word)
     return [
-        {"start": g[0]["start"], "end": g[-1]["end"], "text": "".join(w["word"] for w in g),
-         "probability": float(np.mean([w["probability"] for w in g])), "words": g}
+        {
+            "start": g[0]["start"],
+            "end": g[-1]["end"],
+            "text": "".join(w["word"] for w in g),
+            "probability": float(np.mean([w["probability"] for w in g])),
+            "words": g,
+        }
         for g in groups
-    ]  # fmt: skip
+    ]
 
 
 def spread(segment: dict[str, Any]) -> list[Word]:
@@ -70,7 +75,11 @@ def spread(segment: dict[str, Any]) -> list[Word]:
     texts = segment["text"].split()
     step = (segment["end"] - segment["start"]) / max(1, len(texts))
     return [
-        {"word": f" {text}", "start": segment["start"] + i * step,
-         "end": segment["start"] + (i + 1) * step, "probability": segment["probability"]}
+        {
+            "word": f" {text}",
+            "start": segment["start"] + i * step,
+            "end": segment["start"] + (i + 1) * step,
+            "probability": segment["probability"],
+        }
         for i, text in enumerate(texts)
-    ]  # fmt: skip
+    ]

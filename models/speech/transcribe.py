@@ -107,9 +107,14 @@ class Transcriber:
                 self.language = yield from self._detect(states[:1])
             prompt = self.tokens.prompt(self.language, self.options["task"])
             found = yield from self.together.run(
-                states, self._before([]), prompt, self.rules, self.options["temperature"] or 0.0,
-                self.draw, self.model.context_length // 2,
-            )  # fmt: skip
+                states,
+                self._before([]),
+                prompt,
+                self.rules,
+                self.options["temperature"] or 0.0,
+                self.draw,
+                self.model.context_length // 2,
+            )
             for i, (at, end) in enumerate(part):
                 one = states[i : i + 1]
                 decoded = yield from self._believed(one, self._before([]), found[i])
@@ -190,9 +195,14 @@ class Transcriber:
         for temperature in TEMPERATURES if given is None else (given,):
             if first is None or tried:
                 [found] = yield from self.decoder.run(
-                    states, before, prompt, self.rules, temperature, self.draw,
+                    states,
+                    before,
+                    prompt,
+                    self.rules,
+                    temperature,
+                    self.draw,
                     self.model.context_length // 2,
-                )  # fmt: skip
+                )
             else:
                 found = first
             tried.append(found)
@@ -232,8 +242,17 @@ class Transcriber:
             ahead = (tokens[start - 1] - begin) * 2
         return segments, ahead
 
-    def _add(self, segments: list[dict[str, Any]], d: Decoded, start: int, stop: int, at: int,
-             size: int, low: float, high: float) -> None:  # fmt: skip
+    def _add(
+        self,
+        segments: list[dict[str, Any]],
+        d: Decoded,
+        start: int,
+        stop: int,
+        at: int,
+        size: int,
+        low: float,
+        high: float,
+    ) -> None:
         end = self.tokens.endoftext
         kept = [i for i in range(start, stop) if d.tokens[i] < end]
         text = self.model.tokenizer.decode([d.tokens[i] for i in kept])
@@ -242,12 +261,19 @@ class Transcriber:
         # A model may write a time that lies in the silence after the clip.
         high = min(high, size / 100)
         low = min(low, high)
-        segments.append({
-            "start": at / 100 + low, "end": at / 100 + high, "text": text,
-            "probability": float(np.exp(d.average)), "no_speech": d.no_speech, "words": [],
-            "context": d.tokens[start:stop], "tokens": [d.tokens[i] for i in kept],
-            "logs": [d.logs[i] for i in kept],
-        })  # fmt: skip
+        segments.append(
+            {
+                "start": at / 100 + low,
+                "end": at / 100 + high,
+                "text": text,
+                "probability": float(np.exp(d.average)),
+                "no_speech": d.no_speech,
+                "words": [],
+                "context": d.tokens[start:stop],
+                "tokens": [d.tokens[i] for i in kept],
+                "logs": [d.logs[i] for i in kept],
+            }
+        )
 
     def _words(
         self, states: Tensor, segments: list[dict[str, Any]], at: int, size: int, ahead: int

@@ -128,10 +128,14 @@ def timed(
     at = 0
     for word in split(tokenizer, tokens, language):
         stop = at + len(word)
-        found.append({
-            "word": tokenizer.decode(word), "start": float(starts[at]), "end": float(starts[stop]),
-            "probability": float(np.exp(np.mean(np.asarray(logs[at:stop])))),
-        })  # fmt: skip
+        found.append(
+            {
+                "word": tokenizer.decode(word),
+                "start": float(starts[at]),
+                "end": float(starts[stop]),
+                "probability": float(np.exp(np.mean(np.asarray(logs[at:stop])))),
+            }
+        )
         at = stop
     return bounded(found)
 

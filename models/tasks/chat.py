@@ -52,16 +52,26 @@ TASK = Task(
         Option("documents", "documents", None, "What the answer may draw on."),
         Option("chat_template", "text", None, "The name of one of the templates, or a template."),
         Option("add_generation_prompt", "bool", None, "Whether to begin a new answer."),
-        Option("continue_final_message", "continued", None,
-               "Whether to go on with the last message; so if it is the assistant's."),
-        Option("chat_template_kwargs", "variables", None,
-               "Variables of the template, such as enable_thinking=false; repeatable."),
+        Option(
+            "continue_final_message",
+            "continued",
+            None,
+            "Whether to go on with the last message; so if it is the assistant's.",
+        ),
+        Option(
+            "chat_template_kwargs",
+            "variables",
+            None,
+            "Variables of the template, such as enable_thinking=false; repeatable.",
+        ),
     ),
     streams=True,
     refuse=_refuse,
     gathers="chat_template_kwargs",
     command=Command(
-        "chat", "smollm2-135m-instruct", {"max_new_tokens": 512, "overflow": "shift"},
+        "chat",
+        "smollm2-135m-instruct",
+        {"max_new_tokens": 512, "overflow": "shift"},
         "Talk with a model in the terminal; /help shows the commands there.",
     ),
-)  # fmt: skip
+)

@@ -46,7 +46,5 @@ TASK = Task(
     input=Input("images", "images", "The images."),
     output="value",
     run=run,
-    options=(
-        Option("picture", "bool", False, "Give bytes to be shown, not depths."),
-    ),
-)  # fmt: skip
+    options=(Option("picture", "bool", False, "Give bytes to be shown, not depths."),),
+)

@@ -27,12 +27,13 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
 
 OPTIONS = (
     Option("batch_size", "int", 32, "Texts computed at a time.", least=1),
-    Option("dim", "int", None, "Features that are kept, where a model's first ones suffice.",
-           least=1),
+    Option(
+        "dim", "int", None, "Features that are kept, where a model's first ones suffice.", least=1
+    ),
     Option("prompt_name", "text", None, "The name of a prompt of the model, put before each text."),
     Option("prompt", "text", None, "A text that is put before each text."),
     Option("adapter", "text", None, "The adapter of a model that has several."),
-)  # fmt: skip
+)
 
 TASK = Task(
     name="feature-extraction",

@@ -46,8 +46,10 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
         for i in chosen:
             part = scores[at : at + len(places[i])]
             at += len(places[i])
-            answers = [_filled(model, encoded[i].ids, j, row, options["top_k"], len(part) == 1)
-                       for j, row in zip(places[i], part, strict=True)]  # fmt: skip
+            answers = [
+                _filled(model, encoded[i].ids, j, row, options["top_k"], len(part) == 1)
+                for j, row in zip(places[i], part, strict=True)
+            ]
             found[i] = answers[0] if len(answers) == 1 else answers
         done += len(chosen)
         yield Progress("fill", done, len(rows))
@@ -59,11 +61,14 @@ def _filled(model: Any, ids: list[int], place: int, scores: Any, most: int, alon
     decode, found = model.tokenizer.decode, []
     for token in np.argsort(-scores, kind="stable")[:most].tolist():
         filled = [*ids[:place], token, *ids[place + 1 :]]
-        found.append({
-            "score": float(scores[token]), "token": token,
-            "token_str": decode([token], skip_special_tokens=False),
-            "sequence": decode(filled, skip_special_tokens=alone),
-        })  # fmt: skip
+        found.append(
+            {
+                "score": float(scores[token]),
+                "token": token,
+                "token_str": decode([token], skip_special_tokens=False),
+                "sequence": decode(filled, skip_special_tokens=alone),
+            }
+        )
     return found
 
 

@@ -55,8 +55,13 @@ TASK = Task(
     run=run,
     options=(
         Option("top_k", "int", 5, "Classes of each image, the likeliest first.", least=1),
-        Option("function_to_apply", "text", None, "What scores pass; else the checkpoint says it.",
-               choices=FUNCTIONS),
+        Option(
+            "function_to_apply",
+            "text",
+            None,
+            "What scores pass; else the checkpoint says it.",
+            choices=FUNCTIONS,
+        ),
         Option("batch_size", "int", 8, "Images computed at a time.", least=1),
     ),
-)  # fmt: skip
+)

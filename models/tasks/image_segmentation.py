@@ -84,9 +84,14 @@ def _objects(
         within = ((down > y1) & (down < y2))[:, None] & ((across > x1) & (across < x2))
         area = int((shown & within).sum())
         if area >= max(1, round(options["least"] * shown.size)):
-            found.append({"label": model.labels[best[i]], "score": float(likely[i]),
-                          "box": named_box(inside[i]),
-                          "mask": np.where(shown & within, 255, 0).astype(np.uint8)})  # fmt: skip
+            found.append(
+                {
+                    "label": model.labels[best[i]],
+                    "score": float(likely[i]),
+                    "box": named_box(inside[i]),
+                    "mask": np.where(shown & within, 255, 0).astype(np.uint8),
+                }
+            )
     return found
 
 
@@ -104,9 +109,13 @@ def _classes(
     least = max(1, round(options["least"] * which.size))
     kept = [i for i in order if counts[i] >= least]
     return [
-        {"label": labels[i], "score": float(totals[i] / counts[i]),
-         "mask": np.where(which == i, 255, 0).astype(np.uint8)} for i in kept
-    ]  # fmt: skip
+        {
+            "label": labels[i],
+            "score": float(totals[i] / counts[i]),
+            "mask": np.where(which == i, 255, 0).astype(np.uint8),
+        }
+        for i in kept
+    ]
 
 
 def _refuse(options: Mapping[str, Any]) -> None:
@@ -124,11 +133,19 @@ TASK = Task(
     output="value",
     run=run,
     options=(
-        Option("least", "float", 0.0,
-               "The share of the image that a class or object must fill to be told."),
-        Option("threshold", "float", 0.5,
-               "The score from which an object is told, where the model finds objects."),
+        Option(
+            "least",
+            "float",
+            0.0,
+            "The share of the image that a class or object must fill to be told.",
+        ),
+        Option(
+            "threshold",
+            "float",
+            0.5,
+            "The score from which an object is told, where the model finds objects.",
+        ),
         *OPTIONS,
     ),
     refuse=_refuse,
-)  # fmt: skip
+)

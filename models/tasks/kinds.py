@@ -140,8 +140,10 @@ _STRINGS = {"anyOf": [_STRING, {"type": "array", "items": _STRING}]}
 _PROMPT = {"anyOf": [_STRING, {"type": "array", "items": {"type": "integer"}}]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _ASKED = {
-    "type": "object", "properties": dict.fromkeys(_QUESTION, _STRING), "required": [*_QUESTION],
-}  # fmt: skip
+    "type": "object",
+    "properties": dict.fromkeys(_QUESTION, _STRING),
+    "required": [*_QUESTION],
+}
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
 _FLAG = {"anyOf": [{"type": "boolean"}, _STRING]}
 
@@ -152,47 +154,92 @@ KINDS: dict[str, Kind] = {
     "int": Kind("a whole number", _is_int, {"type": "integer"}, "number", int),
     "float": Kind("a number", _is_number, {"type": "number"}, "number", float),
     "text": Kind("a text", _is_text, _STRING, "string", str),
-    "texts": Kind("a text or a list of texts", _are_texts, _STRINGS, "string | string[]",
-                  list[str]),
+    "texts": Kind(
+        "a text or a list of texts", _are_texts, _STRINGS, "string | string[]", list[str]
+    ),
     "prompt": Kind("a text or a list of token ids", _is_prompt, _PROMPT, "string | number[]", str),
     "questions": Kind(
-        'an object of the texts "question" and "context", or a list of them', _are_questions,
-        {"anyOf": [_ASKED, {"type": "array", "items": _ASKED}]}, "Question | Question[]",
+        'an object of the texts "question" and "context", or a list of them',
+        _are_questions,
+        {"anyOf": [_ASKED, {"type": "array", "items": _ASKED}]},
+        "Question | Question[]",
         fields=_QUESTION,
     ),
-    "ids": Kind("a list of token ids", _are_ints,
-                {"type": "array", "items": {"type": "integer"}}, "number[]", list[int]),
+    "ids": Kind(
+        "a list of token ids",
+        _are_ints,
+        {"type": "array", "items": {"type": "integer"}},
+        "number[]",
+        list[int],
+    ),
     "spans": Kind(
-        "a list of [start, end] or {start, end}", _are_spans, {"type": "array"},
+        "a list of [start, end] or {start, end}",
+        _are_spans,
+        {"type": "array"},
         "[number, number][] | { start: number, end: number }[]",
     ),
-    "numbers": Kind("numbers in lists", _are_numbers, {"type": "array"},
-                    "(number | number[] | number[][])[]"),
+    "numbers": Kind(
+        "numbers in lists", _are_numbers, {"type": "array"}, "(number | number[] | number[][])[]"
+    ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
-    "tools": Kind("a list of JSON Schemas of functions, or of functions", _are_tools, _OBJECTS,
-                  "Tool[]", str, parsed=_json_of),
-    "documents": Kind("a list of objects", _are_messages, _OBJECTS,
-                      "Record<string, unknown>[]", str, parsed=_json_of),
-    "variables": Kind("an object", _is_object, {"type": "object"}, "Record<string, unknown>",
-                      list[str], parsed=_variables_of),
-    "continued": Kind("true, false, or a key of the message",
-                      lambda v: isinstance(v, bool | str), _FLAG, "boolean | string", bool),
+    "tools": Kind(
+        "a list of JSON Schemas of functions, or of functions",
+        _are_tools,
+        _OBJECTS,
+        "Tool[]",
+        str,
+        parsed=_json_of,
+    ),
+    "documents": Kind(
+        "a list of objects",
+        _are_messages,
+        _OBJECTS,
+        "Record<string, unknown>[]",
+        str,
+        parsed=_json_of,
+    ),
+    "variables": Kind(
+        "an object",
+        _is_object,
+        {"type": "object"},
+        "Record<string, unknown>",
+        list[str],
+        parsed=_variables_of,
+    ),
+    "continued": Kind(
+        "true, false, or a key of the message",
+        lambda v: isinstance(v, bool | str),
+        _FLAG,
+        "boolean | string",
+        bool,
+    ),
     "biases": Kind(
-        "numbers by token", lambda v: isinstance(v, Mapping), _NUMBERS, "Record<number, number>",
+        "numbers by token",
+        lambda v: isinstance(v, Mapping),
+        _NUMBERS,
+        "Record<number, number>",
         received=lambda v: {int(token): bias for token, bias in v.items()},  # keys arrive as texts
     ),
     "audio": Kind(
-        "a file, its bytes, samples, or {samples, rate}", is_audio,
-        {"type": "object"}, "Float32Array | { samples: Float32Array, rate: number }", str,
+        "a file, its bytes, samples, or {samples, rate}",
+        is_audio,
+        {"type": "object"},
+        "Float32Array | { samples: Float32Array, rate: number }",
+        str,
     ),
     "images": Kind(
-        "an image or a list of images: files, their bytes, pixels", are_images,
-        {"type": "object"}, "ImageData | ImageData[]", str,
+        "an image or a list of images: files, their bytes, pixels",
+        are_images,
+        {"type": "object"},
+        "ImageData | ImageData[]",
+        str,
     ),
     "mask": Kind(
-        "a boolean for each token", lambda v: not _is_text(v),
-        {"type": "array", "items": {"type": "boolean"}}, "boolean[] | Uint8Array",
+        "a boolean for each token",
+        lambda v: not _is_text(v),
+        {"type": "array", "items": {"type": "boolean"}},
+        "boolean[] | Uint8Array",
         # JavaScript packs booleans as bytes.
         received=lambda v: np.asarray(v) != 0 if isinstance(v, memoryview) else v,
     ),
-}  # fmt: skip
+}

@@ -125,8 +125,10 @@ def _asked(model: Any, image: Pixels, one: Mapping[str, Array]) -> dict[str, Ten
         made["labels"] = one["labels"]
     if "boxes" in one:
         made["boxes"] = one["boxes"] * np.tile(share, 2)
-    return {n: tensor(v[None].astype(np.int64 if n == "labels" else np.float32),
-                      device=model.device) for n, v in made.items()}  # fmt: skip
+    return {
+        n: tensor(v[None].astype(np.int64 if n == "labels" else np.float32), device=model.device)
+        for n, v in made.items()
+    }
 
 
 def _share(model: Any, image: Pixels) -> Array:
@@ -175,8 +177,12 @@ def _around(mask: Array) -> dict[str, float]:
     rows, columns = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
     if not len(rows):
         return dict.fromkeys(("xmin", "ymin", "xmax", "ymax"), 0.0)
-    return {"xmin": float(columns[0]), "ymin": float(rows[0]),
-            "xmax": float(columns[-1] + 1), "ymax": float(rows[-1] + 1)}  # fmt: skip
+    return {
+        "xmin": float(columns[0]),
+        "ymin": float(rows[0]),
+        "xmax": float(columns[-1] + 1),
+        "ymax": float(rows[-1] + 1),
+    }
 
 
 def _everything(
@@ -192,9 +198,10 @@ def _everything(
         part = points[start : start + _AT_ONCE]
         with no_grad():
             masks, scores = model.masks(
-                seen, tensor(part, device=model.device),
+                seen,
+                tensor(part, device=model.device),
                 tensor(np.ones((len(part), 1), np.int64), device=model.device),
-            )  # fmt: skip
+            )
             sure, inside = ((masks > at).float().sum((2, 3)) for at in (_FIRM, -_FIRM))
             both = stack([scores.float(), sure / inside.clamp(min=1)], 0)
         values, firm = np.asarray((yield both.readback()))[:, :, 1:]
@@ -231,10 +238,18 @@ TASK = Task(
     output="value",
     run=run,
     options=(
-        Option("points", "numbers", None,
-               "[x, y] of the points of a prompt, or a list of those of several prompts."),
-        Option("labels", "numbers", None,
-               "For each point 1 if it is in the object, 0 if it is not; default: 1."),
+        Option(
+            "points",
+            "numbers",
+            None,
+            "[x, y] of the points of a prompt, or a list of those of several prompts.",
+        ),
+        Option(
+            "labels",
+            "numbers",
+            None,
+            "For each point 1 if it is in the object, 0 if it is not; default: 1.",
+        ),
         Option("boxes", "numbers", None, "[left, top, right, bottom] of a box for each prompt."),
         Option("all", "bool", False, "Give every mask of a prompt, not the best one."),
         Option("grid", "int", 16, "Points a side where there is no prompt.", least=1),
@@ -242,4 +257,4 @@ TASK = Task(
         Option("stability", "float", 0.95, "The share of a mask that must be sure."),
     ),
     refuse=_refuse,
-)  # fmt: skip
+)

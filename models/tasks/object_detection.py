@@ -37,8 +37,11 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             both = scored(scores.sigmoid() if alone else scores.softmax(-1)[:, :-1], boxes[0])
         values = np.asarray((yield both.readback()))
         place = model.processor.place(*image.shape[:2])
-        kept = {**options, "overlap": options["overlap"] or model.overlap,
-                "several": getattr(model, "several", False)}  # fmt: skip
+        kept = {
+            **options,
+            "overlap": options["overlap"] or model.overlap,
+            "several": getattr(model, "several", False),
+        }
         found.append(objects(values, image.shape, model.labels, kept, alone, place))
         yield Progress("detect", len(found), len(pixels))
     return drawable(images, pixels, found)
@@ -54,9 +57,13 @@ def scored(scores: Tensor, boxes: Tensor) -> Tensor:
 
 
 def objects(
-    values: Any, shape: tuple[int, ...], labels: Sequence[str], options: Mapping[str, Any],
-    alone: bool = False, place: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0),
-) -> list[dict[str, Any]]:  # fmt: skip
+    values: Any,
+    shape: tuple[int, ...],
+    labels: Sequence[str],
+    options: Mapping[str, Any],
+    alone: bool = False,
+    place: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0),
+) -> list[dict[str, Any]]:
     """The objects of an image (height, width, channels) that `scored` holds, the likeliest first.
 
     options: threshold, and top_k or None. alone: a box may be of several classes; there are as many
@@ -72,7 +79,7 @@ def objects(
     return [
         {"score": float(likely[i]), "label": labels[best[i]], "box": named_box(inside[i])}
         for i in rows
-    ]  # fmt: skip
+    ]
 
 
 def chosen(values: Any, options: Mapping[str, Any], alone: bool) -> tuple[list[int], Any, Any, Any]:
@@ -131,11 +138,15 @@ def refuse(options: Mapping[str, Any]) -> None:
 
 OPTIONS = (
     Option("threshold", "float", 0.5, "The score from which an object is told."),
-    Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
-           least=1),
-    Option("overlap", "float", None, "The overlap of two boxes of a class from which the worse "
-           "one is left out; else as the model needs it."),
-)  # fmt: skip
+    Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.", least=1),
+    Option(
+        "overlap",
+        "float",
+        None,
+        "The overlap of two boxes of a class from which the worse "
+        "one is left out; else as the model needs it.",
+    ),
+)
 TASK = Task(
     name="object-detection",
     summary="Say which objects an image shows, and where.",
@@ -144,4 +155,4 @@ TASK = Task(
     run=run,
     options=OPTIONS,
     refuse=refuse,
-)  # fmt: skip
+)

@@ -41,8 +41,9 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             given = model.processor([image], model.device).to(model.dtype)
             logits, boxes, points, _ = model.seen(given)
             count, each = points.shape[2:]
-            both = cat([points[0].float().flatten(1),
-                        scored(logits[0].float().sigmoid(), boxes[0])], 1)  # fmt: skip
+            both = cat(
+                [points[0].float().flatten(1), scored(logits[0].float().sigmoid(), boxes[0])], 1
+            )
         values = np.asarray((yield both.readback()))
         at = values[:, : count * each].reshape(-1, count, each)
         rows, likely, best, corners = chosen(values[:, count * each :], kept, True)
@@ -51,12 +52,20 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         size = np.array([image.shape[1], image.shape[0]])
         there = (at[..., :2] - place[:2]) / np.array(place[2:]) * size
         sure = at[..., 2] if each == 3 else np.ones(at.shape[:2])
-        found.append([
-            {"score": float(likely[i]), "label": model.labels[best[i]],
-             "box": named_box(inside[i]), "keypoints": [
-                 {"x": round(float(x), 1), "y": round(float(y), 1), "score": float(s)}
-                 for (x, y), s in zip(there[i], sure[i], strict=True)]} for i in rows
-        ])  # fmt: skip
+        found.append(
+            [
+                {
+                    "score": float(likely[i]),
+                    "label": model.labels[best[i]],
+                    "box": named_box(inside[i]),
+                    "keypoints": [
+                        {"x": round(float(x), 1), "y": round(float(y), 1), "score": float(s)}
+                        for (x, y), s in zip(there[i], sure[i], strict=True)
+                    ],
+                }
+                for i in rows
+            ]
+        )
         yield Progress("pose", len(found), len(pixels))
     return drawable(images, pixels, found)
 

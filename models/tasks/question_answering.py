@@ -66,9 +66,12 @@ def run(model: Any, given: Any, options: Mapping[str, Any], watched: bool) -> Ru
 
 
 def _read(
-    context: str, window: PairEncoding, logits: NDArray[Any], options: Mapping[str, Any],
+    context: str,
+    window: PairEncoding,
+    logits: NDArray[Any],
+    options: Mapping[str, Any],
     found: list[Answer],
-) -> float:  # fmt: skip
+) -> float:
     """Add the answers of a window to `found`; returns the score of there being none."""
     inside = np.array(window.texts) == 1
     allowed = inside.copy()
@@ -141,10 +144,12 @@ TASK = Task(
     options=(
         Option("top_k", "int", 1, "Answers of each question, the likeliest first.", least=1),
         Option("max_answer_len", "int", 15, "The most tokens of an answer.", least=1),
-        Option("doc_stride", "int", None, "Tokens that two windows share; else 128 at most.",
-               least=0),
-        Option("max_seq_len", "int", None, "The most tokens of a window; else 384 at most.",
-               least=1),
+        Option(
+            "doc_stride", "int", None, "Tokens that two windows share; else 128 at most.", least=0
+        ),
+        Option(
+            "max_seq_len", "int", None, "The most tokens of a window; else 384 at most.", least=1
+        ),
         Option("handle_impossible_answer", "bool", False, "There may be no answer."),
         Option("align_to_words", "bool", True, "Widen answers to whole words."),
         Option("batch_size", "int", 32, "Windows computed at a time.", least=1),
@@ -153,4 +158,4 @@ TASK = Task(
         given["context"] if isinstance(given, Mapping) else [one["context"] for one in given]
     ),
     command=Command("ask", ""),
-)  # fmt: skip
+)

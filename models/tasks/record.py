@@ -161,9 +161,10 @@ class Task:
         """
         known = {camel(o.name) if page else o.name for o in self.options}
         found = {
-            name: value for name, value in given.items()
+            name: value
+            for name, value in given.items()
             if not self.gathers or name in known or difflib.get_close_matches(name, known, 1, 0.8)
-        }  # fmt: skip
+        }
         others = {_snake(n) if page else n: v for n, v in given.items() if n not in found}
         if others:
             into = camel(self.gathers) if page else self.gathers

@@ -17,9 +17,12 @@ KINDS = ("panoptic", "instance", "semantic")
 
 
 def segments(
-    logits: Tensor, masks: Tensor, size: tuple[int, int], labels: Sequence[str],
+    logits: Tensor,
+    masks: Tensor,
+    size: tuple[int, int],
+    labels: Sequence[str],
     options: Mapping[str, Any],
-) -> Rows:  # fmt: skip
+) -> Rows:
     """{"label", "score", "mask"} of each segment, the likeliest first.
 
     logits (queries, classes + 1), masks (queries, h, w). Of "panoptic" each pixel is of one segment
@@ -40,9 +43,12 @@ def segments(
 
 
 def _panoptic(
-    shares: Any, masks: Tensor, size: tuple[int, int], labels: Sequence[str],
+    shares: Any,
+    masks: Tensor,
+    size: tuple[int, int],
+    labels: Sequence[str],
     options: Mapping[str, Any],
-) -> Rows:  # fmt: skip
+) -> Rows:
     best, likely = shares.argmax(1), shares.max(1)
     kept = np.nonzero((best < len(labels)) & (likely > options["threshold"]))[0]
     if not len(kept):
@@ -72,9 +78,12 @@ def _panoptic(
 
 
 def _instances(
-    shares: Any, masks: Tensor, size: tuple[int, int], labels: Sequence[str],
+    shares: Any,
+    masks: Tensor,
+    size: tuple[int, int],
+    labels: Sequence[str],
     options: Mapping[str, Any],
-) -> Rows:  # fmt: skip
+) -> Rows:
     scores = shares[:, :-1]
     order = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
     queries, classes = np.unravel_index(order, scores.shape)
@@ -99,11 +108,25 @@ def _rows(masks: Tensor, kept: Any) -> Tensor:
 
 
 OPTIONS = (
-    Option("subtask", "text", "panoptic", "What is told where the model has masks of queries: "
-           "segments that do not overlap, objects, or classes.", choices=KINDS),
-    Option("mask_threshold", "float", 0.5,
-           "The share from which a pixel is within a segment's mask, of panoptic."),
-    Option("mask_overlap", "float", 0.8,
-           "The share of a segment's mask that others must leave of it, of panoptic."),
+    Option(
+        "subtask",
+        "text",
+        "panoptic",
+        "What is told where the model has masks of queries: "
+        "segments that do not overlap, objects, or classes.",
+        choices=KINDS,
+    ),
+    Option(
+        "mask_threshold",
+        "float",
+        0.5,
+        "The share from which a pixel is within a segment's mask, of panoptic.",
+    ),
+    Option(
+        "mask_overlap",
+        "float",
+        0.8,
+        "The share of a segment's mask that others must leave of it, of panoptic.",
+    ),
     Option("fuse", "texts", (), "The labels whose segments are one, of panoptic."),
-)  # fmt: skip
+)

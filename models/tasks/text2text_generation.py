@@ -50,10 +50,15 @@ SEARCH = (
     _search("top_k", "int", "Draw from this many likeliest tokens; 0: from all.", 0),
     _search("top_p", "float", "Draw from the likeliest tokens that sum to this probability."),
     _search("seed", "int", "The same seed draws the same tokens.", 0),
-    Option("linear", "text", "fast", "Products with quantized weights: fast rounds activations.",
-           ("fast", "exact")),
+    Option(
+        "linear",
+        "text",
+        "fast",
+        "Products with quantized weights: fast rounds activations.",
+        ("fast", "exact"),
+    ),
     Option("cache_type", "text", "float32", "The dtype of cached keys and values.", CACHE_TYPES),
-)  # fmt: skip
+)
 BATCHES = (
     Option("batch_size", "int", 8, "Texts computed at a time.", least=1),
     Option("truncate", "bool", False, "Cut texts that are longer than the context."),
@@ -105,17 +110,22 @@ def answers(
     text: Any = each if several else [one[0] for one in each]
     ids: Any = made if several else [one[0] for one in made]
     done = bool(made) and bool(made[0][0]) and made[0][0][-1] in settled.ends
-    seconds = {"prefill": (first or began) - began,
-               "decode": time.perf_counter() - (first or began)}  # fmt: skip
+    seconds = {
+        "prefill": (first or began) - began,
+        "decode": time.perf_counter() - (first or began),
+    }
     if single and not first:  # beams have no text on the way
         one = found[0][0]
         yield Token(
             one.ids[-1] if one.ids else -1, each[0][0], one.score, "eos" if done else "length"
         )
     return Written(
-        text[0] if single else text, ready[0][0] if ready else [], ids[0] if single else ids,
-        "eos" if done else "length", seconds,
-    )  # fmt: skip
+        text[0] if single else text,
+        ready[0][0] if ready else [],
+        ids[0] if single else ids,
+        "eos" if done else "length",
+        seconds,
+    )
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:

@@ -48,11 +48,17 @@ TASK = Task(
     output="value",
     run=run,
     options=(
-        Option("top_k", "int", None, "Classes of each text, the likeliest first; else all.",
-               least=1),
-        Option("function_to_apply", "text", None, "What scores pass; else the checkpoint says it.",
-               choices=FUNCTIONS),
+        Option(
+            "top_k", "int", None, "Classes of each text, the likeliest first; else all.", least=1
+        ),
+        Option(
+            "function_to_apply",
+            "text",
+            None,
+            "What scores pass; else the checkpoint says it.",
+            choices=FUNCTIONS,
+        ),
         Option("batch_size", "int", 32, "Texts computed at a time.", least=1),
     ),
     command=Command("classify", ""),
-)  # fmt: skip
+)

@@ -55,13 +55,25 @@ SAMPLING = (
     _option("token_mask", "mask", "The allowed tokens."),
     _option("seed", "int", "The same seed draws the same tokens."),
     _option("stop", "texts", "A text that ends the answer; repeatable."),
-    _option("overflow", "text", "If the context is full: fail, or drop the oldest tokens.",
-            ("error", "shift")),
-    _option("linear", "text", "Products with quantized weights: fast rounds activations, or exact.",
-            ("exact", "fast")),
-    _option("cache_type", "text", "The dtype of cached keys and values; q8_0 is the smallest.",
-            CACHE_TYPES),
-)  # fmt: skip
+    _option(
+        "overflow",
+        "text",
+        "If the context is full: fail, or drop the oldest tokens.",
+        ("error", "shift"),
+    ),
+    _option(
+        "linear",
+        "text",
+        "Products with quantized weights: fast rounds activations, or exact.",
+        ("exact", "fast"),
+    ),
+    _option(
+        "cache_type",
+        "text",
+        "The dtype of cached keys and values; q8_0 is the smallest.",
+        CACHE_TYPES,
+    ),
+)
 
 
 def answer(
@@ -92,9 +104,13 @@ def answer(
             sent = yield item
     seconds = {"prefill": first - began, "decode": time.perf_counter() - first}
     return Answer(
-        "".join(t.text for t in tokens), ids, [t.id for t in tokens], tokens[-1].stopped,
-        model.linear_in_use(options["linear"]), seconds,
-    )  # fmt: skip
+        "".join(t.text for t in tokens),
+        ids,
+        [t.id for t in tokens],
+        tokens[-1].stopped,
+        model.linear_in_use(options["linear"]),
+        seconds,
+    )
 
 
 def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], watched: bool) -> Run:
@@ -141,15 +157,21 @@ TASK = Task(
     options=(
         *SAMPLING,
         Option("template", "bool", False, "Lay the prompt out by the chat template.", off="raw"),
-        Option("chat_template_kwargs", "variables", None,
-               "Variables of the template, such as enable_thinking=false; repeatable."),
+        Option(
+            "chat_template_kwargs",
+            "variables",
+            None,
+            "Variables of the template, such as enable_thinking=false; repeatable.",
+        ),
     ),
     streams=True,
     refuse=_refuse,
     gathers="chat_template_kwargs",
     command=Command(
-        "generate", "smollm2-135m-instruct", {"template": True},
+        "generate",
+        "smollm2-135m-instruct",
+        {"template": True},
         "Answer a prompt, or continue it with --raw.",
     ),
     samples=tuple((_TEXT * times, {"max_new_tokens": 4}) for times in (1, 5)),
-)  # fmt: skip
+)

@@ -60,10 +60,15 @@ TASK = Task(
         Option("query", "text", None, "What the texts are to answer."),
         Option("top_k", "int", None, "Texts to return, the best first; else all.", least=1),
         Option("return_documents", "bool", False, "Return the texts, too."),
-        Option("function_to_apply", "text", None, "What scores pass; else the checkpoint says it.",
-               choices=("sigmoid", "none")),
+        Option(
+            "function_to_apply",
+            "text",
+            None,
+            "What scores pass; else the checkpoint says it.",
+            choices=("sigmoid", "none"),
+        ),
         Option("batch_size", "int", 32, "Pairs computed at a time.", least=1),
     ),
     builds_on=("text-classification",),
     command=Command("rank", ""),
-)  # fmt: skip
+)

@@ -53,9 +53,10 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             done += 1
             tokens = list(_tokens(model, rows[i], encoding, row))
             found[i] += [
-                one for one in _grouped(model, tokens, strategy)
+                one
+                for one in _grouped(model, tokens, strategy)
                 if one.get("entity", one.get("entity_group")) not in ignored
-            ]  # fmt: skip
+            ]
         yield Progress("classify", done, max(done + len(waiting), len(rows)))
     answers = [_merged(one) if n > 1 else one for one, n in zip(found, parts, strict=True)]
     return answers[0] if isinstance(texts, str) else answers
@@ -74,8 +75,14 @@ def _tokens(model: Any, text: str, encoding: Encoding, scores: Any) -> Iterator[
             within = len(word) != len(written)
         else:
             within = start > 0 and " " not in text[start - 1 : start + 1]
-        yield {"index": i, "word": word, "start": start, "end": end, "scores": scores[i],
-               "within": within}  # fmt: skip
+        yield {
+            "index": i,
+            "word": word,
+            "start": start,
+            "end": end,
+            "scores": scores[i],
+            "within": within,
+        }
 
 
 def _grouped(model: Any, tokens: list[Row], strategy: str) -> list[Row]:
@@ -99,16 +106,23 @@ def _grouped(model: Any, tokens: list[Row], strategy: str) -> list[Row]:
             "entity_group": group[0]["entity"].split("-", 1)[-1],
             "score": float(np.mean([one["score"] for one in group])),
             "word": model.tokenizer.join([one["word"] for one in group]),
-            "start": group[0]["start"], "end": group[-1]["end"],
+            "start": group[0]["start"],
+            "end": group[-1]["end"],
         }
         for group in _runs(rows, _continues)
-    ]  # fmt: skip
+    ]
 
 
 def _classed(model: Any, token: Row, scores: Any) -> Row:
     best = int(scores.argmax())
-    return {"entity": model.labels[best], "score": float(scores[best]), "index": token["index"],
-            "word": token["word"], "start": token["start"], "end": token["end"]}  # fmt: skip
+    return {
+        "entity": model.labels[best],
+        "score": float(scores[best]),
+        "index": token["index"],
+        "word": token["word"],
+        "start": token["start"],
+        "end": token["end"],
+    }
 
 
 def _continues(last: Row, one: Row) -> bool:
@@ -154,10 +168,11 @@ TASK = Task(
     options=(
         Option("aggregation_strategy", "text", "none", "How tokens become groups.", STRATEGIES),
         Option("ignore_labels", "texts", ("O",), "Classes that are left out."),
-        Option("stride", "int", None, "Read long texts in windows that share so many tokens.",
-               least=0),
+        Option(
+            "stride", "int", None, "Read long texts in windows that share so many tokens.", least=0
+        ),
         Option("batch_size", "int", 32, "Texts computed at a time.", least=1),
     ),
     spans=lambda given: given,
     command=Command("tag", "", {"aggregation_strategy": "simple"}),
-)  # fmt: skip
+)

@@ -40,8 +40,13 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     segments = []
     for start, end in Activity(**bounds).parts(probabilities.tolist(), rate, chunk, len(samples)):
         heard = probabilities[start // chunk : -(-end // chunk)]
-        segments.append({"start": round(start / rate, 4), "end": round(end / rate, 4),
-                         "probability": round(float(heard.mean()), 4)})  # fmt: skip
+        segments.append(
+            {
+                "start": round(start / rate, 4),
+                "end": round(end / rate, 4),
+                "probability": round(float(heard.mean()), 4),
+            }
+        )
     made: dict[str, Any] = {"duration": len(samples) / rate, "segments": segments}
     if options["probabilities"]:
         made["probabilities"] = [round(p, 6) for p in probabilities.tolist()]
@@ -84,4 +89,4 @@ TASK = Task(
     ),
     refuse=_refuse,
     command=Command("vad", "silero-vad"),
-)  # fmt: skip
+)

@@ -69,8 +69,11 @@ def _entailment(labels: tuple[str, ...]) -> int:
 
 def _sorted(text: str, labels: list[str], scores: Any) -> dict[str, Any]:
     order = np.argsort(-scores, kind="stable").tolist()
-    return {"sequence": text, "labels": [labels[i] for i in order],
-            "scores": [float(scores[i]) for i in order]}  # fmt: skip
+    return {
+        "sequence": text,
+        "labels": [labels[i] for i in order],
+        "scores": [float(scores[i]) for i in order],
+    }
 
 
 TASK = Task(
@@ -81,11 +84,15 @@ TASK = Task(
     run=run,
     options=(
         Option("candidate_labels", "texts", (), "The labels, or a text with commas between them."),
-        Option("hypothesis_template", "text", "This example is {}.",
-               "The sentence that a label makes, in place of {}."),
+        Option(
+            "hypothesis_template",
+            "text",
+            "This example is {}.",
+            "The sentence that a label makes, in place of {}.",
+        ),
         Option("multi_label", "bool", False, "Several labels may fit, each with its own score."),
         Option("batch_size", "int", 32, "Pairs computed at a time.", least=1),
     ),
     builds_on=("text-classification",),
     command=Command("choose", ""),
-)  # fmt: skip
+)

@@ -81,8 +81,12 @@ TASK = Task(
     run=run,
     options=(
         Option("candidate_labels", "texts", (), "The labels, or one text with commas."),
-        Option("hypothesis_template", "text", "This is a photo of {}.",
-               "A sentence with {} for the label."),
+        Option(
+            "hypothesis_template",
+            "text",
+            "This is a photo of {}.",
+            "A sentence with {} for the label.",
+        ),
         Option("batch_size", "int", 8, "Images computed at a time.", least=1),
     ),
-)  # fmt: skip
+)

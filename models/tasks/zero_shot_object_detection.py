@@ -51,8 +51,9 @@ TASK = Task(
         Option("candidate_labels", "texts", (), "The labels, or one text with commas."),
         Option("hypothesis_template", "text", "{}", "A sentence with {} for the label."),
         Option("threshold", "float", 0.1, "The score from which an object is told."),
-        Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
-               least=1),
+        Option(
+            "top_k", "int", None, "Objects of each image, the likeliest first; else all.", least=1
+        ),
     ),
     refuse=refuse,
-)  # fmt: skip
+)

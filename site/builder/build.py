@@ -295,8 +295,12 @@ def _relink(script: Path) -> None:
         place = places.get(found[3])
         return f'{found[1]} "./{place}"' if place else found[0]
 
-    linked = re.sub(r"""^((?:import|export)\b[^'";]*?\bfrom|import)\s*(['"])([^'"]+)\2""", relinked,
-                    text, flags=re.M)  # fmt: skip
+    linked = re.sub(
+        r"""^((?:import|export)\b[^'";]*?\bfrom|import)\s*(['"])([^'"]+)\2""",
+        relinked,
+        text,
+        flags=re.M,
+    )
     if linked != text:
         script.write_text(linked, encoding="utf-8")
 

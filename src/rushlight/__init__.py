@@ -66,7 +66,7 @@ from rushlight.core.basis.dtype import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from rushlight.core.basis.dtype import bool_ as bool
 from rushlight.core.basis.dtype import complex64 as cfloat
 from rushlight.core.basis.dtype import complex128 as cdouble

@@ -648,7 +648,7 @@ def _film(picture: Any) -> bytes:
     height, width = picture.shape[:2]
     rgb = picture.astype(np.float64) @ np.array(
         [[65.481, -37.797, 112.0], [128.553, -74.203, -93.786], [24.966, 112.0, -18.214]]
-    ) / 255 + [16, 128, 128]  # fmt: skip
+    ) / 255 + [16, 128, 128]
     luma, *chroma = np.moveaxis(rgb, 2, 0)
     halves = [c.reshape(height // 2, 2, width // 2, 2).mean((1, 3)) for c in chroma]
     frame = b"".join(p.round().astype(np.uint8).tobytes() for p in (luma, *halves))
@@ -720,9 +720,11 @@ def tab_pytest(
         pure = [*tab_wheels, markupsafe_wheel]
         for wheel in pure:
             (place / wheel.name).symlink_to(wheel)
-        inside = [next((site / "rushlight" / "pyodide").glob("numpy-*.whl")),
-                  next((site / "rushlight").glob("rushlight-*.whl")),
-                  site / "rushlight" / "jinja2.whl"]  # fmt: skip
+        inside = [
+            next((site / "rushlight" / "pyodide").glob("numpy-*.whl")),
+            next((site / "rushlight").glob("rushlight-*.whl")),
+            site / "rushlight" / "jinja2.whl",
+        ]
         url = serve(place, plain=True).url
         page = pages.open(url)
         outcome: dict[str, Any] = page.evaluate(

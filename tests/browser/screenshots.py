@@ -35,9 +35,16 @@ FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftsh
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 MODELS = (
-    "all-minilm-l6-v2", "smollm2-135m-instruct", "bergamot-en-pt", "bergamot-pt-en",
-    "whisper-tiny.en", "silero-vad", "u2netp", "mobilenet-v2", "yolov3-tiny",
-)  # fmt: skip
+    "all-minilm-l6-v2",
+    "smollm2-135m-instruct",
+    "bergamot-en-pt",
+    "bergamot-pt-en",
+    "whisper-tiny.en",
+    "silero-vad",
+    "u2netp",
+    "mobilenet-v2",
+    "yolov3-tiny",
+)
 
 
 def load(path: Path) -> ModuleType:

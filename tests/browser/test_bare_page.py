@@ -59,9 +59,8 @@ def test_micropip_alone(
     page = pages.open(f"{url}bare.html")
     page.wait_for_function("window.run !== undefined")
     code = EMBED.replace("MODEL", repr(f"{url}models/tiny/")) + (
-        f"{MULTIPLY}{BLOCKING}" if jspi
-        else f"await rl.device_async('webgpu')\n{MULTIPLY}{WAITING}"
-    )  # fmt: skip
+        f"{MULTIPLY}{BLOCKING}" if jspi else f"await rl.device_async('webgpu')\n{MULTIPLY}{WAITING}"
+    )
     vector, product, device = page.evaluate(
         "(options) => window.run(options)",
         {

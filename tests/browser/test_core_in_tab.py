@@ -31,37 +31,59 @@ ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--duration
 OPS = ["core/ops/test_registry.py", "core/ops/test_vast_shapes.py"]
 FILES = {
     "cpu": [
-        *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
-        "core/basis/test_encoding.py", "core/nn/test_quantizing.py",
-        "core/backends/test_devices.py", "core/tensor/test_interop.py", "core/io/test_io_gguf.py",
+        *OPS,
+        "core/tensor/test_async_reads.py",
+        "core/basis/test_blocks.py",
+        "core/basis/test_encoding.py",
+        "core/nn/test_quantizing.py",
+        "core/backends/test_devices.py",
+        "core/tensor/test_interop.py",
+        "core/io/test_io_gguf.py",
         "core/io/test_numpy_files.py",
-        "core/io/test_io_safetensors.py", "core/io/test_io_source.py", "core/jit/test_jit.py",
-        "core/ops/test_random.py", "core/io/test_template.py", "core/io/test_tokenizer.py",
-        "models/test_generate.py", "models/test_sentence.py", "models/test_kinds_on_devices.py",
+        "core/io/test_io_safetensors.py",
+        "core/io/test_io_source.py",
+        "core/jit/test_jit.py",
+        "core/ops/test_random.py",
+        "core/io/test_template.py",
+        "core/io/test_tokenizer.py",
+        "models/test_generate.py",
+        "models/test_sentence.py",
+        "models/test_kinds_on_devices.py",
         "models/test_whisper.py",
     ],
     "webgpu": [
-        *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
-        "core/backends/test_devices.py", "models/test_generate.py", "models/test_sentence.py",
-        "models/test_kinds_on_devices.py", "models/test_whisper.py",
-        "webgpu/test_half.py", "webgpu/test_int64.py",
+        *OPS,
+        "core/tensor/test_async_reads.py",
+        "core/basis/test_blocks.py",
+        "core/backends/test_devices.py",
+        "models/test_generate.py",
+        "models/test_sentence.py",
+        "models/test_kinds_on_devices.py",
+        "models/test_whisper.py",
+        "webgpu/test_half.py",
+        "webgpu/test_int64.py",
         "webgpu/test_lifetime.py",
-        "webgpu/test_port.py", "webgpu/test_probe.py", "webgpu/test_replay.py",
+        "webgpu/test_port.py",
+        "webgpu/test_probe.py",
+        "webgpu/test_replay.py",
         "webgpu/test_status.py",
     ],
     "numpy": OPS,
     "simd128": ["simd"],
     "relaxed": ["simd"],
-}  # fmt: skip
+}
 # Parts of the files, so that no single test takes very long, and two workers share them.
 SHARES = {"cpu": 1, "webgpu": 2, "numpy": 1, "simd128": 1, "relaxed": 1}
 # About how long files take on webgpu: seconds on a busy machine; the others count 4.
 LONG = {
-    "core/ops/test_registry.py": 240, "models/test_generate.py": 72,
-    "models/test_kinds_on_devices.py": 40, "core/basis/test_blocks.py": 36,
+    "core/ops/test_registry.py": 240,
+    "models/test_generate.py": 72,
+    "models/test_kinds_on_devices.py": 40,
+    "core/basis/test_blocks.py": 36,
     "webgpu/test_lifetime.py": 30,
-    "core/tensor/test_async_reads.py": 17, "webgpu/test_half.py": 16,
-}  # fmt: skip
+    "core/tensor/test_async_reads.py": 17,
+    "webgpu/test_half.py": 16,
+}
 # What the places but the plain cpu and webgpu devices run with.
 KERNELS = {
     "numpy": "numpy",
@@ -105,9 +127,15 @@ def _zipped() -> bytes:
     """tests/*.py, the folders whose tests run in the tab, and the configuration that applies."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as pack:
-        for path in [ROOT / "README.md", *sorted((ROOT / "tests").glob("*.py")),
-                     *(file for room in ("core", "models", "simd", "webgpu")
-                       for file in sorted((ROOT / "tests" / room).rglob("*")))]:  # fmt: skip
+        for path in [
+            ROOT / "README.md",
+            *sorted((ROOT / "tests").glob("*.py")),
+            *(
+                file
+                for room in ("core", "models", "simd", "webgpu")
+                for file in sorted((ROOT / "tests" / room).rglob("*"))
+            ),
+        ]:
             if path.is_file() and "__pycache__" not in path.parts:
                 pack.write(path, path.relative_to(ROOT).as_posix())
         pack.writestr("pytest.ini", "[pytest]\naddopts = --import-mode=importlib\n")
@@ -122,10 +150,13 @@ def _environment(place: str) -> dict[str, str]:
 def _collected(arguments: list[str], device: str) -> set[str]:
     """The tests that a Python process selects with the same arguments."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments], cwd=ROOT,
-        capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, **_environment(device), "RUSHLIGHT_KERNELS": ""},
-    )  # fmt: skip
+    )
     found = {line for line in done.stdout.splitlines() if line.startswith("tests/")}
     # A module of the tab has one set of instructions, a processor several.
     return {name for name in found if not re.search(r"[\[-]avx\w*[\]-]", name)}

@@ -61,9 +61,11 @@ DROP = """async () => {
 }"""
 # Of the sample: shares of the picture's sides.
 THINGS = (
-    ("flame", 0.97, (0.445, 0.1, 0.555, 0.295)), ("candle", 0.93, (0.44, 0.29, 0.56, 0.72)),
-    ("holder", 0.71, (0.31, 0.67, 0.69, 0.9)), ("shadow", 0.3, (0.1, 0.1, 0.2, 0.2)),
-)  # fmt: skip
+    ("flame", 0.97, (0.445, 0.1, 0.555, 0.295)),
+    ("candle", 0.93, (0.44, 0.29, 0.56, 0.72)),
+    ("holder", 0.71, (0.31, 0.67, 0.69, 0.9)),
+    ("shadow", 0.3, (0.1, 0.1, 0.2, 0.2)),
+)
 
 
 def pictures(studio: Any) -> None:
@@ -159,8 +161,9 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
         color = [int(part) for part in re.findall(r"\d+", colors[label])]
         middle = (top + below) / 2
         for x, y in ((left, middle), (right, middle), ((left + right) / 2, below)):
-            around = drawn[round(400 * y) - 1 : round(400 * y) + 2,
-                           round(600 * x) - 1 : round(600 * x) + 2]  # fmt: skip
+            around = drawn[
+                round(400 * y) - 1 : round(400 * y) + 2, round(600 * x) - 1 : round(600 * x) + 2
+            ]
             assert np.abs(around.astype(int) - color).max(2).min() < 12, (label, x, y)
     assert len(set(colors.values())) == 3
 

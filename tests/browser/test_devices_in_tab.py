@@ -49,16 +49,18 @@ def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path)
     [
         (
             "Object.defineProperty(navigator, 'gpu', { value: undefined, configurable: true })",
-            "this browser has no WebGPU", "use a browser that has it (Chrome",
+            "this browser has no WebGPU",
+            "use a browser that has it (Chrome",
         ),
         (
             "Object.defineProperty(navigator, 'gpu', "
             "{ value: { requestAdapter: async () => null }, configurable: true })",
-            "the browser offers no WebGPU adapter", "graphics acceleration",
+            "the browser offers no WebGPU adapter",
+            "graphics acceleration",
         ),
     ],
     ids=["no WebGPU", "no adapter"],
-)  # fmt: skip
+)
 def test_a_missing_requirement_of_webgpu_is_named(
     python: Any, how: str, why: str, hint: str
 ) -> None:

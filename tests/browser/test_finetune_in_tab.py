@@ -84,8 +84,9 @@ def test_an_adapter_is_trained_as_in_a_process(lab: Any, tmp_path: Path, place: 
     found = page.evaluate(TRAIN, [ROWS, OPTIONS, place])
 
     rl.manual_seed(3)
-    config = rl.adapters.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear",
-                                    task_type="CAUSAL_LM")  # fmt: skip
+    config = rl.adapters.LoraConfig(
+        r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
     rl.adapters.add_adapter(model, config, "mine")
     losses = finetune.finetune(model, ROWS, steps=20, batch_size=2, lr=0.02, seed=3)
     np.testing.assert_allclose(found["losses"], losses, rtol=close)

@@ -27,8 +27,9 @@ def done(page: Any, act: Any) -> None:
     act()
     page.wait_for_function(
         "(before) => (document.documentElement.dataset.round ?? null) !== before",
-        arg=before, timeout=120_000,
-    )  # fmt: skip
+        arg=before,
+        timeout=120_000,
+    )
 
 
 def drop(page: Any, *files: Path) -> None:
@@ -44,8 +45,9 @@ def choose(page: Any, name: str) -> None:
     page.fill("#tensor-search", name)
     page.wait_for_function(  # the list follows a moment later, with new buttons
         """(name) => [...document.querySelectorAll("#tensors button.name")]
-          .every((button) => button.textContent.includes(name))""", arg=name,
-    )  # fmt: skip
+          .every((button) => button.textContent.includes(name))""",
+        arg=name,
+    )
     button = page.locator("button.name", has_text=re.compile(f"^{re.escape(name)}$"))
     done(page, button.click)
     page.wait_for_function("(name) => document.documentElement.dataset.tensor === name", arg=name)
@@ -133,8 +135,11 @@ def test_the_figures_are_those_of_numpy(opened: Any, mixed_llama: Path) -> None:
         x = tensors[name].dequantize().numpy().astype(np.float64)
         found = facts(page, "#tensor-facts")
         for words, value in {
-            "Mean": x.mean(), "Standard deviation": x.std(), "Minimum": x.min(), "Maximum": x.max(),
-        }.items():  # fmt: skip
+            "Mean": x.mean(),
+            "Standard deviation": x.std(),
+            "Minimum": x.min(),
+            "Maximum": x.max(),
+        }.items():
             assert float(found[words]) == pytest.approx(value, rel=1e-3)
         share = (x == 0).mean() * 100
         assert found["Zeros"].startswith(f"{share:.2f} %") and found["Not finite"] == "none"
@@ -358,9 +363,14 @@ def test_of_a_url_only_ranges_are_read(
     ids=["no CORS", "no ranges"],
 )
 def test_a_server_that_does_not_help_is_told(
-    opened: Any, module_serve: Any, module_pages: Any, mixed_llama: Path,
-    away: bool, message: str, hint: str,
-) -> None:  # fmt: skip
+    opened: Any,
+    module_serve: Any,
+    module_pages: Any,
+    mixed_llama: Path,
+    away: bool,
+    message: str,
+    hint: str,
+) -> None:
     page, place = opened
     address = f"{place.url}models/tiny/m.gguf"
     if away:

@@ -339,8 +339,9 @@ def test_a_vocabulary_is_searched_and_paged(mixed_llama: Path) -> None:
     all_of_it = json.loads(found.tokens("", 0, 5))
     assert all_of_it["total"] == 256 and all_of_it["rows"][2] == [2, "ab", ""]
     assert json.loads(found.tokens("<25", 2, 9)) == {
-        "total": 7, "rows": [[i, f"<{i}>", ""] for i in range(251, 256)],
-    }  # fmt: skip
+        "total": 7,
+        "rows": [[i, f"<{i}>", ""] for i in range(251, 256)],
+    }
     assert json.loads(found.tokens("#7", 0, 9))["rows"] == [[7, "<7>", ""]]
     assert json.loads(found.tokens("#999", 0, 9)) == {"total": 0, "rows": []}
 
@@ -350,8 +351,9 @@ def test_odd_vocabularies() -> None:
     assert list(Vocabulary.of_json(stored).tokens) == ["a"]
     unigram = {"model": {"vocab": [["x", -1.0], ["\x00\u200b", 0], 5, []]}}
     assert Vocabulary.of_json(unigram).page("", 0, 9)["rows"] == [
-        [0, "x", ""], [1, "\\x00\\u200b", ""],
-    ]  # fmt: skip
+        [0, "x", ""],
+        [1, "\\x00\\u200b", ""],
+    ]
     assert Vocabulary.of_gguf({"tokenizer.ggml.tokens": "no"}).page("", 0, 9)["total"] == 0
     assert len(Vocabulary(["y" * 5000], {}).page("", 0, 1)["rows"][0][1]) <= 121
 
@@ -395,8 +397,10 @@ def test_damaged_bytes_of_a_tensor_are_told(mixed_llama: Path) -> None:
 
 def test_figures_of_dtypes_that_only_files_have(tmp_path: Path) -> None:
     """Rows of four bits that do not begin at bytes, and complex numbers by their magnitudes."""
-    header = {"a": {"dtype": "F4", "shape": [2, 3], "data_offsets": [0, 3]},
-              "b": {"dtype": "C64", "shape": [1], "data_offsets": [3, 11]}}  # fmt: skip
+    header = {
+        "a": {"dtype": "F4", "shape": [2, 3], "data_offsets": [0, 3]},
+        "b": {"dtype": "C64", "shape": [1], "data_offsets": [3, 11]},
+    }
     text = json.dumps(header).encode()
     path = tmp_path / "m.safetensors"
     data = bytes([0x21, 0x43, 0x75]) + np.array([3 + 4j], np.complex64).tobytes()

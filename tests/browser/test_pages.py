@@ -86,11 +86,16 @@ def test_nothing_large_is_downloaded_before_it_is_asked_for(
         shown.goto(f"{own.url}{page.place}")
         shown.wait_for_selector('html[data-offline="ready"]')
         asked = [path for method, path, _ in own.mischief.log if method == "GET"]
-        large = [path for path in asked if (site / path.strip("/")).is_file()
-                 and (site / path.strip("/")).stat().st_size > 200_000]  # fmt: skip
+        large = [
+            path
+            for path in asked
+            if (site / path.strip("/")).is_file()
+            and (site / path.strip("/")).stat().st_size > 200_000
+        ]
         assert set(large) <= {"/shared/codemirror-view.js"}, page.name
-        assert not [path for path in asked if "pyodide" in path or path.endswith(".whl")
-                    ] or all("pyodide.mjs" in p for p in asked if "pyodide" in p)  # fmt: skip
+        assert not [path for path in asked if "pyodide" in path or path.endswith(".whl")] or all(
+            "pyodide.mjs" in p for p in asked if "pyodide" in p
+        )
         shown.context.close()
         own.stop()
 

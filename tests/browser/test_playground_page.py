@@ -148,8 +148,9 @@ def run(page: Any) -> str:
     page.click("#run")
     page.wait_for_function(
         "(before) => (document.documentElement.dataset.round ?? null) !== before",
-        arg=before, timeout=120_000,
-    )  # fmt: skip
+        arg=before,
+        timeout=120_000,
+    )
     text: str = page.inner_text("#output")
     return text
 
@@ -188,9 +189,12 @@ def test_a_program_runs_in_the_page(bench: Any) -> None:
     assert bench.inner_text("#says").startswith("Done after")
     for device in ("cpu", "webgpu"):
         bench.check(f'input[name="device"][value="{device}"]', force=True)
-        type_in(bench, "import rushlight as rl\nx = rl.ones(4, 6) / 2\nprint(x.device)\n"
-                       "display(x)\n"
-                       "plot(x[0], labels=['one'])")  # fmt: skip
+        type_in(
+            bench,
+            "import rushlight as rl\nx = rl.ones(4, 6) / 2\nprint(x.device)\n"
+            "display(x)\n"
+            "plot(x[0], labels=['one'])",
+        )
         assert device in run(bench)
         pixel = bench.evaluate(
             """() => [...document.querySelector("#output canvas.shown").getContext("2d")

@@ -130,8 +130,9 @@ def test_points_make_masks(
     page.check("input[name=kind][value=files]", force=True)
     page.set_input_files("#model-files", [str(f) for f in sorted((tmp_path / "sam").iterdir())])
     page.click("#go")
-    page.wait_for_function("document.getElementById('tells').innerText.includes('Click')",
-                           timeout=180_000)  # fmt: skip
+    page.wait_for_function(
+        "document.getElementById('tells').innerText.includes('Click')", timeout=180_000
+    )
     ready(page)
     assert page.is_visible("#pointing") and page.is_disabled("#save")
     given = pixels(page.evaluate(SAMPLE))[:, :, :3]

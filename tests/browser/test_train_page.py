@@ -62,9 +62,10 @@ def test_the_build_cuts_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         datasets.write("fashion-mnist", tmp_path / out, source)
     told = json.loads((tmp_path / "one" / "manifest.json").read_text())
     assert [f["path"] for f in told["files"]] == [
-        f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k")
+        f"{part}-{kind}-ubyte.gz"
+        for part in ("train", "t10k")
         for kind in ("images-idx3", "labels-idx1")
-    ]  # fmt: skip
+    ]
     for file in told["files"]:
         one, two = ((tmp_path / out / file["path"]).read_bytes() for out in ("one", "two"))
         assert one == two and len(one) == file["size"]
@@ -168,16 +169,18 @@ def ended(page: Any, act: str) -> None:
     before = page.evaluate("document.documentElement.dataset.round ?? '0'")
     page.click(act)
     page.wait_for_function(
-        "(before) => document.documentElement.dataset.round !== before", arg=before,
+        "(before) => document.documentElement.dataset.round !== before",
+        arg=before,
         timeout=180_000,
-    )  # fmt: skip
+    )
 
 
 def steps(page: Any, count: int) -> None:
     page.wait_for_function(
-        "(n) => Number(document.documentElement.dataset.step ?? 0) >= n", arg=count,
+        "(n) => Number(document.documentElement.dataset.step ?? 0) >= n",
+        arg=count,
         timeout=180_000,
-    )  # fmt: skip
+    )
 
 
 def choose(page: Any, **chosen: str) -> None:
@@ -345,8 +348,7 @@ def test_own_data_and_a_lost_device(pages: Any, serve: Any, school: Path, tmp_pa
     choose(page, source="folders", model="transformer", device="webgpu")
     page.set_input_files("#folder", str(tmp_path / "all"))
     page.wait_for_function("document.getElementById('folder-note').innerText.includes('classes')")
-    assert page.inner_text("#folder-note") == (
-        "2 classes: blue (8), red (8). 1 could not be read.")  # fmt: skip
+    assert page.inner_text("#folder-note") == ("2 classes: blue (8), red (8). 1 could not be read.")
     page.workers[0].evaluate(KEEP_DEVICE)
     page.fill("#epochs", "4")
     ended(page, "#go")
@@ -404,10 +406,13 @@ def test_a_package_is_read_without_root(tmp_path: Path, monkeypatch: pytest.Monk
     data = packed.getvalue()
     members = [(b"debian-binary", b"2.0\n"), (b"data.tar.xz", data)]
     package = b"!<arch>\n" + b"".join(
-        name.ljust(48) + str(len(content)).encode().ljust(10) + b"`\n" + content
+        name.ljust(48)
+        + str(len(content)).encode().ljust(10)
+        + b"`\n"
+        + content
         + b"\n" * (len(content) % 2)
         for name, content in members
-    )  # fmt: skip
+    )
     apt = tmp_path / "bin" / "apt-get"
     apt.parent.mkdir()
     (tmp_path / "made.deb").write_bytes(package)

@@ -24,9 +24,12 @@ UNOPENED = ("check_a_missing_adapter_is_told", "check_a_device_that_was_not_open
 
 @pytest.fixture(scope="module", params=["page", "worker"])
 def python(
-    request: pytest.FixtureRequest, module_pages: Any, module_serve: Any, python_place: Path,
+    request: pytest.FixtureRequest,
+    module_pages: Any,
+    module_serve: Any,
+    python_place: Path,
     site: Path,
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Python with the checks defined, in a page's main thread and in a worker."""
     shutil.copy(ROOT / "tests" / "core" / "data" / "tiny_byte_level.json", python_place)
     url = module_serve(python_place, plain=True).url

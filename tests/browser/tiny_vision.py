@@ -19,15 +19,21 @@ import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
 
 MODELS = Path(__file__).parents[1] / "models"
-SMALL = {"image_processor_type": "DetrImageProcessor",
-         "size": {"shortest_edge": 96, "longest_edge": 160}}  # fmt: skip
+SMALL = {
+    "image_processor_type": "DetrImageProcessor",
+    "size": {"shortest_edge": 96, "longest_edge": 160},
+}
 # CLIP's kind of tokenizer: byte-level BPE in which the last byte of a word is a token of its own.
 BYTES = [*map(chr, (*range(33, 127), *range(161, 173), *range(174, 324)))]  # GPT-2's
 MERGES = """t h,th i,thi s</w>,i s</w>,p h,ph o,pho t,phot o</w>,o f</w>,c a,ca t</w>,d o,
 do g</w>""".replace("\n", "").split(",")
 ENDS = ("<|startoftext|>", "<|endoftext|>")
-VOCABULARY = [*BYTES, *(f"{byte}</w>" for byte in BYTES),
-              *(merge.replace(" ", "") for merge in MERGES), *ENDS]  # fmt: skip
+VOCABULARY = [
+    *BYTES,
+    *(f"{byte}</w>" for byte in BYTES),
+    *(merge.replace(" ", "") for merge in MERGES),
+    *ENDS,
+]
 TOKENIZER = {
     "version": "1.0", "truncation": None, "padding": None, "added_tokens": [
         {"id": VOCABULARY.index(end), "content": end, "special": True, "single_word": False,
@@ -73,8 +79,10 @@ def save(row: str, folder: Path, words: bool = False, small: bool = False, **cha
     config = {**json.loads(told["config"]), **changed}
     if words:
         names["text_model.embeddings.token_embedding.weight"][0] = len(VOCABULARY)
-        config["text_config"] |= {"vocab_size": len(VOCABULARY),
-                                  "eos_token_id": VOCABULARY.index(ENDS[1])}  # fmt: skip
+        config["text_config"] |= {
+            "vocab_size": len(VOCABULARY),
+            "eos_token_id": VOCABULARY.index(ENDS[1]),
+        }
     tensors = {n: rl.tensor(vision.values_of(n, tuple(shape))) for n, shape in names.items()}
     files = {"config.json": json.dumps(config).encode()} if config else {}
     if small:

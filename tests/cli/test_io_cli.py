@@ -220,8 +220,9 @@ def _talk(lines: str, *arguments: str) -> tuple[str, str]:
 
 
 def test_chat_has_commands_and_a_history() -> None:
-    out, err = _talk("/help\n/nothing\nSay A.\n\n/clear\n/system Be kind.\n/quit\nno\n",
-                     "--max-new-tokens", "2")  # fmt: skip
+    out, err = _talk(
+        "/help\n/nothing\nSay A.\n\n/clear\n/system Be kind.\n/quit\nno\n", "--max-new-tokens", "2"
+    )
     lines = out.splitlines()
     assert lines[0].startswith("/help") and "Command /nothing is not supported" in err
     assert f"{SMOL} on cpu" in err
@@ -297,12 +298,21 @@ def test_inspect_prints_json(capsys: Capture, weights: Path) -> None:
     assert total == {"tensors": 4, "parameters": 15, "bytes": 60, "bits_per_weight": 32}
     assert list(types) == ["float32", "int64", "bfloat16"]
     assert types["float32"] == {
-        "tensors": 2, "parameters": 12, "bytes": 48, "bits_per_weight": 32,
-    }  # fmt: skip
+        "tensors": 2,
+        "parameters": 12,
+        "bytes": 48,
+        "bits_per_weight": 32,
+    }
     rows = {row["name"]: row for row in found["tensors"]}
     size = weights.stat().st_size
-    assert rows["half"] == {"name": "half", "dtype": "bfloat16", "shape": [2], "bytes": 4,
-                            "offset": size - 4, "file": str(weights)}  # fmt: skip
+    assert rows["half"] == {
+        "name": "half",
+        "dtype": "bfloat16",
+        "shape": [2],
+        "bytes": 4,
+        "offset": size - 4,
+        "file": str(weights),
+    }
 
 
 def test_inspect_gguf(capsys: Capture, tmp_path: Path) -> None:
@@ -336,8 +346,12 @@ def test_inspect_escapes_control_characters(capsys: Capture, tmp_path: Path) -> 
     name = "w\x1b[2J\x07\u202e"
     rl.save({name: rl.ones(2)}, tmp_path / "m.safetensors")
     assert _ok(capsys, "inspect", str(tmp_path / "m.safetensors")).splitlines()[0].split() == [
-        r"w\x1b[2J\x07\u202e", "float32", "[2]", "8", "B",
-    ]  # fmt: skip
+        r"w\x1b[2J\x07\u202e",
+        "float32",
+        "[2]",
+        "8",
+        "B",
+    ]
     writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
     writer.add_string("key\x1b]0;title\x07", "a\x1b[31mb\x9bc é")
     writer.add_array("texts", ["\x1b[A", "\r"])
@@ -464,8 +478,9 @@ def test_output_that_is_ascii(tmp_path: Path) -> None:
             code = "from rushlight.cli import main; main()"
             done = subprocess.run(
                 [sys.executable, "-c", code, *arguments],
-                env={**os.environ, "LC_ALL": "C", **more}, capture_output=True,
-            )  # fmt: skip
+                env={**os.environ, "LC_ALL": "C", **more},
+                capture_output=True,
+            )
             assert done.returncode == 0, done.stderr
             assert b"\\xe9" in done.stdout and done.stdout.isascii()
 

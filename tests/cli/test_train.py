@@ -101,8 +101,13 @@ def ending(self):
 Trainer._update = ending
 run(["train", {str(config)!r}, "--output", {str(again)!r}])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": f"{ROOT}/src"}, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        check=False,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert not (again / "model.safetensors").exists()
     assert run(["train", str(config), "--output", str(again)]) == 0
@@ -179,7 +184,7 @@ lr = 0.01
         ("points.npz", "point.npz", "point.npz"),
         ("seed = 3", '[loss]\nname = "CrossEntropyLoss"\nweigth = 1', "no key 'weigth'; nearest"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_named(
     config: Path, capsys: pytest.CaptureFixture[str], before: str, after: str, words: str
 ) -> None:

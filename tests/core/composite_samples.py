@@ -84,10 +84,22 @@ def _conv_call(x: rl.Tensor, w: rl.Tensor, bias: rl.Tensor, state: rl.Tensor) ->
 
 
 STEPS = abs(draws(11, (2, 7, 6)))
-SCAN_HEADS = (draws(10, (2, 7, 6, 3)), STEPS, -abs(draws(12, (6,))), draws(13, (2, 7, 2, 5)),
-              draws(14, (2, 7, 2, 5)), draws(15, (2, 6, 3, 5)))  # fmt: skip
-SCAN_STATES = (draws(16, (2, 7, 6, 1)), STEPS, -abs(draws(17, (6, 5))), draws(18, (2, 7, 1, 5)),
-               draws(19, (2, 7, 1, 5)), draws(20, (2, 6, 1, 5)))  # fmt: skip
+SCAN_HEADS = (
+    draws(10, (2, 7, 6, 3)),
+    STEPS,
+    -abs(draws(12, (6,))),
+    draws(13, (2, 7, 2, 5)),
+    draws(14, (2, 7, 2, 5)),
+    draws(15, (2, 6, 3, 5)),
+)
+SCAN_STATES = (
+    draws(16, (2, 7, 6, 1)),
+    STEPS,
+    -abs(draws(17, (6, 5))),
+    draws(18, (2, 7, 1, 5)),
+    draws(19, (2, 7, 1, 5)),
+    draws(20, (2, 6, 1, 5)),
+)
 
 SAMPLES = {
     "causal_conv1d": Composite(

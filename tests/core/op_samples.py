@@ -193,8 +193,13 @@ unary("log1p", _log(math.log1p, -1), -0.9, 30)
 unary("log2", _log(math.log2), 0.01, 30, family="cancelling")
 unary("log10", _log(math.log10), 0.01, 30, family="cancelling")
 unary("sqrt", math.sqrt, 0.01, 30)
-unary("rsqrt", lambda x: INF if x == 0 else 1 / math.sqrt(x), 0.2, 30,
-      special=np.array([NAN, INF, -INF, 0.0, 1.0, -1.0]))  # fmt: skip
+unary(
+    "rsqrt",
+    lambda x: INF if x == 0 else 1 / math.sqrt(x),
+    0.2,
+    30,
+    special=np.array([NAN, INF, -INF, 0.0, 1.0, -1.0]),
+)
 unary("reciprocal", lambda x: math.copysign(INF, x) if x == 0 else 1 / x, 0.2, 3)
 FEW = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 100.0])
 unary("sin", math.sin, family="cancelling", special=FEW)
@@ -212,8 +217,14 @@ unary("relu", lambda x: x if x > 0 or x != x else 0.0, ints=lambda x: max(x, 0),
 # -inf times a zero is nan, as in PyTorch.
 unary("silu", lambda x: NAN if x == -INF else x * _sigmoid(x), -9, 9)
 unary("gelu", lambda x: NAN if x == -INF else x * _phi(x), -6, 6, family="cancelling")
-unary("gelu_tanh", lambda x: NAN if x == -INF else _gelu_tanh(x), -6, 6, family="cancelling",
-      special=FEW)  # fmt: skip
+unary(
+    "gelu_tanh",
+    lambda x: NAN if x == -INF else _gelu_tanh(x),
+    -6,
+    6,
+    family="cancelling",
+    special=FEW,
+)
 unary("isnan", lambda x: x != x, grad=NO_GRAD)
 unary("isinf", lambda x: x in (INF, -INF), grad=NO_GRAD)
 unary("isfinite", math.isfinite, grad=NO_GRAD)
@@ -227,12 +238,14 @@ _predicates = {
 for _name, _fn in _predicates.items():
     _truth = each(_fn)
     SAMPLES[_name] = Samples(
-        (lambda t: lambda x: t(x).astype(np.bool_))(_truth), "exact",
+        (lambda t: lambda x: t(x).astype(np.bool_))(_truth),
+        "exact",
         (*SAMPLES[_name].samples[:4], *(Sample(n, (v,)) for n, v in INTS.items())),
-    )  # fmt: skip
+    )
 BITS = np.array([True, False, True, True, False])
 SAMPLES["bitwise_not"] = Samples(
-    lambda x: ~x if x.dtype == np.bool_ else wrapped(lambda v: -v - 1, x), "exact",
+    lambda x: ~x if x.dtype == np.bool_ else wrapped(lambda v: -v - 1, x),
+    "exact",
     (
         Sample("odd", (np.arange(91, dtype=np.int32).reshape(7, 13) - 40,)),
         Sample("empty", (np.zeros((0, 3), np.int64),)),
@@ -240,8 +253,9 @@ SAMPLES["bitwise_not"] = Samples(
         Sample("bool", (BITS,)),
         *(Sample(n, (v,)) for n, v in INTS.items()),
     ),
-    without={"nan": "integers and booleans only"}, whole=lambda v: -v - 1,
-)  # fmt: skip
+    without={"nan": "integers and booleans only"},
+    whole=lambda v: -v - 1,
+)
 
 
 # --- elementwise, two inputs --------------------------------------------------------------------
@@ -341,34 +355,41 @@ binary("sub", lambda a, b: a - b, lambda a, b: a - b)
 binary("mul", lambda a, b: a * b, lambda a, b: a * b, bools=True)
 binary("div", _ieee_div, second=(0.5, 3))
 binary("floor_divide", _floor_div, lambda a, b: a // b if b else 0, second=(0.5, 3), grad=())
-binary("remainder", _remainder, lambda a, b: a % b if b else 0, first=(3.2, 3.6),
-       second=(1.1, 1.5))  # fmt: skip
+binary("remainder", _remainder, lambda a, b: a % b if b else 0, first=(3.2, 3.6), second=(1.1, 1.5))
 binary("pow", _pow, _int_pow, first=(0.3, 3), second=(-2, 3), whole=pow)
 binary("maximum", _nan_or(max), max, first=FAR[0], second=FAR[1], bools=True)
 binary("minimum", _nan_or(min), min, first=FAR[0], second=FAR[1], bools=True)
 for _name, _compare in {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-    "logical_and": lambda a, b: bool(a) and bool(b), "logical_or": lambda a, b: bool(a) or bool(b),
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "logical_and": lambda a, b: bool(a) and bool(b),
+    "logical_or": lambda a, b: bool(a) or bool(b),
     "logical_xor": lambda a, b: bool(a) != bool(b),
-}.items():  # fmt: skip
+}.items():
     binary(_name, _compare, _compare, grad=(), truth=True, bools=True)
 for _name, _bit in {
-    "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
+    "bitwise_and": lambda a, b: a & b,
+    "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b,
-}.items():  # fmt: skip
+}.items():
     binary(_name, _bit, _bit, grad=(), bools=True)
     _ints = np.arange(91, dtype=np.int32).reshape(7, 13)
     SAMPLES[_name] = Samples(
-        SAMPLES[_name].reference, "exact",
+        SAMPLES[_name].reference,
+        "exact",
         (
             Sample("odd", (_ints - 40, _ints[::-1].copy())),
             Sample("empty", (_ints[:0], _ints[:0])),
             Sample("0-d", (np.array(12, np.uint8), np.array(10, np.uint8))),
             *SAMPLES[_name].samples[6:],
         ),
-        without={"nan": "integers and booleans only"}, whole=_bit,
-    )  # fmt: skip
+        without={"nan": "integers and booleans only"},
+        whole=_bit,
+    )
 
 
 def _shift_left(a: int, b: int, bits: int = 64) -> int:
@@ -402,42 +423,55 @@ def _far_shifts(v: Array) -> Array:
 
 
 for _name, _shift in {
-    "bitwise_left_shift": _shift_left, "bitwise_right_shift": _shift_right,
-}.items():  # fmt: skip
+    "bitwise_left_shift": _shift_left,
+    "bitwise_right_shift": _shift_right,
+}.items():
     _ints = np.arange(91, dtype=np.int32).reshape(7, 13) - 40
     _far = {n: tuple(_far_shifts(v)) for n, v in INTS.items()}
     SAMPLES[_name] = Samples(
-        _by_bits(_shift), "exact",
+        _by_bits(_shift),
+        "exact",
         (
             Sample("odd", (_ints, np.abs(_ints) % 9)),
             Sample("empty", (_ints[:0], _ints[:0])),
             Sample("0-d", (np.array(12, np.uint8), np.array(2, np.uint8))),
             *(Sample(n, pair) for n, pair in _far.items()),
         ),
-        without={"nan": "integers only"}, whole=_shift,
-    )  # fmt: skip
+        without={"nan": "integers only"},
+        whole=_shift,
+    )
 
 _BOUNDS = (draws(2, (7, 13)) - 0.4, draws(3, (7, 13)) + 0.4)
 SAMPLES["clamp"] = Samples(
-    lambda x, low, high: np.array([
-        NAN if math.isnan(v + a + b) else min(max(v, a), b)
-        for v, a, b in zip(x.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(),
-                           strict=True)
-    ], x.dtype).reshape(x.shape),
+    lambda x, low, high: np.array(
+        [
+            NAN if math.isnan(v + a + b) else min(max(v, a), b)
+            for v, a, b in zip(
+                x.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True
+            )
+        ],
+        x.dtype,
+    ).reshape(x.shape),
     "exact",
     (
         Sample("odd", (draws(1, (7, 13)), *_BOUNDS), {}, (0, 1, 2)),
-        Sample("numbers", (draws(1, (600,)), np.full(600, -0.5), np.full(600, 0.5)),
-               {}, (0,)),
+        Sample("numbers", (draws(1, (600,)), np.full(600, -0.5), np.full(600, 0.5)), {}, (0,)),
         Sample("empty", (draws(1, (0, 13)), draws(2, (0, 13)), draws(3, (0, 13)))),
         Sample("0-d", (np.array(0.3), np.array(0.5), np.array(0.7))),
-        Sample("nan", (np.array([1.0, NAN, 1.0, 5.0]), np.array([NAN, 0.0, 2.0, 4.0]),
-                       np.array([2.0, 1.0, NAN, 2.0]))),
-        Sample("whole", (np.array([-5, 0, 7, 2**20]), np.array([-2, 1, 3, 9]),
-                         np.array([4, 0, 6, 10]))),
+        Sample(
+            "nan",
+            (
+                np.array([1.0, NAN, 1.0, 5.0]),
+                np.array([NAN, 0.0, 2.0, 4.0]),
+                np.array([2.0, 1.0, NAN, 2.0]),
+            ),
+        ),
+        Sample(
+            "whole", (np.array([-5, 0, 7, 2**20]), np.array([-2, 1, 3, 9]), np.array([4, 0, 6, 10]))
+        ),
     ),
     whole=lambda v, low, high: min(max(v, low), high),
-)  # fmt: skip
+)
 
 SAMPLES["add_scaled"] = Samples(
     lambda x, y, scale: x + y * scale,
@@ -446,16 +480,28 @@ SAMPLES["add_scaled"] = Samples(
         Sample("odd", (draws(1, (7, 13)), *_BOUNDS), {}, (0, 1, 2)),
         Sample("empty", (draws(1, (0, 13)), draws(2, (0, 13)), draws(3, (0, 13)))),
         Sample("0-d", (np.array(0.3), np.array(0.5), np.array(0.7))),
-        Sample("nan", (np.array([1.0, NAN, 1.0, 5.0]), np.array([NAN, 0.0, 2.0, INF]),
-                       np.array([2.0, 1.0, NAN, 2.0]))),
+        Sample(
+            "nan",
+            (
+                np.array([1.0, NAN, 1.0, 5.0]),
+                np.array([NAN, 0.0, 2.0, INF]),
+                np.array([2.0, 1.0, NAN, 2.0]),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 _cond = draws(9, (7, 13)) > 0
 SAMPLES["where"] = Samples(
-    lambda c, a, b: np.array([y if p else z for p, y, z in zip(
-        c.ravel().tolist(), a.ravel().tolist(), b.ravel().tolist(), strict=True)],
-        a.dtype).reshape(c.shape),
+    lambda c, a, b: np.array(
+        [
+            y if p else z
+            for p, y, z in zip(
+                c.ravel().tolist(), a.ravel().tolist(), b.ravel().tolist(), strict=True
+            )
+        ],
+        a.dtype,
+    ).reshape(c.shape),
     "exact",
     (
         Sample("odd", (_cond, draws(1, (7, 13)), draws(2, (7, 13)))),
@@ -465,7 +511,7 @@ SAMPLES["where"] = Samples(
         Sample("int", (_cond, np.arange(91).reshape(7, 13), -np.arange(91).reshape(7, 13))),
         Sample("gradient", (_cond[0, :4], draws(3, (4,)), draws(4, (4,))), grad=(1, 2)),
     ),
-)  # fmt: skip
+)
 
 
 # --- creation, random, conversion ---------------------------------------------------------------
@@ -476,7 +522,8 @@ def _created(label: str, shape: tuple[int, ...], **attrs: Any) -> Sample:
 
 
 SAMPLES["full"] = Samples(
-    lambda *, shape, value, dtype: np.full(shape, value), "exact",
+    lambda *, shape, value, dtype: np.full(shape, value),
+    "exact",
     (
         _created("odd", (7, 13), value=2.5, dtype=rl.float32),
         _created("empty", (0, 3), value=1, dtype=rl.int32),
@@ -485,7 +532,7 @@ SAMPLES["full"] = Samples(
         _created("inf", (3,), value=-INF, dtype=rl.float16),
         _created("int64", (3,), value=2**62 + 1, dtype=rl.int64),
     ),
-)  # fmt: skip
+)
 SAMPLES["arange"] = Samples(
     lambda *, start, step, count, dtype: np.array([start + i * step for i in range(count)]),
     "exact",
@@ -496,7 +543,7 @@ SAMPLES["arange"] = Samples(
         Sample("large", (), dict(start=2**53 + 1, step=1, count=3, dtype=rl.int64)),
     ),
     without={"0-d": "the result has one dim", "nan": "there is no input"},
-)  # fmt: skip
+)
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
@@ -548,27 +595,42 @@ def _randint(*, low: int, high: int, shape: Any, dtype: Any, seed: int, offset: 
 
 _SEED = dict(seed=0x123456789ABCDEF, offset=2**32 - 2)
 _EMPTY_DRAW = {"nan": "there is no input"}
-SAMPLES["rand"] = Samples(_rand, "exact", (
-    _created("odd", (7, 13), dtype=rl.float32, **_SEED),
-    _created("empty", (0, 3), dtype=rl.float32, **_SEED),
-    _created("0-d", (), dtype=rl.float64, **_SEED),
-    _created("float16", (7, 13), dtype=rl.float16, **_SEED),
-    _created("bfloat16", (7, 13), dtype=rl.bfloat16, **_SEED),
-    _created("float8_e4m3fn", (7, 13), dtype=rl.float8_e4m3fn, **_SEED),
-    _created("float8_e5m2", (7, 13), dtype=rl.float8_e5m2, **_SEED),
-), without=_EMPTY_DRAW)  # fmt: skip
-SAMPLES["randn"] = Samples(_randn, "normal", (
-    _created("odd", (7, 13), dtype=rl.float32, **_SEED),
-    _created("empty", (0, 3), dtype=rl.float32, **_SEED),
-    _created("0-d", (), dtype=rl.float64, **_SEED),
-    _created("bfloat16", (7, 13), dtype=rl.bfloat16, **_SEED),
-), without=_EMPTY_DRAW)  # fmt: skip
-SAMPLES["randint"] = Samples(_randint, "exact", (
-    _created("odd", (7, 13), low=-5, high=8, dtype=rl.int64, **_SEED),
-    _created("empty", (0, 3), low=0, high=2, dtype=rl.int64, **_SEED),
-    _created("0-d", (), low=0, high=2**32, dtype=rl.int64, **_SEED),
-    _created("uint8", (20,), low=0, high=256, dtype=rl.uint8, **_SEED),
-), without=_EMPTY_DRAW)  # fmt: skip
+SAMPLES["rand"] = Samples(
+    _rand,
+    "exact",
+    (
+        _created("odd", (7, 13), dtype=rl.float32, **_SEED),
+        _created("empty", (0, 3), dtype=rl.float32, **_SEED),
+        _created("0-d", (), dtype=rl.float64, **_SEED),
+        _created("float16", (7, 13), dtype=rl.float16, **_SEED),
+        _created("bfloat16", (7, 13), dtype=rl.bfloat16, **_SEED),
+        _created("float8_e4m3fn", (7, 13), dtype=rl.float8_e4m3fn, **_SEED),
+        _created("float8_e5m2", (7, 13), dtype=rl.float8_e5m2, **_SEED),
+    ),
+    without=_EMPTY_DRAW,
+)
+SAMPLES["randn"] = Samples(
+    _randn,
+    "normal",
+    (
+        _created("odd", (7, 13), dtype=rl.float32, **_SEED),
+        _created("empty", (0, 3), dtype=rl.float32, **_SEED),
+        _created("0-d", (), dtype=rl.float64, **_SEED),
+        _created("bfloat16", (7, 13), dtype=rl.bfloat16, **_SEED),
+    ),
+    without=_EMPTY_DRAW,
+)
+SAMPLES["randint"] = Samples(
+    _randint,
+    "exact",
+    (
+        _created("odd", (7, 13), low=-5, high=8, dtype=rl.int64, **_SEED),
+        _created("empty", (0, 3), low=0, high=2, dtype=rl.int64, **_SEED),
+        _created("0-d", (), low=0, high=2**32, dtype=rl.int64, **_SEED),
+        _created("uint8", (20,), low=0, high=256, dtype=rl.uint8, **_SEED),
+    ),
+    without=_EMPTY_DRAW,
+)
 
 
 def _cast(x: Array, *, dtype: rl.DType) -> Array:
@@ -581,8 +643,9 @@ def _cast(x: Array, *, dtype: rl.DType) -> Array:
     if x.dtype.kind == "f":
         low, high = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
         nearest = each(lambda v: 0 if v != v else int(min(max(v, low), high)))
-        return np.array([min(int(v), int(high)) for v in nearest(x).reshape(-1)],
-                        dtype.numpy).reshape(x.shape)  # fmt: skip
+        return np.array(
+            [min(int(v), int(high)) for v in nearest(x).reshape(-1)], dtype.numpy
+        ).reshape(x.shape)
     bits = 8 * dtype.itemsize
     whole = np.array([int(v) % 2**bits for v in x.reshape(-1)], object).reshape(x.shape)
     if dtype.kind == "i":
@@ -591,21 +654,36 @@ def _cast(x: Array, *, dtype: rl.DType) -> Array:
 
 
 _NUMBERS = draws(1, (7, 13), -100, 100)
-SAMPLES["cast"] = Samples(_cast, "elementwise", (
-    Sample("odd", (_NUMBERS,), {"dtype": rl.int32}),
-    Sample("empty", (np.zeros((0, 3)),), {"dtype": rl.int64}),
-    Sample("0-d", (np.array(1.75),), {"dtype": rl.int8}),
-    Sample("nan", (SPECIAL,), {"dtype": rl.bool}),
-    *(Sample(f"nan to {d}", (np.append(SPECIAL, [-1.5, 300.7, 2.0**31, 2.0**63, -(2.0**63)]),),
-             {"dtype": getattr(rl, d)}) for d in INTS),
-    *(Sample(f"to {d}", (SPECIAL,), {"dtype": getattr(rl, d)})
-      for d in ("float32", "float64", "float16", "bfloat16", "float8_e5m2")),
-    Sample("to float8_e4m3fn", (_NUMBERS * 5,), {"dtype": rl.float8_e4m3fn}),
-    *(Sample(f"{n} to {d}", (v,), {"dtype": getattr(rl, d)})
-      for n, v in INTS.items() for d in (*INTS, "bool", "float32")),
-    Sample("bool", (BITS,), {"dtype": rl.float32}),
-    Sample("gradient", (draws(3, (3,)),), {"dtype": rl.float64}, grad=(0,)),
-))  # fmt: skip
+SAMPLES["cast"] = Samples(
+    _cast,
+    "elementwise",
+    (
+        Sample("odd", (_NUMBERS,), {"dtype": rl.int32}),
+        Sample("empty", (np.zeros((0, 3)),), {"dtype": rl.int64}),
+        Sample("0-d", (np.array(1.75),), {"dtype": rl.int8}),
+        Sample("nan", (SPECIAL,), {"dtype": rl.bool}),
+        *(
+            Sample(
+                f"nan to {d}",
+                (np.append(SPECIAL, [-1.5, 300.7, 2.0**31, 2.0**63, -(2.0**63)]),),
+                {"dtype": getattr(rl, d)},
+            )
+            for d in INTS
+        ),
+        *(
+            Sample(f"to {d}", (SPECIAL,), {"dtype": getattr(rl, d)})
+            for d in ("float32", "float64", "float16", "bfloat16", "float8_e5m2")
+        ),
+        Sample("to float8_e4m3fn", (_NUMBERS * 5,), {"dtype": rl.float8_e4m3fn}),
+        *(
+            Sample(f"{n} to {d}", (v,), {"dtype": getattr(rl, d)})
+            for n, v in INTS.items()
+            for d in (*INTS, "bool", "float32")
+        ),
+        Sample("bool", (BITS,), {"dtype": rl.float32}),
+        Sample("gradient", (draws(3, (3,)),), {"dtype": rl.float64}, grad=(0,)),
+    ),
+)
 
 
 # --- movement -----------------------------------------------------------------------------------
@@ -668,56 +746,124 @@ def _loop_pad(x: Array, *, pads: Any, value: float) -> Array:
 
 
 movement("copy", lambda x: x, ((3, 5), {}), ((0, 3), {}), ((), {}))
-movement("permute", lambda x, dims: np.array([x[tuple(at[dims.index(d)] for d in range(len(dims)))]
-         for at in np.ndindex(*(x.shape[d] for d in dims))], x.dtype
-         ).reshape([x.shape[d] for d in dims]),
-         ((2, 3, 5), {"dims": (2, 0, 1)}), ((0, 3), {"dims": (1, 0)}), ((), {"dims": ()}),
-         )  # fmt: skip
-movement("expand", lambda x, shape: x + np.zeros(shape, x.dtype),
-         ((3, 1), {"shape": (2, 3, 5)}), ((1, 0), {"shape": (4, 0)}), ((), {"shape": (3,)}),
-         )  # fmt: skip
-movement("view", lambda x, shape: np.array(x.reshape(-1).tolist(), x.dtype).reshape(shape),
-         ((3, 5, 2), {"shape": (15, 2, 1)}), ((0, 3), {"shape": (6, 0)}), ((), {"shape": (1, 1)}),
-         layouts=("plain",))  # fmt: skip
-movement("slice", lambda x, ranges: x[np.ix_(*(list(range(*r)) for r in ranges))],
-         ((5, 7), {"ranges": ((1, 5, 2), (0, 7, 3))}),
-         ((0, 3), {"ranges": ((0, 0, 1), (1, 3, 1))}),
-         ((5, 3), {"ranges": ((2, 2, 1), (0, 3, 1))}),
-         without={"0-d": "there is no dim to slice"})  # fmt: skip
-movement("index", lambda x, key: x[tuple(slice(*k) if isinstance(k, tuple) else k for k in key)],
-         ((5, 7), {"key": (3, (0, 7, 3))}), ((4, 5, 3), {"key": ((1, 4, 2), 0, (0, 3, 1))}),
-         ((0, 3), {"key": ((0, 0, 1), 2)}), ((2, 3), {"key": (1, 2)}),
-         ((5, 3), {"key": ((2, 2, 1), 1)}), without={"0-d": "there is no dim to index"},
-         )  # fmt: skip
-movement("slice_backward", _loop_slice_backward,
-         ((2, 3), {"shape": (5, 7), "ranges": ((1, 5, 2), (0, 7, 3))}),
-         ((0, 2), {"shape": (0, 3), "ranges": ((0, 0, 1), (1, 3, 1))}),
-         without={"0-d": "there is no dim to slice"})  # fmt: skip
+movement(
+    "permute",
+    lambda x, dims: np.array(
+        [
+            x[tuple(at[dims.index(d)] for d in range(len(dims)))]
+            for at in np.ndindex(*(x.shape[d] for d in dims))
+        ],
+        x.dtype,
+    ).reshape([x.shape[d] for d in dims]),
+    ((2, 3, 5), {"dims": (2, 0, 1)}),
+    ((0, 3), {"dims": (1, 0)}),
+    ((), {"dims": ()}),
+)
+movement(
+    "expand",
+    lambda x, shape: x + np.zeros(shape, x.dtype),
+    ((3, 1), {"shape": (2, 3, 5)}),
+    ((1, 0), {"shape": (4, 0)}),
+    ((), {"shape": (3,)}),
+)
+movement(
+    "view",
+    lambda x, shape: np.array(x.reshape(-1).tolist(), x.dtype).reshape(shape),
+    ((3, 5, 2), {"shape": (15, 2, 1)}),
+    ((0, 3), {"shape": (6, 0)}),
+    ((), {"shape": (1, 1)}),
+    layouts=("plain",),
+)
+movement(
+    "slice",
+    lambda x, ranges: x[np.ix_(*(list(range(*r)) for r in ranges))],
+    ((5, 7), {"ranges": ((1, 5, 2), (0, 7, 3))}),
+    ((0, 3), {"ranges": ((0, 0, 1), (1, 3, 1))}),
+    ((5, 3), {"ranges": ((2, 2, 1), (0, 3, 1))}),
+    without={"0-d": "there is no dim to slice"},
+)
+movement(
+    "index",
+    lambda x, key: x[tuple(slice(*k) if isinstance(k, tuple) else k for k in key)],
+    ((5, 7), {"key": (3, (0, 7, 3))}),
+    ((4, 5, 3), {"key": ((1, 4, 2), 0, (0, 3, 1))}),
+    ((0, 3), {"key": ((0, 0, 1), 2)}),
+    ((2, 3), {"key": (1, 2)}),
+    ((5, 3), {"key": ((2, 2, 1), 1)}),
+    without={"0-d": "there is no dim to index"},
+)
+movement(
+    "slice_backward",
+    _loop_slice_backward,
+    ((2, 3), {"shape": (5, 7), "ranges": ((1, 5, 2), (0, 7, 3))}),
+    ((0, 2), {"shape": (0, 3), "ranges": ((0, 0, 1), (1, 3, 1))}),
+    without={"0-d": "there is no dim to slice"},
+)
 _UNFOLD = {"dim": 0, "size": 3, "step": 2, "dilation": 2}
-movement("unfold", _loop_unfold, ((9, 2), _UNFOLD), ((9, 0), _UNFOLD),
-         ((7,), {"dim": 0, "size": 2, "step": 1, "dilation": 1}),
-         without={"0-d": "there is no dim to unfold"})  # fmt: skip
-movement("as_strided", lambda x, shape, strides, offset: np.array(
-         [x.reshape(-1)[offset + sum(i * s for i, s in zip(at, strides, strict=True))]
-          for at in np.ndindex(*shape)], x.dtype).reshape(shape),
-         ((3, 5), {"shape": (2, 4), "strides": (5, 2), "offset": 1}),
-         ((0, 3), {"shape": (0, 2), "strides": (1, 1), "offset": 0}),
-         ((), {"shape": (2,), "strides": (0,), "offset": 0}), layouts=("plain",))  # fmt: skip
-movement("unfold_backward", _loop_unfold_backward, ((3, 2, 3), {"length": 9, **_UNFOLD}),
-         ((3, 0, 3), {"length": 9, **_UNFOLD}),
-         ((6, 2), {"length": 7, "dim": 0, "size": 2, "step": 1, "dilation": 1}),
-         family="sum", without={"0-d": "there is no dim to unfold"})  # fmt: skip
-movement("flip", lambda x, dims: np.array([x[tuple(n - 1 - i if d in dims else i for d, (i, n) in
-         enumerate(zip(at, x.shape, strict=True)))] for at in np.ndindex(x.shape)],
-         x.dtype).reshape(x.shape),
-         ((3, 5, 2), {"dims": (0, 2)}), ((0, 3), {"dims": (0,)}), ((), {"dims": ()}),
-         )  # fmt: skip
-movement("pad", _loop_pad, ((3, 5), {"pads": ((1, 2), (0, 3)), "value": 2}),
-         ((0, 3), {"pads": ((1, 0), (0, 0)), "value": 0}), ((), {"pads": (), "value": 1}),
-         )  # fmt: skip
+movement(
+    "unfold",
+    _loop_unfold,
+    ((9, 2), _UNFOLD),
+    ((9, 0), _UNFOLD),
+    ((7,), {"dim": 0, "size": 2, "step": 1, "dilation": 1}),
+    without={"0-d": "there is no dim to unfold"},
+)
+movement(
+    "as_strided",
+    lambda x, shape, strides, offset: np.array(
+        [
+            x.reshape(-1)[offset + sum(i * s for i, s in zip(at, strides, strict=True))]
+            for at in np.ndindex(*shape)
+        ],
+        x.dtype,
+    ).reshape(shape),
+    ((3, 5), {"shape": (2, 4), "strides": (5, 2), "offset": 1}),
+    ((0, 3), {"shape": (0, 2), "strides": (1, 1), "offset": 0}),
+    ((), {"shape": (2,), "strides": (0,), "offset": 0}),
+    layouts=("plain",),
+)
+movement(
+    "unfold_backward",
+    _loop_unfold_backward,
+    ((3, 2, 3), {"length": 9, **_UNFOLD}),
+    ((3, 0, 3), {"length": 9, **_UNFOLD}),
+    ((6, 2), {"length": 7, "dim": 0, "size": 2, "step": 1, "dilation": 1}),
+    family="sum",
+    without={"0-d": "there is no dim to unfold"},
+)
+movement(
+    "flip",
+    lambda x, dims: np.array(
+        [
+            x[
+                tuple(
+                    n - 1 - i if d in dims else i
+                    for d, (i, n) in enumerate(zip(at, x.shape, strict=True))
+                )
+            ]
+            for at in np.ndindex(x.shape)
+        ],
+        x.dtype,
+    ).reshape(x.shape),
+    ((3, 5, 2), {"dims": (0, 2)}),
+    ((0, 3), {"dims": (0,)}),
+    ((), {"dims": ()}),
+)
+movement(
+    "pad",
+    _loop_pad,
+    ((3, 5), {"pads": ((1, 2), (0, 3)), "value": 2}),
+    ((0, 3), {"pads": ((1, 0), (0, 0)), "value": 0}),
+    ((), {"pads": (), "value": 1}),
+)
 SAMPLES["cat"] = Samples(
-    lambda *xs, dim: np.moveaxis(np.array([r for x in xs for r in np.moveaxis(x, dim, 0)]).reshape(
-        sum(x.shape[dim] for x in xs), *np.moveaxis(xs[0], dim, 0).shape[1:]), 0, dim),
+    lambda *xs, dim: np.moveaxis(
+        np.array([r for x in xs for r in np.moveaxis(x, dim, 0)]).reshape(
+            sum(x.shape[dim] for x in xs), *np.moveaxis(xs[0], dim, 0).shape[1:]
+        ),
+        0,
+        dim,
+    ),
     "exact",
     (
         Sample("odd", (draws(1, (3, 5)), draws(2, (3, 1)), draws(3, (3, 4))), {"dim": 1}),
@@ -729,7 +875,7 @@ SAMPLES["cat"] = Samples(
     ),
     layouts=("plain", "permuted", "sliced"),
     without={"0-d": "there is no dim to join along"},
-)  # fmt: skip
+)
 
 
 # --- reductions ---------------------------------------------------------------------------------
@@ -750,9 +896,14 @@ def _over(x: Array, dim: tuple[int, ...], keepdim: bool, fn: Callable[[list[Any]
 
 
 def reduction(
-    name: str, fn: Callable[[list[Any]], Any], family: str, *, grad: bool = True,
-    empty: bool = True, whole: bool = True
-) -> None:  # fmt: skip
+    name: str,
+    fn: Callable[[list[Any]], Any],
+    family: str,
+    *,
+    grad: bool = True,
+    empty: bool = True,
+    whole: bool = True,
+) -> None:
     def reference(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Array:
         out = _over(x, dim, keepdim, fn)
         if name in ("any", "all"):
@@ -773,10 +924,12 @@ def reduction(
     if empty:
         samples.append(Sample("of none", (np.zeros((3, 0)),), {"dim": (1,), "keepdim": False}))
     if grad:
-        samples.append(Sample("gradient", (draws(5, (2, 3)),), {"dim": (1,), "keepdim": False},
-                              grad=(0,)))  # fmt: skip
-        samples.append(Sample("gradient kept", (draws(6, (2, 3)),), {"dim": (0,), "keepdim": True},
-                              grad=(0,)))  # fmt: skip
+        samples.append(
+            Sample("gradient", (draws(5, (2, 3)),), {"dim": (1,), "keepdim": False}, grad=(0,))
+        )
+        samples.append(
+            Sample("gradient kept", (draws(6, (2, 3)),), {"dim": (0,), "keepdim": True}, grad=(0,))
+        )
     SAMPLES[name] = Samples(reference, family, tuple(samples))
 
 
@@ -835,13 +988,18 @@ def _loop_cumsum(x: Array, *, dim: int) -> Array:
     return np.moveaxis(out.reshape(rows.shape), -1, dim)
 
 
-SAMPLES["cumsum"] = Samples(_loop_cumsum, "sum", (
-    Sample("odd", (draws(1, (5, 7, 3)),), {"dim": 1}),
-    Sample("empty", (np.zeros((3, 0)),), {"dim": 0}),
-    Sample("nan", (np.array([1, 2, INF, 3, NAN, 4.0]),), {"dim": 0}),
-    Sample("int", (np.arange(12).reshape(3, 4),), {"dim": 0}),
-    Sample("gradient", (draws(2, (2, 3)),), {"dim": 1}, grad=(0,)),
-), without={"0-d": "there is no dim to go along"})  # fmt: skip
+SAMPLES["cumsum"] = Samples(
+    _loop_cumsum,
+    "sum",
+    (
+        Sample("odd", (draws(1, (5, 7, 3)),), {"dim": 1}),
+        Sample("empty", (np.zeros((3, 0)),), {"dim": 0}),
+        Sample("nan", (np.array([1, 2, INF, 3, NAN, 4.0]),), {"dim": 0}),
+        Sample("int", (np.arange(12).reshape(3, 4),), {"dim": 0}),
+        Sample("gradient", (draws(2, (2, 3)),), {"dim": 1}, grad=(0,)),
+    ),
+    without={"0-d": "there is no dim to go along"},
+)
 
 
 # --- sorting ------------------------------------------------------------------------------------
@@ -863,19 +1021,36 @@ def _sorted_rows(x: Array, dim: int, descending: bool, k: int | None = None) -> 
 
 
 _TIED = np.array([[1.0, NAN, 2.0, 1.0, -INF, NAN, 2.0], [0.0, -0.0, 3.0, INF, 3.0, INF, 0.0]])
-_SORTS = [("odd", draws(1, (5, 7, 3)), 1), ("empty", np.zeros((0, 3)), 1), ("nan", _TIED, 1),
-          ("int", np.arange(12).reshape(3, 4) % 5, 0), ("first dim", draws(2, (5, 3)), 0),
-          ("uint8", INTS["uint8"], 0), ("bool", BITS, 0)]  # fmt: skip
+_SORTS = [
+    ("odd", draws(1, (5, 7, 3)), 1),
+    ("empty", np.zeros((0, 3)), 1),
+    ("nan", _TIED, 1),
+    ("int", np.arange(12).reshape(3, 4) % 5, 0),
+    ("first dim", draws(2, (5, 3)), 0),
+    ("uint8", INTS["uint8"], 0),
+    ("bool", BITS, 0),
+]
 _NO_DIM = {"0-d": "there is no dim to sort along"}
 SAMPLES["argsort"] = Samples(
-    lambda x, *, dim, descending: _sorted_rows(x, dim, descending), "exact",
-    tuple(Sample(n if not d else f"{n} down", (x,), {"dim": k, "descending": d})
-          for n, x, k in _SORTS for d in (False, True)), without=_NO_DIM)  # fmt: skip
+    lambda x, *, dim, descending: _sorted_rows(x, dim, descending),
+    "exact",
+    tuple(
+        Sample(n if not d else f"{n} down", (x,), {"dim": k, "descending": d})
+        for n, x, k in _SORTS
+        for d in (False, True)
+    ),
+    without=_NO_DIM,
+)
 SAMPLES["topk"] = Samples(
-    lambda x, *, k, dim, largest: _sorted_rows(x, dim, largest, k), "exact",
-    tuple(Sample(n if big else f"{n} smallest", (x,), {"k": k, "dim": d, "largest": big})
-          for n, x, d in _SORTS for big, k in ((True, 2), (False, 3))),
-    without=_NO_DIM)  # fmt: skip
+    lambda x, *, k, dim, largest: _sorted_rows(x, dim, largest, k),
+    "exact",
+    tuple(
+        Sample(n if big else f"{n} smallest", (x,), {"k": k, "dim": d, "largest": big})
+        for n, x, d in _SORTS
+        for big, k in ((True, 2), (False, 3))
+    ),
+    without=_NO_DIM,
+)
 
 
 # --- indexing -----------------------------------------------------------------------------------
@@ -907,30 +1082,49 @@ _X, _SRC = draws(1, (5, 3)), draws(2, (2, 3))
 _UNIQUE = np.array([[0, 2, 1], [4, 3, 0]])
 _NAN5 = np.resize(SPECIAL, (5, 3))
 _PICKS = {"0-d": "indices need a dim; the functions make it one"}
-SAMPLES["gather"] = Samples(_loop_gather, "exact", (
-    Sample("odd", (_X, _GATHER), {"dim": 0}),
-    Sample("last dim", (_X, np.array([[2, 0], [1, 1]], np.int32)), {"dim": 1}),
-    Sample("empty", (_X, np.zeros((0, 3), np.int64)), {"dim": 0}),
-    Sample("nan", (_NAN5, _GATHER), {"dim": 0}),
-    Sample("int", (np.arange(15).reshape(5, 3), _GATHER), {"dim": 0}),
-    Sample("gradient", (_X, _GATHER), {"dim": 0}, grad=(0,)),
-), without=_PICKS)  # fmt: skip
-SAMPLES["scatter"] = Samples(_loop_scatter, "exact", (
-    Sample("odd", (_X, _UNIQUE, _SRC), {"dim": 0}),
-    Sample("last dim", (_X, np.array([[2, 0], [1, 0]]), _SRC[:, :2]), {"dim": 1}),
-    Sample("empty", (_X, np.zeros((0, 3), np.int64), _SRC[:0]), {"dim": 0}),
-    Sample("nan", (_NAN5, _UNIQUE, _SRC), {"dim": 0}),
-    Sample("int", (np.arange(15).reshape(5, 3), _UNIQUE, np.arange(6).reshape(2, 3)), {"dim": 0}),
-    Sample("gradient", (_X, _UNIQUE, _SRC), {"dim": 0}, grad=(0, 2)),
-), without=_PICKS)  # fmt: skip
-SAMPLES["scatter_add"] = Samples(_loop_scatter_add, "sum", (
-    Sample("odd", (_X, np.zeros((2, 3), np.int64), _SRC), {"dim": 0}),
-    Sample("last dim", (_X, np.array([[2, 2], [1, 0]]), _SRC[:, :2]), {"dim": 1}),
-    Sample("empty", (_X, np.zeros((0, 3), np.int64), _SRC[:0]), {"dim": 0}),
-    Sample("nan", (_NAN5, _GATHER, _SRC), {"dim": 0}),
-    Sample("int", (np.arange(15).reshape(5, 3), _GATHER, np.arange(6).reshape(2, 3)), {"dim": 0}),
-    Sample("gradient", (_X, _GATHER, _SRC), {"dim": 0}, grad=(0, 2)),
-), without=_PICKS)  # fmt: skip
+SAMPLES["gather"] = Samples(
+    _loop_gather,
+    "exact",
+    (
+        Sample("odd", (_X, _GATHER), {"dim": 0}),
+        Sample("last dim", (_X, np.array([[2, 0], [1, 1]], np.int32)), {"dim": 1}),
+        Sample("empty", (_X, np.zeros((0, 3), np.int64)), {"dim": 0}),
+        Sample("nan", (_NAN5, _GATHER), {"dim": 0}),
+        Sample("int", (np.arange(15).reshape(5, 3), _GATHER), {"dim": 0}),
+        Sample("gradient", (_X, _GATHER), {"dim": 0}, grad=(0,)),
+    ),
+    without=_PICKS,
+)
+SAMPLES["scatter"] = Samples(
+    _loop_scatter,
+    "exact",
+    (
+        Sample("odd", (_X, _UNIQUE, _SRC), {"dim": 0}),
+        Sample("last dim", (_X, np.array([[2, 0], [1, 0]]), _SRC[:, :2]), {"dim": 1}),
+        Sample("empty", (_X, np.zeros((0, 3), np.int64), _SRC[:0]), {"dim": 0}),
+        Sample("nan", (_NAN5, _UNIQUE, _SRC), {"dim": 0}),
+        Sample(
+            "int", (np.arange(15).reshape(5, 3), _UNIQUE, np.arange(6).reshape(2, 3)), {"dim": 0}
+        ),
+        Sample("gradient", (_X, _UNIQUE, _SRC), {"dim": 0}, grad=(0, 2)),
+    ),
+    without=_PICKS,
+)
+SAMPLES["scatter_add"] = Samples(
+    _loop_scatter_add,
+    "sum",
+    (
+        Sample("odd", (_X, np.zeros((2, 3), np.int64), _SRC), {"dim": 0}),
+        Sample("last dim", (_X, np.array([[2, 2], [1, 0]]), _SRC[:, :2]), {"dim": 1}),
+        Sample("empty", (_X, np.zeros((0, 3), np.int64), _SRC[:0]), {"dim": 0}),
+        Sample("nan", (_NAN5, _GATHER, _SRC), {"dim": 0}),
+        Sample(
+            "int", (np.arange(15).reshape(5, 3), _GATHER, np.arange(6).reshape(2, 3)), {"dim": 0}
+        ),
+        Sample("gradient", (_X, _GATHER, _SRC), {"dim": 0}, grad=(0, 2)),
+    ),
+    without=_PICKS,
+)
 _ROWS = np.array([3, 0, 3, 4])
 
 
@@ -947,22 +1141,34 @@ def _loop_select(x: Array, index: Array, *, dim: int) -> Array:
     return np.moveaxis(out.reshape(len(index), *moved.shape[1:]), 0, dim)
 
 
-SAMPLES["index_select"] = Samples(_loop_select, "exact", (
-    Sample("odd", (_X, _ROWS), {"dim": 0}),
-    Sample("last dim", (_X, np.array([1, 1], np.uint8)), {"dim": 1}),
-    Sample("empty", (_X, np.zeros(0, np.int64)), {"dim": 0}),
-    Sample("nan", (_NAN5, _ROWS), {"dim": 0}),
-    Sample("int", (np.arange(15).reshape(5, 3), _ROWS), {"dim": 0}),
-    Sample("gradient", (_X, _ROWS), {"dim": 0}, grad=(0,)),
-), without=_PICKS)  # fmt: skip
-SAMPLES["index_add"] = Samples(_loop_index_add, "sum", (
-    Sample("odd", (_X, _ROWS, draws(3, (4, 3))), {"dim": 0}),
-    Sample("last dim", (_X, np.array([1, 1]), draws(3, (5, 2))), {"dim": 1}),
-    Sample("empty", (_X, np.zeros(0, np.int64), np.zeros((0, 3))), {"dim": 0}),
-    Sample("nan", (_NAN5, _ROWS, draws(3, (4, 3))), {"dim": 0}),
-    Sample("int", (np.arange(15).reshape(5, 3), _ROWS, np.arange(12).reshape(4, 3)), {"dim": 0}),
-    Sample("gradient", (_X, _ROWS, draws(3, (4, 3))), {"dim": 0}, grad=(0, 2)),
-), without=_PICKS)  # fmt: skip
+SAMPLES["index_select"] = Samples(
+    _loop_select,
+    "exact",
+    (
+        Sample("odd", (_X, _ROWS), {"dim": 0}),
+        Sample("last dim", (_X, np.array([1, 1], np.uint8)), {"dim": 1}),
+        Sample("empty", (_X, np.zeros(0, np.int64)), {"dim": 0}),
+        Sample("nan", (_NAN5, _ROWS), {"dim": 0}),
+        Sample("int", (np.arange(15).reshape(5, 3), _ROWS), {"dim": 0}),
+        Sample("gradient", (_X, _ROWS), {"dim": 0}, grad=(0,)),
+    ),
+    without=_PICKS,
+)
+SAMPLES["index_add"] = Samples(
+    _loop_index_add,
+    "sum",
+    (
+        Sample("odd", (_X, _ROWS, draws(3, (4, 3))), {"dim": 0}),
+        Sample("last dim", (_X, np.array([1, 1]), draws(3, (5, 2))), {"dim": 1}),
+        Sample("empty", (_X, np.zeros(0, np.int64), np.zeros((0, 3))), {"dim": 0}),
+        Sample("nan", (_NAN5, _ROWS, draws(3, (4, 3))), {"dim": 0}),
+        Sample(
+            "int", (np.arange(15).reshape(5, 3), _ROWS, np.arange(12).reshape(4, 3)), {"dim": 0}
+        ),
+        Sample("gradient", (_X, _ROWS, draws(3, (4, 3))), {"dim": 0}, grad=(0, 2)),
+    ),
+    without=_PICKS,
+)
 SAMPLES["embedding"] = Samples(
     lambda w, i: np.array([w[k] for k in i.reshape(-1)], w.dtype).reshape(*i.shape, w.shape[1]),
     "exact",
@@ -973,22 +1179,28 @@ SAMPLES["embedding"] = Samples(
         Sample("nan", (_NAN5, _ROWS)),
         Sample("gradient", (_X, _ROWS), grad=(0,)),
     ),
-)  # fmt: skip
+)
 SAMPLES["ravel_index"] = Samples(
     lambda *index, sizes: np.array(
-        [np.dot([i % n for i, n in zip(v, sizes, strict=True)],
-                [math.prod(sizes[d + 1 :]) for d in range(len(sizes))])
-         for v in zip(*(i.reshape(-1).tolist() for i in index), strict=True)], np.int64
+        [
+            np.dot(
+                [i % n for i, n in zip(v, sizes, strict=True)],
+                [math.prod(sizes[d + 1 :]) for d in range(len(sizes))],
+            )
+            for v in zip(*(i.reshape(-1).tolist() for i in index), strict=True)
+        ],
+        np.int64,
     ).reshape(index[0].shape),
     "exact",
     (
-        Sample("odd", (np.array([[0, 2], [-1, 1]]), np.array([[4, -5], [0, 3]])),
-               {"sizes": (3, 5)}),
+        Sample(
+            "odd", (np.array([[0, 2], [-1, 1]]), np.array([[4, -5], [0, 3]])), {"sizes": (3, 5)}
+        ),
         Sample("empty", (np.zeros((0, 2), np.int64),), {"sizes": (3,)}),
         Sample("0-d", (np.array(-2),), {"sizes": (3,)}),
     ),
     without={"nan": "integers only"},
-)  # fmt: skip
+)
 
 
 def _loop_assign(x: Array, value: Array, *, ranges: Any, shape: Any) -> Array:
@@ -1000,14 +1212,20 @@ def _loop_assign(x: Array, value: Array, *, ranges: Any, shape: Any) -> Array:
 
 
 _PART = {"ranges": ((1, 5, 2), (0, 3, 2)), "shape": (2, 1, 2)}
-SAMPLES["assign"] = Samples(_loop_assign, "exact", (
-    Sample("odd", (_X, draws(3, (2, 1, 2))), _PART),
-    Sample("empty", (_X, np.zeros((0, 3))), {"ranges": ((2, 2, 1), (0, 3, 1)), "shape": (0, 3)}),
-    Sample("0-d", (np.array(1.0), np.array(2.0)), {"ranges": (), "shape": ()}),
-    Sample("nan", (_NAN5, draws(3, (2, 1, 2))), _PART),
-    Sample("int", (np.arange(15).reshape(5, 3), np.arange(4).reshape(2, 1, 2)), _PART),
-    Sample("gradient", (_X, draws(3, (2, 1, 2))), _PART, grad=(0, 1)),
-))  # fmt: skip
+SAMPLES["assign"] = Samples(
+    _loop_assign,
+    "exact",
+    (
+        Sample("odd", (_X, draws(3, (2, 1, 2))), _PART),
+        Sample(
+            "empty", (_X, np.zeros((0, 3))), {"ranges": ((2, 2, 1), (0, 3, 1)), "shape": (0, 3)}
+        ),
+        Sample("0-d", (np.array(1.0), np.array(2.0)), {"ranges": (), "shape": ()}),
+        Sample("nan", (_NAN5, draws(3, (2, 1, 2))), _PART),
+        Sample("int", (np.arange(15).reshape(5, 3), np.arange(4).reshape(2, 1, 2)), _PART),
+        Sample("gradient", (_X, draws(3, (2, 1, 2))), _PART, grad=(0, 1)),
+    ),
+)
 
 
 def _loop_put(x: Array, index: Array, value: Array) -> Array:
@@ -1018,15 +1236,19 @@ def _loop_put(x: Array, index: Array, value: Array) -> Array:
 
 
 _FLAT = np.array([[14, 0, 3], [7, 5, 1]])
-SAMPLES["put"] = Samples(_loop_put, "exact", (
-    Sample("odd", (_X, _FLAT, _SRC)),
-    Sample("empty", (_X, np.zeros((0, 2), np.int64), np.zeros((0, 2)))),
-    Sample("of empty", (np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0))),
-    Sample("0-d", (np.array(1.0), np.array(0), np.array(2.0))),
-    Sample("nan", (_NAN5, _FLAT, _SRC)),
-    Sample("int", (np.arange(15).reshape(5, 3), _FLAT, np.arange(6).reshape(2, 3))),
-    Sample("gradient", (_X, _FLAT, _SRC), grad=(0, 2)),
-))  # fmt: skip
+SAMPLES["put"] = Samples(
+    _loop_put,
+    "exact",
+    (
+        Sample("odd", (_X, _FLAT, _SRC)),
+        Sample("empty", (_X, np.zeros((0, 2), np.int64), np.zeros((0, 2)))),
+        Sample("of empty", (np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0))),
+        Sample("0-d", (np.array(1.0), np.array(0), np.array(2.0))),
+        Sample("nan", (_NAN5, _FLAT, _SRC)),
+        Sample("int", (np.arange(15).reshape(5, 3), _FLAT, np.arange(6).reshape(2, 3))),
+        Sample("gradient", (_X, _FLAT, _SRC), grad=(0, 2)),
+    ),
+)
 
 
 # --- products, normalisation, attention ---------------------------------------------------------
@@ -1042,15 +1264,20 @@ def _loop_matmul(a: Array, b: Array) -> Array:
 
 _NO_ROW = {"0-d": "a product needs rows"}
 _NANS = np.array([[1.0, NAN, 2.0], [INF, 1.0, 0.5]])
-SAMPLES["matmul"] = Samples(_loop_matmul, "product", (
-    Sample("odd", (draws(1, (5, 7)), draws(2, (7, 3)))),
-    Sample("batch", (draws(1, (2, 3, 5)), draws(2, (2, 5, 7)))),
-    Sample("empty", (np.zeros((0, 7)), draws(2, (7, 3)))),
-    Sample("of none", (np.zeros((2, 0)), np.zeros((0, 3)))),
-    Sample("nan", (_NANS, draws(2, (3, 2)))),
-    Sample("int", (np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4))),
-    Sample("gradient", (draws(1, (2, 3)), draws(2, (3, 2))), grad=(0, 1)),
-), without=_NO_ROW)  # fmt: skip
+SAMPLES["matmul"] = Samples(
+    _loop_matmul,
+    "product",
+    (
+        Sample("odd", (draws(1, (5, 7)), draws(2, (7, 3)))),
+        Sample("batch", (draws(1, (2, 3, 5)), draws(2, (2, 5, 7)))),
+        Sample("empty", (np.zeros((0, 7)), draws(2, (7, 3)))),
+        Sample("of none", (np.zeros((2, 0)), np.zeros((0, 3)))),
+        Sample("nan", (_NANS, draws(2, (3, 2)))),
+        Sample("int", (np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4))),
+        Sample("gradient", (draws(1, (2, 3)), draws(2, (3, 2))), grad=(0, 1)),
+    ),
+    without=_NO_ROW,
+)
 
 
 def _loop_linear(x: Array, w: Array, b: Array | None) -> Array:
@@ -1059,20 +1286,32 @@ def _loop_linear(x: Array, w: Array, b: Array | None) -> Array:
     return out if b is None else out + b
 
 
-SAMPLES["linear"] = Samples(_loop_linear, "product", (
-    Sample("odd", (draws(1, (3, 5, 7)), draws(2, (4, 7)), draws(3, (4,)))),
-    Sample("one row", (draws(1, (7,)), draws(2, (4, 7)), None)),
-    Sample("empty", (np.zeros((0, 7)), draws(2, (4, 7)), draws(3, (4,)))),
-    Sample("nan", (_NANS, draws(2, (2, 3)), None)),
-    Sample("gradient", (draws(1, (2, 3)), draws(2, (2, 3)), draws(3, (2,))), grad=(0, 1, 2)),
-    Sample("gradient of a row", (draws(1, (3,)), draws(2, (2, 3)), draws(3, (2,))), grad=(0, 1, 2)),
-), without=_NO_ROW)  # fmt: skip
-SAMPLES["linear_t"] = Samples(lambda g, w: _loop_linear(g, w.T, None), "product", (
-    Sample("odd", (draws(1, (3, 5, 4)), draws(2, (4, 7)))),
-    Sample("empty", (np.zeros((0, 4)), draws(2, (4, 7)))),
-    Sample("nan", (_NANS, draws(2, (3, 2)))),
-    Sample("gradient", (draws(1, (2, 3)), draws(2, (3, 2))), grad=(0, 1)),
-), without=_NO_ROW)  # fmt: skip
+SAMPLES["linear"] = Samples(
+    _loop_linear,
+    "product",
+    (
+        Sample("odd", (draws(1, (3, 5, 7)), draws(2, (4, 7)), draws(3, (4,)))),
+        Sample("one row", (draws(1, (7,)), draws(2, (4, 7)), None)),
+        Sample("empty", (np.zeros((0, 7)), draws(2, (4, 7)), draws(3, (4,)))),
+        Sample("nan", (_NANS, draws(2, (2, 3)), None)),
+        Sample("gradient", (draws(1, (2, 3)), draws(2, (2, 3)), draws(3, (2,))), grad=(0, 1, 2)),
+        Sample(
+            "gradient of a row", (draws(1, (3,)), draws(2, (2, 3)), draws(3, (2,))), grad=(0, 1, 2)
+        ),
+    ),
+    without=_NO_ROW,
+)
+SAMPLES["linear_t"] = Samples(
+    lambda g, w: _loop_linear(g, w.T, None),
+    "product",
+    (
+        Sample("odd", (draws(1, (3, 5, 4)), draws(2, (4, 7)))),
+        Sample("empty", (np.zeros((0, 4)), draws(2, (4, 7)))),
+        Sample("nan", (_NANS, draws(2, (3, 2)))),
+        Sample("gradient", (draws(1, (2, 3)), draws(2, (3, 2))), grad=(0, 1)),
+    ),
+    without=_NO_ROW,
+)
 
 
 def _loop_experts(x: Array, w: Array, index: Array, b: Array | None) -> Array:
@@ -1084,23 +1323,36 @@ def _loop_experts(x: Array, w: Array, index: Array, b: Array | None) -> Array:
 
 
 _NAMED = np.array([[2, 0, 1, 0, 2], [1, 1, 1, 2, 0], [0, 2, 2, 1, 1]])
-SAMPLES["linear_experts"] = Samples(_loop_experts, "product", (
-    Sample("odd", (draws(1, (3, 5, 7)), draws(2, (3, 4, 7)), _NAMED, draws(3, (3, 4)))),
-    Sample("one row", (draws(1, (7,)), draws(2, (3, 4, 7)), np.array(2), None)),
-    Sample("empty", (np.zeros((0, 7)), draws(2, (3, 4, 7)), np.zeros(0, np.int64),
-                     draws(3, (3, 4)))),
-    Sample("nan", (_NANS, draws(2, (3, 2, 3)), np.arange(len(_NANS)) % 3, None)),
-    Sample("gradient", (draws(1, (2, 2, 3)), draws(2, (3, 2, 3)), _NAMED[:2, :2], draws(3, (3, 2))),
-           grad=(0, 1, 3)),
-), without=_NO_ROW)  # fmt: skip
+SAMPLES["linear_experts"] = Samples(
+    _loop_experts,
+    "product",
+    (
+        Sample("odd", (draws(1, (3, 5, 7)), draws(2, (3, 4, 7)), _NAMED, draws(3, (3, 4)))),
+        Sample("one row", (draws(1, (7,)), draws(2, (3, 4, 7)), np.array(2), None)),
+        Sample(
+            "empty",
+            (np.zeros((0, 7)), draws(2, (3, 4, 7)), np.zeros(0, np.int64), draws(3, (3, 4))),
+        ),
+        Sample("nan", (_NANS, draws(2, (3, 2, 3)), np.arange(len(_NANS)) % 3, None)),
+        Sample(
+            "gradient",
+            (draws(1, (2, 2, 3)), draws(2, (3, 2, 3)), _NAMED[:2, :2], draws(3, (3, 2))),
+            grad=(0, 1, 3),
+        ),
+    ),
+    without=_NO_ROW,
+)
 SAMPLES["linear_experts_t"] = Samples(
-    lambda g, w, i: _loop_experts(g, w.transpose(0, 2, 1), i, None), "product", (
+    lambda g, w, i: _loop_experts(g, w.transpose(0, 2, 1), i, None),
+    "product",
+    (
         Sample("odd", (draws(1, (3, 5, 4)), draws(2, (3, 4, 7)), _NAMED)),
         Sample("empty", (np.zeros((0, 4)), draws(2, (3, 4, 7)), np.zeros(0, np.int64))),
         Sample("nan", (_NANS, draws(2, (3, 3, 2)), np.arange(len(_NANS)) % 3)),
-        Sample("gradient", (draws(1, (2, 2, 3)), draws(2, (3, 3, 2)), _NAMED[:2, :2]),
-               grad=(0, 1)),
-    ), without=_NO_ROW)  # fmt: skip
+        Sample("gradient", (draws(1, (2, 2, 3)), draws(2, (3, 3, 2)), _NAMED[:2, :2]), grad=(0, 1)),
+    ),
+    without=_NO_ROW,
+)
 
 
 def _row_softmax(values: list[float]) -> list[float]:
@@ -1130,13 +1382,18 @@ def _row_log_softmax(values: list[float]) -> list[float]:
 
 _ROW_NANS = np.array([[1.0, NAN, 2.0], [INF, 1.0, 0.5], [-INF, 1.0, 2.0], [-INF] * 3, [1e30, 0, 1]])
 for _name, _row in {"softmax": _row_softmax, "log_softmax": _row_log_softmax}.items():
-    SAMPLES[_name] = Samples(_rows_of(_row), "product", (
-        Sample("odd", (draws(1, (5, 7, 3), -9, 9),), {"dim": 1}),
-        Sample("empty", (np.zeros((0, 3)),), {"dim": 1}),
-        Sample("of none", (np.zeros((3, 0)),), {"dim": 1}),
-        Sample("nan", (_ROW_NANS if _name == "softmax" else _ROW_NANS[:4],), {"dim": 1}),
-        Sample("gradient", (draws(2, (2, 3)),), {"dim": 1}, grad=(0,)),
-    ), without={"0-d": "there is no dim to go along; the function makes it one"})  # fmt: skip
+    SAMPLES[_name] = Samples(
+        _rows_of(_row),
+        "product",
+        (
+            Sample("odd", (draws(1, (5, 7, 3), -9, 9),), {"dim": 1}),
+            Sample("empty", (np.zeros((0, 3)),), {"dim": 1}),
+            Sample("of none", (np.zeros((3, 0)),), {"dim": 1}),
+            Sample("nan", (_ROW_NANS if _name == "softmax" else _ROW_NANS[:4],), {"dim": 1}),
+            Sample("gradient", (draws(2, (2, 3)),), {"dim": 1}, grad=(0,)),
+        ),
+        without={"0-d": "there is no dim to go along; the function makes it one"},
+    )
 
 
 def _norm(x: Array, w: Array | None, b: Array | None, eps: float, centre: bool) -> Array:
@@ -1152,23 +1409,37 @@ def _norm(x: Array, w: Array | None, b: Array | None, eps: float, centre: bool) 
 
 _NAN_ROWS = np.array([[1.0, NAN, 2.0], [1.0, 2.0, 4.0]])
 _NORM_0D = {"0-d": "there is no dim to normalise"}
-SAMPLES["layer_norm"] = Samples(lambda x, w, b, *, eps: _norm(x, w, b, eps, True), "product", (
-    Sample("odd", (draws(1, (5, 3, 7)), draws(2, (7,)), draws(3, (7,))), {"eps": 1e-5}),
-    Sample("plain", (draws(1, (5, 7)), None, None), {"eps": 1e-5}),
-    Sample("empty", (np.zeros((0, 7)), draws(2, (7,)), None), {"eps": 1e-5}),
-    Sample("nan", (_NAN_ROWS, None, None), {"eps": 1e-5}),
-    Sample("gradient", (draws(1, (2, 3), -3, 3), draws(2, (3,)), draws(3, (3,))), {"eps": 0.01},
-           grad=(0, 1, 2)),
-    Sample("gradient of x", (draws(4, (2, 3), -3, 3), None, None), {"eps": 0.01}, grad=(0,)),
-), without=_NORM_0D)  # fmt: skip
-SAMPLES["rms_norm"] = Samples(lambda x, w, *, eps: _norm(x, w, None, eps, False), "product", (
-    Sample("odd", (draws(1, (5, 3, 7)), draws(2, (7,))), {"eps": 1e-6}),
-    Sample("plain", (draws(1, (5, 7)), None), {"eps": 1e-6}),
-    Sample("empty", (np.zeros((0, 7)), draws(2, (7,))), {"eps": 1e-6}),
-    Sample("nan", (_NAN_ROWS, None), {"eps": 1e-6}),
-    Sample("gradient", (draws(1, (2, 3), -3, 3), draws(2, (3,))), {"eps": 0.01}, grad=(0, 1)),
-    Sample("gradient of x", (draws(4, (2, 3), -3, 3), None), {"eps": 0.01}, grad=(0,)),
-), without=_NORM_0D)  # fmt: skip
+SAMPLES["layer_norm"] = Samples(
+    lambda x, w, b, *, eps: _norm(x, w, b, eps, True),
+    "product",
+    (
+        Sample("odd", (draws(1, (5, 3, 7)), draws(2, (7,)), draws(3, (7,))), {"eps": 1e-5}),
+        Sample("plain", (draws(1, (5, 7)), None, None), {"eps": 1e-5}),
+        Sample("empty", (np.zeros((0, 7)), draws(2, (7,)), None), {"eps": 1e-5}),
+        Sample("nan", (_NAN_ROWS, None, None), {"eps": 1e-5}),
+        Sample(
+            "gradient",
+            (draws(1, (2, 3), -3, 3), draws(2, (3,)), draws(3, (3,))),
+            {"eps": 0.01},
+            grad=(0, 1, 2),
+        ),
+        Sample("gradient of x", (draws(4, (2, 3), -3, 3), None, None), {"eps": 0.01}, grad=(0,)),
+    ),
+    without=_NORM_0D,
+)
+SAMPLES["rms_norm"] = Samples(
+    lambda x, w, *, eps: _norm(x, w, None, eps, False),
+    "product",
+    (
+        Sample("odd", (draws(1, (5, 3, 7)), draws(2, (7,))), {"eps": 1e-6}),
+        Sample("plain", (draws(1, (5, 7)), None), {"eps": 1e-6}),
+        Sample("empty", (np.zeros((0, 7)), draws(2, (7,))), {"eps": 1e-6}),
+        Sample("nan", (_NAN_ROWS, None), {"eps": 1e-6}),
+        Sample("gradient", (draws(1, (2, 3), -3, 3), draws(2, (3,))), {"eps": 0.01}, grad=(0, 1)),
+        Sample("gradient of x", (draws(4, (2, 3), -3, 3), None), {"eps": 0.01}, grad=(0,)),
+    ),
+    without=_NORM_0D,
+)
 
 
 def _loop_rope(x: Array, cos: Array, sin: Array, *, interleaved: bool) -> Array:
@@ -1198,10 +1469,20 @@ SAMPLES["rope"] = Samples(_loop_rope, "product", (
 
 
 def _loop_attention(
-    q: Array, k: Array, v: Array, bias: Array | None, mask: Array | None,
-    q_offset: Array | None, kv_lengths: Array | None, sinks: Array | None,
-    *, scale: float, causal: bool, window: int | None, softcap: float | None,
-) -> Array:  # fmt: skip
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array | None,
+    mask: Array | None,
+    q_offset: Array | None,
+    kv_lengths: Array | None,
+    sinks: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+    window: int | None,
+    softcap: float | None,
+) -> Array:
     k, v = (_opened(x) if x.dtype == np.uint8 else x for x in (k, v))
     batch, heads, length, _ = q.shape
     keys, group = k.shape[2], heads // k.shape[1]
@@ -1241,13 +1522,18 @@ def _loop_cache_write(cache: Array, values: Array, offsets: Array) -> Array:
 
 _CACHE = draws(1, (2, 3, 5, 4))
 _NAN_CACHE = np.resize(SPECIAL, (2, 3, 5, 4))
-SAMPLES["cache_write"] = Samples(_loop_cache_write, "exact", (
-    Sample("odd", (_CACHE, draws(2, (2, 3, 2, 4)), np.array([3, 0]))),
-    Sample("to the end", (_CACHE, draws(2, (2, 3, 5, 4)), np.array([0, 0]))),
-    Sample("empty", (_CACHE, np.zeros((2, 3, 0, 4)), np.array([5, 1]))),
-    Sample("no rows", (_CACHE[:0], np.zeros((0, 3, 1, 4)), np.zeros(0, np.int64))),
-    Sample("nan", (_NAN_CACHE, _NAN_CACHE[:, :, :2], np.array([2, 1]))),
-), without={"0-d": "a cache has four dims"})  # fmt: skip
+SAMPLES["cache_write"] = Samples(
+    _loop_cache_write,
+    "exact",
+    (
+        Sample("odd", (_CACHE, draws(2, (2, 3, 2, 4)), np.array([3, 0]))),
+        Sample("to the end", (_CACHE, draws(2, (2, 3, 5, 4)), np.array([0, 0]))),
+        Sample("empty", (_CACHE, np.zeros((2, 3, 0, 4)), np.array([5, 1]))),
+        Sample("no rows", (_CACHE[:0], np.zeros((0, 3, 1, 4)), np.zeros(0, np.int64))),
+        Sample("nan", (_NAN_CACHE, _NAN_CACHE[:, :, :2], np.array([2, 1]))),
+    ),
+    without={"0-d": "a cache has four dims"},
+)
 
 
 def _loop_selective(
@@ -1265,21 +1551,40 @@ def _loop_selective(
     return out
 
 
-_SCANNED = (draws(1, (2, 5, 6)), abs(draws(2, (2, 5, 6))), -abs(draws(3, (6, 3))),
-            draws(4, (2, 5, 2, 3)), draws(5, (2, 5, 2, 3)), draws(6, (2, 6, 3)))  # fmt: skip
+_SCANNED = (
+    draws(1, (2, 5, 6)),
+    abs(draws(2, (2, 5, 6))),
+    -abs(draws(3, (6, 3))),
+    draws(4, (2, 5, 2, 3)),
+    draws(5, (2, 5, 2, 3)),
+    draws(6, (2, 6, 3)),
+)
 _NO_0D = {"0-d": "a sequence has dims"}
-SAMPLES["selective_scan"] = Samples(_loop_selective, "several", (
-    Sample("odd", _SCANNED),
-    Sample("anew", (*_SCANNED[:5], None)),
-    Sample("empty", tuple(x[:0] if i != 2 else x for i, x in enumerate(_SCANNED))),
-    Sample("nan", (np.where(_SCANNED[0] > 1.5, NAN, _SCANNED[0]), *_SCANNED[1:])),
-), floats=("float32", "float64"), without=_NO_0D)  # fmt: skip
+SAMPLES["selective_scan"] = Samples(
+    _loop_selective,
+    "several",
+    (
+        Sample("odd", _SCANNED),
+        Sample("anew", (*_SCANNED[:5], None)),
+        Sample("empty", tuple(x[:0] if i != 2 else x for i, x in enumerate(_SCANNED))),
+        Sample("nan", (np.where(_SCANNED[0] > 1.5, NAN, _SCANNED[0]), *_SCANNED[1:])),
+    ),
+    floats=("float32", "float64"),
+    without=_NO_0D,
+)
 
 
 def _loop_delta(
-    r: Array, decay: Array, k: Array, v: Array, a: Array | None, b: Array | None,
-    state: Array | None = None, *, before: bool,
-) -> Array:  # fmt: skip
+    r: Array,
+    decay: Array,
+    k: Array,
+    v: Array,
+    a: Array | None,
+    b: Array | None,
+    state: Array | None = None,
+    *,
+    before: bool,
+) -> Array:
     """A head and a token after another, by the definition."""
     rows, heads, length, keys = k.shape
     out = np.zeros((rows, heads, length + keys, v.shape[3]))
@@ -1300,9 +1605,17 @@ def _logistic(x: Array) -> Array:
 
 
 def _loop_cells(
-    x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, h: Array,
-    c: Array | None = None, *, mode: str, back: bool,
-) -> Array:  # fmt: skip
+    x: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    h: Array,
+    c: Array | None = None,
+    *,
+    mode: str,
+    back: bool,
+) -> Array:
     """A step after another, by the definition of the cells."""
     steps = x if x.ndim == 3 else x[None]
     found: list[Any] = [None] * len(steps)
@@ -1356,14 +1669,24 @@ def _cell_samples() -> Iterator[Sample]:
         yield Sample("empty", given, {"mode": mode, "back": False})
 
 
-SAMPLES["cell_scan"] = Samples(_loop_cells, "several", tuple(_cell_samples()),
-                               floats=("float32", "float64"), without=_NO_0D)  # fmt: skip
+SAMPLES["cell_scan"] = Samples(
+    _loop_cells, "several", tuple(_cell_samples()), floats=("float32", "float64"), without=_NO_0D
+)
 
 
 def _cell_slopes(
-    grad: Array, saved: Array, x: Array, w_ih: Array, w_hh: Array, h: Array, c: Array | None = None,
-    *, mode: str, back: bool, wants: tuple[bool, ...],
-) -> Array:  # fmt: skip
+    grad: Array,
+    saved: Array,
+    x: Array,
+    w_ih: Array,
+    w_hh: Array,
+    h: Array,
+    c: Array | None = None,
+    *,
+    mode: str,
+    back: bool,
+    wants: tuple[bool, ...],
+) -> Array:
     """The slopes of (grad * result).sum() by central differences of the definition."""
     gates = len(w_hh)
     inputs = [x, w_ih, w_hh, np.zeros(gates), _HIDDEN_BIAS[:gates], h, *([] if c is None else [c])]
@@ -1389,22 +1712,29 @@ def _slope_samples() -> Iterator[Sample]:
         for mode, (x, w_ih, w_hh, _, _, h, c) in _kinds():
             assert x is not None and w_hh is not None and w_ih is not None and h is not None
             gates = len(w_hh)
-            saved = _loop_cells(x, w_ih, w_hh, np.zeros(gates), _HIDDEN_BIAS[:gates], h, c,
-                                mode=mode, back=back)  # fmt: skip
+            saved = _loop_cells(
+                x, w_ih, w_hh, np.zeros(gates), _HIDDEN_BIAS[:gates], h, c, mode=mode, back=back
+            )
             first = (h,) if c is None else (h, c)
             attrs = {"mode": mode, "back": back, "wants": (True,) * 7}
             given = (draws(5, saved.shape), saved, x, w_ih, w_hh, *first)
             yield Sample(label, given, attrs)
             if not back and mode == "GRU":
-                yield Sample("empty", (given[0][:, :, :0], saved[:, :, :0], x[:, :0], w_ih, w_hh,
-                                       h[:0]), attrs)  # fmt: skip
+                yield Sample(
+                    "empty",
+                    (given[0][:, :, :0], saved[:, :, :0], x[:, :0], w_ih, w_hh, h[:0]),
+                    attrs,
+                )
 
 
 SAMPLES["cell_scan_backward"] = Samples(
-    _cell_slopes, "difference", tuple(_slope_samples()), floats=("float64",),
+    _cell_slopes,
+    "difference",
+    tuple(_slope_samples()),
+    floats=("float64",),
     layouts=("plain", "permuted", "sliced"),
     without={**_NO_0D, "nan": "the slopes of the definition are taken by differences"},
-)  # fmt: skip
+)
 
 
 _HEADS = tuple(draws(i, (2, 3, 4, n)) for i, n in enumerate((5, 5, 5, 7, 5, 5)))
@@ -1463,19 +1793,31 @@ def _of_bytes(seed: int, *shape: int) -> Array:
 
 _NAN_BLOCK = np.concatenate([_of_bytes(1, 2, 32), _of_bytes(2, 2, 32)], 1)
 _NAN_BLOCK[0, 40] = NAN
-SAMPLES["pack_rows"] = Samples(_loop_pack, "exact", (
-    Sample("odd", (_of_bytes(1, 3, 5, 64),)),
-    Sample("one block", (_of_bytes(2, 3, 32),)),
-    Sample("zeros and odd blocks", (_of_bytes(3, 2, 3, 96) * np.array([[[1.0], [0.0], [2.0]]]),)),
-    Sample("empty", (np.zeros((0, 32)),)),
-    Sample("nan", (_NAN_BLOCK,)),
-), without={"0-d": "there is no row"})  # fmt: skip
+SAMPLES["pack_rows"] = Samples(
+    _loop_pack,
+    "exact",
+    (
+        Sample("odd", (_of_bytes(1, 3, 5, 64),)),
+        Sample("one block", (_of_bytes(2, 3, 32),)),
+        Sample(
+            "zeros and odd blocks", (_of_bytes(3, 2, 3, 96) * np.array([[[1.0], [0.0], [2.0]]]),)
+        ),
+        Sample("empty", (np.zeros((0, 32)),)),
+        Sample("nan", (_NAN_BLOCK,)),
+    ),
+    without={"0-d": "there is no row"},
+)
 
 
 def attention_sample(
-    label: str, q: tuple[int, ...], k: tuple[int, ...], *parts: Array | None,
-    grad: tuple[int, ...] = (), values: int | None = None, **attrs: Any
-) -> Sample:  # fmt: skip
+    label: str,
+    q: tuple[int, ...],
+    k: tuple[int, ...],
+    *parts: Array | None,
+    grad: tuple[int, ...] = (),
+    values: int | None = None,
+    **attrs: Any,
+) -> Sample:
     inputs = [draws(1, q), draws(2, k), draws(3, (*k[:3], values or k[3])), *parts]
     inputs += [None] * (8 - len(inputs))
     given = {"scale": 0.7, "causal": False, "window": None, "softcap": None, **attrs}
@@ -1556,9 +1898,10 @@ def _taps(
 def _loop_conv(x: Array, w: Array, bias: Array | None, **a: Any) -> Array:
     size = [
         (x.shape[2 + d] + 2 * a["padding"][d] - a["dilation"][d] * (w.shape[2 + d] - 1) - 1)
-        // a["stride"][d] + 1
+        // a["stride"][d]
+        + 1
         for d in range(2)
-    ]  # fmt: skip
+    ]
     out = np.zeros((x.shape[0], w.shape[0], *size))
     for to, source, tap in _taps(out.shape, w.shape[1:], x.shape[2:], a):
         out[to] += x[source] * w[tap]
@@ -1579,8 +1922,13 @@ def _loop_conv_weight(x: Array, g: Array, *, size: Any, **a: Any) -> Array:
     return out
 
 
-def _conv(stride: Any = (1, 1), padding: Any = (0, 0), dilation: Any = (1, 1), groups: int = 1,
-          **more: Any) -> dict[str, Any]:  # fmt: skip
+def _conv(
+    stride: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    groups: int = 1,
+    **more: Any,
+) -> dict[str, Any]:
     return dict(stride=stride, padding=padding, dilation=dilation, groups=groups, **more)
 
 
@@ -1596,31 +1944,52 @@ SAMPLES["conv2d"] = Samples(_loop_conv, "product", (
     Sample("gradient", (draws(1, (1, 2, 3, 4)), draws(2, (2, 1, 2, 2)), draws(3, (2,))), _ALL,
            grad=(0, 1, 2)),
 ), without=_NO_CONV)  # fmt: skip
-SAMPLES["conv2d_input"] = Samples(_loop_conv_input, "product", (
-    Sample("odd", (draws(1, (2, 4, 3, 6)), draws(2, (4, 3, 3, 2))), _conv(size=(5, 7))),
-    Sample("everything", (draws(1, (2, 6, 3, 8)), draws(2, (6, 2, 3, 2))),
-           {**_ALL, "size": (5, 6)}),
-    Sample("empty", (np.zeros((0, 4, 3, 3)), draws(2, (4, 3, 3, 3))), _conv(size=(5, 5))),
-    Sample("nan", (_IMAGE, np.ones((1, 1, 2, 2))), _conv(size=(5, 5))),
-    Sample("gradient", (draws(1, (1, 2, 2, 6)), draws(2, (2, 1, 2, 2))), {**_ALL, "size": (3, 4)},
-           grad=(0, 1)),
-), without=_NO_CONV)  # fmt: skip
-SAMPLES["conv2d_weight"] = Samples(_loop_conv_weight, "product", (
-    Sample("odd", (draws(1, (2, 3, 5, 7)), draws(2, (2, 4, 3, 6))), _conv(size=(3, 2))),
-    Sample("everything", (draws(1, (2, 4, 5, 6)), draws(2, (2, 6, 3, 8))),
-           {**_ALL, "size": (3, 2)}),
-    Sample("empty", (np.zeros((0, 3, 5, 5)), np.zeros((0, 4, 3, 3))), _conv(size=(3, 3))),
-    Sample("nan", (_IMAGE, np.ones((1, 1, 3, 3))), _conv(size=(2, 2))),
-    Sample("gradient", (draws(1, (1, 2, 3, 4)), draws(2, (1, 2, 2, 6))), {**_ALL, "size": (2, 2)},
-           grad=(0, 1)),
-), without=_NO_CONV)  # fmt: skip
+SAMPLES["conv2d_input"] = Samples(
+    _loop_conv_input,
+    "product",
+    (
+        Sample("odd", (draws(1, (2, 4, 3, 6)), draws(2, (4, 3, 3, 2))), _conv(size=(5, 7))),
+        Sample(
+            "everything", (draws(1, (2, 6, 3, 8)), draws(2, (6, 2, 3, 2))), {**_ALL, "size": (5, 6)}
+        ),
+        Sample("empty", (np.zeros((0, 4, 3, 3)), draws(2, (4, 3, 3, 3))), _conv(size=(5, 5))),
+        Sample("nan", (_IMAGE, np.ones((1, 1, 2, 2))), _conv(size=(5, 5))),
+        Sample(
+            "gradient",
+            (draws(1, (1, 2, 2, 6)), draws(2, (2, 1, 2, 2))),
+            {**_ALL, "size": (3, 4)},
+            grad=(0, 1),
+        ),
+    ),
+    without=_NO_CONV,
+)
+SAMPLES["conv2d_weight"] = Samples(
+    _loop_conv_weight,
+    "product",
+    (
+        Sample("odd", (draws(1, (2, 3, 5, 7)), draws(2, (2, 4, 3, 6))), _conv(size=(3, 2))),
+        Sample(
+            "everything", (draws(1, (2, 4, 5, 6)), draws(2, (2, 6, 3, 8))), {**_ALL, "size": (3, 2)}
+        ),
+        Sample("empty", (np.zeros((0, 3, 5, 5)), np.zeros((0, 4, 3, 3))), _conv(size=(3, 3))),
+        Sample("nan", (_IMAGE, np.ones((1, 1, 3, 3))), _conv(size=(2, 2))),
+        Sample(
+            "gradient",
+            (draws(1, (1, 2, 3, 4)), draws(2, (1, 2, 2, 6))),
+            {**_ALL, "size": (2, 2)},
+            grad=(0, 1),
+        ),
+    ),
+    without=_NO_CONV,
+)
 
 
 # --- windows and resampling ---------------------------------------------------------------------
 
 
-def _loop_window_argmax(x: Array, *, kernel: Any, stride: Any, padding: Any, dilation: Any,
-                        count: Any) -> Array:  # fmt: skip
+def _loop_window_argmax(
+    x: Array, *, kernel: Any, stride: Any, padding: Any, dilation: Any, count: Any
+) -> Array:
     found = np.full((x.shape[0], *count), -1)
     for n, *at in np.ndindex(found.shape):
         best = None
@@ -1665,10 +2034,16 @@ def _loop_window_max(x: Array, **windows: Any) -> Array:
     return np.stack(found) if found else np.zeros(at.shape)
 
 
-SAMPLES["window_max"] = Samples(_loop_window_max, "exact", tuple(
-    replace(s, grad=(0,) if s.label == "odd" else ())
-    for s in SAMPLES["window_argmax"].samples if s.label != "padding alone"
-), without={"0-d": "windows lie in three dims"})  # fmt: skip
+SAMPLES["window_max"] = Samples(
+    _loop_window_max,
+    "exact",
+    tuple(
+        replace(s, grad=(0,) if s.label == "odd" else ())
+        for s in SAMPLES["window_argmax"].samples
+        if s.label != "padding alone"
+    ),
+    without={"0-d": "windows lie in three dims"},
+)
 
 
 def _loop_resample(x: Array, at: Array, weight: Array, *_: Array, dim: int) -> Array:
@@ -1693,18 +2068,26 @@ def _bits(weights: Array) -> Array:
 
 _TABLES = (_AT, _bits(_TAPS), _BACK, _bits(_BACK_TAPS))
 _ONE = (np.array([[4], [0], [4]]), _bits(np.ones((3, 1))), _BACK[:, :1], _bits(np.ones((5, 1))))
-SAMPLES["resample"] = Samples(_loop_resample, "product", (
-    Sample("odd", (draws(1, (3, 5, 7)), *_TABLES), {"dim": 1}),
-    Sample("last dim", (draws(2, (19, 5)), *_TABLES), {"dim": 1}),
-    Sample("first dim", (draws(3, (5, 3)), *_TABLES), {"dim": 0}),
-    Sample("wide", (draws(4, (1, 5, 70)), *_TABLES), {"dim": 1}),
-    Sample("copies", (draws(5, (2, 5, 3)), *_ONE), {"dim": 1}),
-    Sample("copies of the last dim", (draws(5, (9, 5)), *_ONE), {"dim": 1}),
-    Sample("no terms", (draws(5, (2, 5)), _AT[:, :0], _TABLES[1][:, :0], *_TABLES[2:]), {"dim": 1}),
-    Sample("empty", (np.zeros((0, 5, 2)), *_TABLES), {"dim": 1}),
-    Sample("nan", (np.array([[NAN, 1.0, INF, -INF, 0.0]]), *_TABLES), {"dim": 1}),
-    Sample("gradient", (draws(6, (2, 5, 3)), *_TABLES), {"dim": 1}, grad=(0,)),
-), layouts=LAYOUTS[:3], without={"0-d": "there is no dim to resample"})  # fmt: skip
+SAMPLES["resample"] = Samples(
+    _loop_resample,
+    "product",
+    (
+        Sample("odd", (draws(1, (3, 5, 7)), *_TABLES), {"dim": 1}),
+        Sample("last dim", (draws(2, (19, 5)), *_TABLES), {"dim": 1}),
+        Sample("first dim", (draws(3, (5, 3)), *_TABLES), {"dim": 0}),
+        Sample("wide", (draws(4, (1, 5, 70)), *_TABLES), {"dim": 1}),
+        Sample("copies", (draws(5, (2, 5, 3)), *_ONE), {"dim": 1}),
+        Sample("copies of the last dim", (draws(5, (9, 5)), *_ONE), {"dim": 1}),
+        Sample(
+            "no terms", (draws(5, (2, 5)), _AT[:, :0], _TABLES[1][:, :0], *_TABLES[2:]), {"dim": 1}
+        ),
+        Sample("empty", (np.zeros((0, 5, 2)), *_TABLES), {"dim": 1}),
+        Sample("nan", (np.array([[NAN, 1.0, INF, -INF, 0.0]]), *_TABLES), {"dim": 1}),
+        Sample("gradient", (draws(6, (2, 5, 3)), *_TABLES), {"dim": 1}, grad=(0,)),
+    ),
+    layouts=LAYOUTS[:3],
+    without={"0-d": "there is no dim to resample"},
+)
 
 
 # --- what another device does not hold ----------------------------------------------------------
@@ -1847,85 +2230,162 @@ def _off(at: int, shape: tuple[int, ...]) -> Array:
 
 _NO_MATRIX = {"0-d": "a matrix has two dims", "nan": "LAPACK says what comes of it"}
 _WIDE: dict[str, Any] = {
-    "floats": ("float32", "float64"), "layouts": LAYOUTS[:3], "without": _NO_MATRIX,
-}  # fmt: skip
+    "floats": ("float32", "float64"),
+    "layouts": LAYOUTS[:3],
+    "without": _NO_MATRIX,
+}
 _SQUARES = (_off(1, (3, 3)), _off(2, (2, 3, 3)))
 _POSITIVE = _SQUARES[1] @ _SQUARES[1].swapaxes(-1, -2)
 _SYMMETRIC = draws(4, (3, 3)) + draws(4, (3, 3)).T + np.diag([1.0, 5.0, 9.0])
 _NONE = np.zeros((0, 3, 3))
-SAMPLES["solve"] = Samples(lambda a, b, *, check: _stacked(_eliminated, a, b), "several", (
-    Sample("odd", (_SQUARES[0], draws(3, (3, 2))), {"check": True}, (0, 1)),
-    Sample("batch", (_SQUARES[1], draws(3, (2, 3, 2))), {"check": True}),
-    Sample("empty", (np.zeros((0, 0)), np.zeros((0, 2))), {"check": True}),
-), **_WIDE)  # fmt: skip
-SAMPLES["solve_triangular"] = Samples(_loop_triangular, "several", tuple(
-    Sample(name, (a, b), {"upper": upper, "unit": unit, "full": False}, grad)
-    for name, a, b, upper, unit, grad in (
-        ("odd", _SQUARES[0], draws(3, (3, 2)), True, False, (0, 1)),
-        ("lower", _SQUARES[0], draws(3, (3, 2)), False, True, (0, 1)),
-        ("batch", _SQUARES[1], draws(3, (2, 3, 2)), False, False, ()),
-        ("empty", np.zeros((0, 0)), np.zeros((0, 2)), True, False, ()),
-    )
-), **_WIDE)  # fmt: skip
-SAMPLES["cholesky"] = Samples(_loop_cholesky, "several", (
-    Sample("odd", (_POSITIVE,), {"check": True, "upper": False}),
-    Sample("upper", (_POSITIVE,), {"check": True, "upper": True}),
-    Sample("empty", (_NONE,), {"check": True, "upper": False}),
-    Sample("one", (np.array([[4.0]]),), {"check": False, "upper": False}, (0,)),
-), **_WIDE)  # fmt: skip
-SAMPLES["lu"] = Samples(_loop_lu, "several", (
-    Sample("odd", (_SQUARES[0],), {"pivot": False}, (0,)),
-    Sample("high", (draws(1, (4, 3)),), {"pivot": True}),
-    Sample("wide", (draws(1, (2, 4)),), {"pivot": True}),
-    Sample("empty", (np.zeros((0, 3)),), {"pivot": False}),
-), **_WIDE)  # fmt: skip
-SAMPLES["qr"] = Samples(_loop_qr, "several", (
-    Sample("odd", (_off(1, (5, 3)),), {"complete": False}, (0,)),
-    Sample("empty", (np.zeros((3, 0)),), {"complete": False}),
-), **_WIDE)  # fmt: skip
+SAMPLES["solve"] = Samples(
+    lambda a, b, *, check: _stacked(_eliminated, a, b),
+    "several",
+    (
+        Sample("odd", (_SQUARES[0], draws(3, (3, 2))), {"check": True}, (0, 1)),
+        Sample("batch", (_SQUARES[1], draws(3, (2, 3, 2))), {"check": True}),
+        Sample("empty", (np.zeros((0, 0)), np.zeros((0, 2))), {"check": True}),
+    ),
+    **_WIDE,
+)
+SAMPLES["solve_triangular"] = Samples(
+    _loop_triangular,
+    "several",
+    tuple(
+        Sample(name, (a, b), {"upper": upper, "unit": unit, "full": False}, grad)
+        for name, a, b, upper, unit, grad in (
+            ("odd", _SQUARES[0], draws(3, (3, 2)), True, False, (0, 1)),
+            ("lower", _SQUARES[0], draws(3, (3, 2)), False, True, (0, 1)),
+            ("batch", _SQUARES[1], draws(3, (2, 3, 2)), False, False, ()),
+            ("empty", np.zeros((0, 0)), np.zeros((0, 2)), True, False, ()),
+        )
+    ),
+    **_WIDE,
+)
+SAMPLES["cholesky"] = Samples(
+    _loop_cholesky,
+    "several",
+    (
+        Sample("odd", (_POSITIVE,), {"check": True, "upper": False}),
+        Sample("upper", (_POSITIVE,), {"check": True, "upper": True}),
+        Sample("empty", (_NONE,), {"check": True, "upper": False}),
+        Sample("one", (np.array([[4.0]]),), {"check": False, "upper": False}, (0,)),
+    ),
+    **_WIDE,
+)
+SAMPLES["lu"] = Samples(
+    _loop_lu,
+    "several",
+    (
+        Sample("odd", (_SQUARES[0],), {"pivot": False}, (0,)),
+        Sample("high", (draws(1, (4, 3)),), {"pivot": True}),
+        Sample("wide", (draws(1, (2, 4)),), {"pivot": True}),
+        Sample("empty", (np.zeros((0, 3)),), {"pivot": False}),
+    ),
+    **_WIDE,
+)
+SAMPLES["qr"] = Samples(
+    _loop_qr,
+    "several",
+    (
+        Sample("odd", (_off(1, (5, 3)),), {"complete": False}, (0,)),
+        Sample("empty", (np.zeros((3, 0)),), {"complete": False}),
+    ),
+    **_WIDE,
+)
 # A symmetric matrix without a sign to choose: what svd and eigh give is put together again.
-SAMPLES["svd"] = Samples(lambda a, *, full: np.array([[1.0, a.item(), 1.0]]), "several", (
-    Sample("odd", (np.array([[2.5]]),), {"full": False}, (0,)),
-    Sample("full", (np.array([[1.5]]),), {"full": True}),
-), layouts=("plain",), floats=("float32", "float64"),
-    without={**_NO_MATRIX, "empty": "see the goldens"})  # fmt: skip
-SAMPLES["eigh"] = Samples(lambda a, *, upper: np.array([[1.0, a.item()]]), "several", (
-    Sample("odd", (np.array([[2.5]]),), {"upper": False}, (0,)),
-), layouts=("plain",), floats=("float32", "float64"),
-    without={**_NO_MATRIX, "empty": "see the goldens"})  # fmt: skip
-SAMPLES["eig"] = Samples(lambda a: np.array([[[1.0, 0], [a.item(), 0]]]), "several", (
-    Sample("odd", (np.array([[2.5]]),), {}, (0,)),
-), layouts=("plain",), floats=("float32", "float64"),
-    without={**_NO_MATRIX, "empty": "see the goldens"})  # fmt: skip
-SAMPLES["geqrf"] = Samples(_loop_geqrf, "several", (
-    Sample("odd", (_off(1, (5, 3)),)), Sample("empty", (np.zeros((3, 0)),)),
-), **_WIDE)  # fmt: skip
+SAMPLES["svd"] = Samples(
+    lambda a, *, full: np.array([[1.0, a.item(), 1.0]]),
+    "several",
+    (
+        Sample("odd", (np.array([[2.5]]),), {"full": False}, (0,)),
+        Sample("full", (np.array([[1.5]]),), {"full": True}),
+    ),
+    layouts=("plain",),
+    floats=("float32", "float64"),
+    without={**_NO_MATRIX, "empty": "see the goldens"},
+)
+SAMPLES["eigh"] = Samples(
+    lambda a, *, upper: np.array([[1.0, a.item()]]),
+    "several",
+    (Sample("odd", (np.array([[2.5]]),), {"upper": False}, (0,)),),
+    layouts=("plain",),
+    floats=("float32", "float64"),
+    without={**_NO_MATRIX, "empty": "see the goldens"},
+)
+SAMPLES["eig"] = Samples(
+    lambda a: np.array([[[1.0, 0], [a.item(), 0]]]),
+    "several",
+    (Sample("odd", (np.array([[2.5]]),), {}, (0,)),),
+    layouts=("plain",),
+    floats=("float32", "float64"),
+    without={**_NO_MATRIX, "empty": "see the goldens"},
+)
+SAMPLES["geqrf"] = Samples(
+    _loop_geqrf,
+    "several",
+    (
+        Sample("odd", (_off(1, (5, 3)),)),
+        Sample("empty", (np.zeros((3, 0)),)),
+    ),
+    **_WIDE,
+)
 _FACTORS = np.array([[2.0, 9, 9, 9], [0.5, 1, 9, 9], [0.25, 3, 1, 9], [1, 0.5, 0.25, 4.0]])
 _PLACES = np.array([3, -3, -3, 4])
-SAMPLES["ldl"] = Samples(_loop_ldl, "several", (
-    Sample("odd", (np.array([[4.0, 1, 2], [1, 5, 1], [2, 1, 6]]),), {"hermitian": False}),
-    Sample("two", (np.array([[0.0, 1, 0], [1, 0, 2], [0, 2, 0]]),), {"hermitian": True}),
-    Sample("empty", (np.zeros((0, 0)),), {"hermitian": False}),
-), **_WIDE)  # fmt: skip
-SAMPLES["ldl_solve"] = Samples(_loop_ldl_solve, "several", (
-    Sample("odd", (_FACTORS, _PLACES, draws(3, (4, 2))), {"hermitian": False}),
-    Sample("empty", (np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros((0, 2))),
-           {"hermitian": True}),
-), **_WIDE)  # fmt: skip
+SAMPLES["ldl"] = Samples(
+    _loop_ldl,
+    "several",
+    (
+        Sample("odd", (np.array([[4.0, 1, 2], [1, 5, 1], [2, 1, 6]]),), {"hermitian": False}),
+        Sample("two", (np.array([[0.0, 1, 0], [1, 0, 2], [0, 2, 0]]),), {"hermitian": True}),
+        Sample("empty", (np.zeros((0, 0)),), {"hermitian": False}),
+    ),
+    **_WIDE,
+)
+SAMPLES["ldl_solve"] = Samples(
+    _loop_ldl_solve,
+    "several",
+    (
+        Sample("odd", (_FACTORS, _PLACES, draws(3, (4, 2))), {"hermitian": False}),
+        Sample(
+            "empty",
+            (np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros((0, 2))),
+            {"hermitian": True},
+        ),
+    ),
+    **_WIDE,
+)
 _LEAST = (np.zeros(1), np.full(1, 1e-6))
-SAMPLES["pinv"] = Samples(lambda *x, hermitian: _stacked(_loop_pinv, *x), "several", (
-    Sample("odd", (_off(1, (1, 4, 3)), *_LEAST), {"hermitian": False}, (0, 1, 2)),
-    Sample("wide", (_off(2, (1, 2, 4)), *_LEAST), {"hermitian": False}, (0,)),
-    Sample("symmetric", (_SYMMETRIC[None], *_LEAST), {"hermitian": True}),
-), **(_WIDE | {"without": {**_NO_MATRIX, "empty": "see the goldens"}}))  # fmt: skip
-SAMPLES["det"] = Samples(lambda a: _stacked(_loop_det, a), "several", (
-    Sample("odd", (_SQUARES[0],)), Sample("batch", (_SQUARES[1],), {}, (0,)),
-    Sample("empty", (np.zeros((0, 0)),)),
-), **_WIDE)  # fmt: skip
-SAMPLES["cofactor"] = Samples(lambda a: _stacked(_loop_cofactor, a), "several", (
-    Sample("odd", (_SQUARES[0],), {}, (0,)), Sample("batch", (_SQUARES[1],)),
-    Sample("singular", (np.array([[1.0, 2.0], [2.0, 4.0]]),)),
-), **(_WIDE | {"without": {**_NO_MATRIX, "empty": "there is none of it"}}))  # fmt: skip
+SAMPLES["pinv"] = Samples(
+    lambda *x, hermitian: _stacked(_loop_pinv, *x),
+    "several",
+    (
+        Sample("odd", (_off(1, (1, 4, 3)), *_LEAST), {"hermitian": False}, (0, 1, 2)),
+        Sample("wide", (_off(2, (1, 2, 4)), *_LEAST), {"hermitian": False}, (0,)),
+        Sample("symmetric", (_SYMMETRIC[None], *_LEAST), {"hermitian": True}),
+    ),
+    **(_WIDE | {"without": {**_NO_MATRIX, "empty": "see the goldens"}}),
+)
+SAMPLES["det"] = Samples(
+    lambda a: _stacked(_loop_det, a),
+    "several",
+    (
+        Sample("odd", (_SQUARES[0],)),
+        Sample("batch", (_SQUARES[1],), {}, (0,)),
+        Sample("empty", (np.zeros((0, 0)),)),
+    ),
+    **_WIDE,
+)
+SAMPLES["cofactor"] = Samples(
+    lambda a: _stacked(_loop_cofactor, a),
+    "several",
+    (
+        Sample("odd", (_SQUARES[0],), {}, (0,)),
+        Sample("batch", (_SQUARES[1],)),
+        Sample("singular", (np.array([[1.0, 2.0], [2.0, 4.0]]),)),
+    ),
+    **(_WIDE | {"without": {**_NO_MATRIX, "empty": "there is none of it"}}),
+)
 
 
 def samples_on(device: str, name: str) -> tuple[Sample, ...]:

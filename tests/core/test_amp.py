@@ -62,17 +62,21 @@ ON_CPU = rows(low=PRODUCTS, inside=OPEN, widest="cat stack index_copy") | rows(
     svd triangular_solve cond eigh eigvalsh lu_solve matrix_rank qr solve svdvals cholesky
     cholesky_ex inv_ex lstsq tensorinv tensorsolve fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft
     irfft2 irfftn rfft rfft2 rfftn fractional_max_pool2d fractional_max_pool3d max_unpool2d
-    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d edge_pad""")  # fmt: skip
+    max_unpool3d adaptive_avg_pool3d adaptive_max_pool3d edge_pad"""
+)
 ON_ACCELERATOR = rows(
-    inside=OPEN, low=f"{PRODUCTS} mv addmv addr multi_dot chain_matmul einsum",
+    inside=OPEN,
+    low=f"{PRODUCTS} mv addmv addr multi_dot chain_matmul einsum",
     widest="cat stack addcdiv addcmul atan2 bilinear cross dot vdot grid_sample index_put "
-           "scatter_add tensordot",
+    "scatter_add tensordot",
     refused="binary_cross_entropy",
-) | rows(float32=f"""
+) | rows(
+    float32=f"""
     {LOSSES} acos asin cosh cosine_similarity cdist cumprod cumsum dist erfinv exp expm1
     group_norm interpolate upsample layer_norm log log10 log1p log2 log_softmax logsumexp
     matrix_norm norm normalize pdist pow prod rdiv reciprocal renorm rms_norm rpow rsqrt sinh
-    softmax softmin softplus sum tan vector_norm""")  # fmt: skip
+    softmax softmin softplus sum tan vector_norm"""
+)
 
 
 def test_functions_are_on_torchs_lists() -> None:
@@ -93,7 +97,7 @@ ACCELERATED = {
         F.mse_loss(h, h); F.cross_entropy(h, i); h.norm(); h ** 2; 2 ** h; 1 / h; h.rsqrt()
         F.rms_norm(h, (4,)); F.softplus(h); h.log1p(); h.cumsum(0); t.atan2(h, f); t.cat([h, f])""",
     "as they are": "h.mean(); h.var(); F.gelu(h); F.silu(h); h.tanh(); h + h; h.max(); h.sqrt()",
-}  # fmt: skip
+}
 
 
 @NARROW
@@ -124,8 +128,9 @@ def test_parameters_and_their_gradients_stay_float32(device: str, name: str) -> 
     assert weight.grad is not None and weight.grad.dtype is rl.float32
     low, wide = weight.detach().to(name), x.to(name)
     want = (4 * (2 * F.linear(wide, low).float() - 1) / 9).T @ wide.float()
-    np.testing.assert_allclose(weight.grad.cpu().numpy(), want.cpu().numpy(),
-                               rtol=3 * ULP[name], atol=30 * ULP[name])  # fmt: skip
+    np.testing.assert_allclose(
+        weight.grad.cpu().numpy(), want.cpu().numpy(), rtol=3 * ULP[name], atol=30 * ULP[name]
+    )
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
@@ -226,8 +231,9 @@ def test_it_decorates_and_functions_choose_their_mode() -> None:
 def course(device: str, capture: bool) -> list[list[float]]:
     weight = rl.nn.Parameter(rl.tensor(TORCH["f"], device=device))
     optimizer = rl.optim.Adam([weight], lr=0.05)
-    scaler = rl.amp.GradScaler(device, init_scale=64.0, growth_factor=3.0, backoff_factor=0.25,
-                               growth_interval=2)  # fmt: skip
+    scaler = rl.amp.GradScaler(
+        device, init_scale=64.0, growth_factor=3.0, backoff_factor=0.25, growth_interval=2
+    )
 
     def step(x: rl.Tensor, by: rl.Tensor, clip: bool) -> rl.Tensor:
         optimizer.zero_grad()
@@ -276,8 +282,13 @@ def test_the_scaler_says_what_is_out_of_order() -> None:
     scaler.update()
     state = scaler.state_dict()
     assert weight.tolist() == [0.0, 0.0]
-    assert state == {"scale": 4.0, "growth_factor": 2.0, "backoff_factor": 0.5,
-                     "growth_interval": 2000, "_growth_tracker": 1}  # fmt: skip
+    assert state == {
+        "scale": 4.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2000,
+        "_growth_tracker": 1,
+    }
     fresh = rl.amp.GradScaler()
     fresh.load_state_dict(state)
     assert fresh.state_dict() == state and fresh.scale(rl.ones(())).item() == 4.0

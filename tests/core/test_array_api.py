@@ -103,8 +103,13 @@ LINES = [case.strip() for line in CASES.splitlines() for case in line.split(";")
 DTYPES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
 ).split()
-WIDER = {"bool": "uint8", "int8": "int64", "uint8": "int32", "float32": "complex64",
-         "complex64": "complex128"}  # fmt: skip
+WIDER = {
+    "bool": "uint8",
+    "int8": "int64",
+    "uint8": "int32",
+    "float32": "complex64",
+    "complex64": "complex128",
+}
 NAMES = json.loads((ROOT / "tests/core/data/array_api_names.json").read_text(encoding="utf-8"))
 
 
@@ -139,11 +144,17 @@ def _values(dtype: str) -> dict[str, np.ndarray[Any, Any]]:
     if s.dtype.kind in "fc":
         s = s @ s.conj().T + np.eye(3, dtype=s.dtype)
     return {
-        "x": draw(2, 3, 4), "y": draw(2, 3, 4), "u": draw(5), "v": np.sort(draw(5)),
-        "m": draw(2, 3, 3), "s": s, "b": random.integers(0, 2, (2, 3, 4)).astype(bool),
-        "i": np.array([2, 0, 1]), "j": random.integers(0, 3, (2, 3, 4)),
+        "x": draw(2, 3, 4),
+        "y": draw(2, 3, 4),
+        "u": draw(5),
+        "v": np.sort(draw(5)),
+        "m": draw(2, 3, 3),
+        "s": s,
+        "b": random.integers(0, 2, (2, 3, 4)).astype(bool),
+        "i": np.array([2, 0, 1]),
+        "j": random.integers(0, 3, (2, 3, 4)),
         "p": np.full((2, 3, 4), 2).astype(dtype),
-    }  # fmt: skip
+    }
 
 
 def _scope(xp: Any, arrays: dict[str, Any], dtype: str) -> dict[str, Any]:
@@ -288,8 +299,11 @@ def test_the_page_lists_every_name() -> None:
             continue
         plain = name in CONSTANTS or name in DTYPES
         assert plain or re.search(rf"(?<![\w.]){re.escape(name)}\(", cases), f"{name} has no case"
-    assert [n for n in rl.array_api.__all__ if n not in NAMES] == ["__array_api_version__", "fft",
-                                                                  "linalg"]  # fmt: skip
+    assert [n for n in rl.array_api.__all__ if n not in NAMES] == [
+        "__array_api_version__",
+        "fft",
+        "linalg",
+    ]
 
 
 def test_the_namespace_of_a_tensor(device: str) -> None:

@@ -50,10 +50,17 @@ def test_a_dtype_that_cannot_be_the_default_is_named() -> None:
 def test_a_device_is_the_default_within_its_block(device: str) -> None:
     with rl.device(device):
         made = [
-            rl.zeros(2), rl.rand(2), rl.tensor([1.0]), rl.arange(3), rl.linspace(0, 1, 3),
-            rl.hann_window(4), rl.randperm(4), rl.tril_indices(2, 2), nn.Linear(2, 2).weight,
+            rl.zeros(2),
+            rl.rand(2),
+            rl.tensor([1.0]),
+            rl.arange(3),
+            rl.linspace(0, 1, 3),
+            rl.hann_window(4),
+            rl.randperm(4),
+            rl.tril_indices(2, 2),
+            nn.Linear(2, 2).weight,
             rl.logspace(0, 1, 2, dtype=rl.int64),
-        ]  # fmt: skip
+        ]
         with rl.device("meta"):
             assert rl.zeros(2).device.type == "meta"
         assert rl.zeros(2).device is rl.device(device)

@@ -53,9 +53,10 @@ def test_ways_to_make_one() -> None:
     assert hybrid.values().shape == (3, 4) and hybrid.dense_dim() == 1
     assert rl.eye(3).to_sparse().to_dense().tolist() == rl.eye(3).tolist()
     for wrong, error in (
-        ((AT, [1.0, 2]), ValueError), ((AT, [1.0] * 5, (2, 4)), IndexError),
+        ((AT, [1.0, 2]), ValueError),
+        ((AT, [1.0] * 5, (2, 4)), IndexError),
         ((AT, [1.0] * 5, (3,)), ValueError),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match="sparse_coo_tensor"):
             rl.sparse_coo_tensor(*wrong)
     with pytest.raises(NotImplementedError, match="sparse tensors are kept in coordinates"):
@@ -70,10 +71,14 @@ def test_products_and_their_gradients(form: str) -> None:
     a = rl.sparse_coo_tensor(AT, values, (3, 4))
     x = rl.arange(8.0).reshape(4, 2).requires_grad_()
     forms: dict[str, Any] = {
-        "spmm": rl.spmm, "mm": rl.mm, "matmul": rl.matmul, "@": lambda a, x: a @ x,
-        "sparse.mm": rl.sparse.mm, "method": lambda a, x: a.mm(x),
+        "spmm": rl.spmm,
+        "mm": rl.mm,
+        "matmul": rl.matmul,
+        "@": lambda a, x: a @ x,
+        "sparse.mm": rl.sparse.mm,
+        "method": lambda a, x: a.mm(x),
         "addmm": lambda a, x: rl.addmm(rl.zeros(3, 2), a, x),
-    }  # fmt: skip
+    }
     out = forms[form](a, x)
     assert out.tolist() == (np.array(DENSE) @ x.detach().numpy()).tolist()
     (out * rl.tensor([1.0, 2])).sum().backward()
@@ -152,8 +157,14 @@ def test_copies_conversions_and_modules() -> None:
 
 def test_what_is_not_there_is_refused_by_name() -> None:
     a = sample()
-    for call in (lambda: rl.cos(a), lambda: a.cumsum(0), lambda: rl.nn.functional.gelu(a),
-                 lambda: a.relu6(), lambda: a + 1, lambda: a.reshape(4, 3)):  # fmt: skip
+    for call in (
+        lambda: rl.cos(a),
+        lambda: a.cumsum(0),
+        lambda: rl.nn.functional.gelu(a),
+        lambda: a.relu6(),
+        lambda: a + 1,
+        lambda: a.reshape(4, 3),
+    ):
         with pytest.raises((NotImplementedError, AttributeError), match="sparse|relu6"):
             call()
     for read in (lambda: a.numpy(), lambda: a.item(), lambda: bool(a), lambda: float(a)):

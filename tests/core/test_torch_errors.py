@@ -94,8 +94,13 @@ def test_what_is_no_tensor_is_named(wrong: Any) -> None:
 
 def test_missing_arguments_name_the_layer() -> None:
     layers: tuple[Any, ...] = (
-        nn.Conv2d, nn.ConvTranspose1d, nn.BatchNorm2d, nn.LSTM, nn.MaxPool2d, nn.Linear
-    )  # fmt: skip
+        nn.Conv2d,
+        nn.ConvTranspose1d,
+        nn.BatchNorm2d,
+        nn.LSTM,
+        nn.MaxPool2d,
+        nn.Linear,
+    )
     for layer in layers:
         with pytest.raises(TypeError, match=rf"^{layer.__name__}\.__init__\(\) missing"):
             layer()

@@ -29,9 +29,13 @@ def test_sizes_and_bounds_of_randint_by_name() -> None:
 
 def test_new_tensors_take_requires_grad() -> None:
     x = rl.arange(6.0).reshape(2, 3)
-    made = [x.new_zeros(2, requires_grad=True), x.new_ones((2,), requires_grad=True),
-            x.new_empty(2, requires_grad=True), x.new_full((2,), 3.0, requires_grad=True),
-            x.new_tensor([1.0], requires_grad=True)]  # fmt: skip
+    made = [
+        x.new_zeros(2, requires_grad=True),
+        x.new_ones((2,), requires_grad=True),
+        x.new_empty(2, requires_grad=True),
+        x.new_full((2,), 3.0, requires_grad=True),
+        x.new_tensor([1.0], requires_grad=True),
+    ]
     assert all(t.requires_grad and t.is_leaf for t in made)
     assert x.new(2, 3).shape == (2, 3) and x.long().new([1, 2]).dtype is rl.int64
 
@@ -84,9 +88,16 @@ def test_a_generator_goes_back() -> None:
 
 
 def test_numbers_in_texts() -> None:
-    shown = [f"{rl.tensor(3.5)}", f"{rl.tensor(3.5):.2f}", f"{rl.tensor(3)}", f"{rl.tensor(True)}",
-             f"{rl.tensor(2.0, requires_grad=True):.1f}", f"{rl.tensor(3):5d}",
-             f"{rl.tensor(1 + 2j)}", f"{rl.tensor(1.5):.2f} {rl.tensor(3):d}"]  # fmt: skip
+    shown = [
+        f"{rl.tensor(3.5)}",
+        f"{rl.tensor(3.5):.2f}",
+        f"{rl.tensor(3)}",
+        f"{rl.tensor(True)}",
+        f"{rl.tensor(2.0, requires_grad=True):.1f}",
+        f"{rl.tensor(3):5d}",
+        f"{rl.tensor(1 + 2j)}",
+        f"{rl.tensor(1.5):.2f} {rl.tensor(3):d}",
+    ]
     assert shown == ["3.5", "3.50", "3", "True", "2.0", "    3", "(1+2j)", "1.50 3"]
     assert f"{rl.ones(2)}" == str(rl.ones(2))
     with pytest.raises(TypeError, match="unsupported format string"):

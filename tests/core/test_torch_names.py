@@ -15,12 +15,14 @@ import pytest
 import rushlight as rl
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
-           "nn.modules nn.modules.module nn.utils.stateless "
-           "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
-           "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
-           "fft cuda func distributions distributions.constraints distributions.kl "
-           "distributions.transforms autograd.forward_ad").split()  # fmt: skip
+MODULES = (
+    "nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
+    "nn.modules nn.modules.module nn.utils.stateless "
+    "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
+    "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
+    "fft cuda func distributions distributions.constraints distributions.kl "
+    "distributions.transforms autograd.forward_ad"
+).split()
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -99,10 +101,14 @@ def test_dtypes_of_results() -> None:
 def test_a_shape_is_a_size() -> None:
     shape = rl.zeros(2, 3, 4).shape
     cases: list[tuple[Any, tuple[int, ...]]] = [
-        (shape, (2, 3, 4)), (shape[1:], (3, 4)), (shape + (5,), (2, 3, 4, 5)),
-        ((5,) + shape[:1], (5, 2)), (shape[:1] * 2, (2, 2)), (rl.Size([6]), (6,)),
+        (shape, (2, 3, 4)),
+        (shape[1:], (3, 4)),
+        (shape + (5,), (2, 3, 4, 5)),
+        ((5,) + shape[:1], (5, 2)),
+        (shape[:1] * 2, (2, 2)),
+        (rl.Size([6]), (6,)),
         (rl.zeros(shape[1:]).size(), (3, 4)),
-    ]  # fmt: skip
+    ]
     for found, expected in cases:
         assert type(found) is rl.Size and found == expected and hash(found) == hash(expected)
         assert found.numel() == math.prod(expected)

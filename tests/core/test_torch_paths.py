@@ -22,9 +22,17 @@ PATHS: dict[str, list[str] | None] = json.loads(
 )
 # Paths that programs import and that are no public ones.
 PRIVATE = (
-    "_C", "_dynamo", "_dynamo.config", "_inductor", "_inductor.config", "_jit_internal",
-    "_tensor", "utils._pytree", "utils.data._utils", "utils.data._utils.collate",
-)  # fmt: skip
+    "_C",
+    "_dynamo",
+    "_dynamo.config",
+    "_inductor",
+    "_inductor.config",
+    "_jit_internal",
+    "_tensor",
+    "utils._pytree",
+    "utils.data._utils",
+    "utils.data._utils.collate",
+)
 
 
 def imported(path: str) -> Any:
@@ -110,12 +118,18 @@ def test_a_module_below_a_package_is_loaded_once() -> None:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("cudnn_convolution", "nn.functional serves"), ("quantize_per_tensor", "rl.quantize"),
-     ("complex32", "a dtype that ops here do not have"), ("lstsq", "rl.linalg serves"),
-     ("distributions.ExponentialFamily", "what rl.distributions"), ("cond", "if and while"),
-     ("nn.UninitializedParameter", "lazy layers"), ("utils.data.IterDataPipe", "IterableDataset"),
-     ("cuda.nccl", "there is no CUDA")],
-)  # fmt: skip
+    [
+        ("cudnn_convolution", "nn.functional serves"),
+        ("quantize_per_tensor", "rl.quantize"),
+        ("complex32", "a dtype that ops here do not have"),
+        ("lstsq", "rl.linalg serves"),
+        ("distributions.ExponentialFamily", "what rl.distributions"),
+        ("cond", "if and while"),
+        ("nn.UninitializedParameter", "lazy layers"),
+        ("utils.data.IterDataPipe", "IterableDataset"),
+        ("cuda.nccl", "there is no CUDA"),
+    ],
+)
 def test_names_of_torch_that_are_not_there_say_so(name: str, why: str) -> None:
     path, _, last = name.rpartition(".")
     with pytest.raises(AttributeError, match=rf"torch\.{name} is not supported; .*{why}"):
@@ -150,10 +164,12 @@ def test_what_is_not_there_says_what_serves() -> None:
 
 @pytest.mark.native
 def test_the_table_is_read_when_a_path_is_asked_for() -> None:
-    code = ("import sys, rushlight\n"
-            "from rushlight.core.torch_paths import finder\n"
-            "assert not finder.table.cache_info().currsize\n"
-            "import rushlight.nn.functional, rushlight.utils.data\n"
-            "import rushlight.nn.modules.conv\n"
-            "assert finder.table.cache_info().currsize\n")  # fmt: skip
+    code = (
+        "import sys, rushlight\n"
+        "from rushlight.core.torch_paths import finder\n"
+        "assert not finder.table.cache_info().currsize\n"
+        "import rushlight.nn.functional, rushlight.utils.data\n"
+        "import rushlight.nn.modules.conv\n"
+        "assert finder.table.cache_info().currsize\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -15,16 +15,23 @@ import rushlight as rl
 TORCH = json.loads((Path(__file__).parent / "data" / "torch_signatures.json").read_text("utf-8"))
 # What is not there, and why. A whole group of names by what they begin with.
 REFUSED = {
-    "nn": {"LazyInstance": "their defaults are not InstanceNorm's",
-           "Uninitialized": "of lazy layers",
-           "DataParallel": "there is one device", "Container": "deprecated",
-           "NLLLoss2d": "deprecated"},
-    "nn.functional": {"grouped_mm": "experimental in torch", "scaled_": "experimental in torch",
-                      "conv_tbc": "undocumented", "native_channel_shuffle": "undocumented"},
+    "nn": {
+        "LazyInstance": "their defaults are not InstanceNorm's",
+        "Uninitialized": "of lazy layers",
+        "DataParallel": "there is one device",
+        "Container": "deprecated",
+        "NLLLoss2d": "deprecated",
+    },
+    "nn.functional": {
+        "grouped_mm": "experimental in torch",
+        "scaled_": "experimental in torch",
+        "conv_tbc": "undocumented",
+        "native_channel_shuffle": "undocumented",
+    },
     "nn.utils": {"convert_conv": "there is one memory format"},
     "nn.utils.rnn": {"copy_method_params": "of torch's own module"},
     "optim": {"swap_in_optimizer_params_and_state": "undocumented"},
-}  # fmt: skip
+}
 FIRST = ("input", "self", "x")  # one argument under three names: see core/functional/calling.py
 
 

@@ -74,18 +74,31 @@ def gguf_model(content: bytes, rng: random.Random) -> bytes:
         elif how == 4:
             file.pairs.pop(at)
         elif how == 5:
-            name = rng.choice([b"rope.scaling.type", b"rope.scaling.factor", b"vocab_size",
-                               b"attention.key_length", b"rope.dimension_count"])  # fmt: skip
+            name = rng.choice(
+                [
+                    b"rope.scaling.type",
+                    b"rope.scaling.factor",
+                    b"vocab_size",
+                    b"attention.key_length",
+                    b"rope.dimension_count",
+                ]
+            )
             file.pairs.append((b"llama." + name, *scalar(rng)))
         else:
             row = rng.choice(file.rows)
             if how == 6 and row.dims:
                 row.dims[rng.randrange(len(row.dims))] = rng.choice([0, 1, 2, 16, 32, 33])
             else:
-                row.name = rng.choice([
-                    b"rope_freqs.weight", b"blk.7.attn_q.weight", b"output.bias", b"blk.0.x.bias",
-                    b"blk." + b"9" * 5000 + b".attn_q.weight", b"token_embd.weight.",
-                ])  # fmt: skip
+                row.name = rng.choice(
+                    [
+                        b"rope_freqs.weight",
+                        b"blk.7.attn_q.weight",
+                        b"output.bias",
+                        b"blk.0.x.bias",
+                        b"blk." + b"9" * 5000 + b".attn_q.weight",
+                        b"token_embd.weight.",
+                    ]
+                )
     return bytes(file.content())
 
 
@@ -102,9 +115,17 @@ def _json(content: bytes, rng: random.Random) -> bytes:
             place[key] = rng.choice(VALUES)
             if place is inner:
                 place[key] = rng.choice(
-                    ["x" * 300 + ".safetensors", "../a.safetensors", "\ud800.safetensors",
-                     "model.safetensors", "a\0.safetensors", 3, None, "b.safetensors"]
-                )  # fmt: skip
+                    [
+                        "x" * 300 + ".safetensors",
+                        "../a.safetensors",
+                        "\ud800.safetensors",
+                        "model.safetensors",
+                        "a\0.safetensors",
+                        3,
+                        None,
+                        "b.safetensors",
+                    ]
+                )
     return json.dumps(found).encode()
 
 

@@ -75,8 +75,11 @@ def outcomes_of() -> Callable[..., list[dict[str, Any]]]:
         env = {"PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
         done = subprocess.run(
             [sys.executable, str(HERE / worker), *map(str, given)],
-            env={**os.environ, **env}, capture_output=True, text=True, timeout=900 + count,
-        )  # fmt: skip
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=900 + count,
+        )
         outcomes = [json.loads(line) for line in done.stdout.splitlines()]
         assert len(outcomes) == count, f"case {len(outcomes)} ended the process: {done.stderr}"
         return outcomes

@@ -16,9 +16,17 @@ WHOLE: list[int] = [
     2**60, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1,
 ]  # fmt: skip
 NAMES = [
-    b"", b"a", b"general.alignment", b"general.architecture", b"\xff\xfe", "é\u2028".encode(),
-    b"\0", b"a" * 70_000, b"w.0", "\U0001f56f".encode(),
-]  # fmt: skip
+    b"",
+    b"a",
+    b"general.alignment",
+    b"general.architecture",
+    b"\xff\xfe",
+    "é\u2028".encode(),
+    b"\0",
+    b"a" * 70_000,
+    b"w.0",
+    "\U0001f56f".encode(),
+]
 
 
 def packed(raw: bytes, length: int | None = None) -> bytes:
@@ -166,8 +174,13 @@ def new_pair(file: File, rng: random.Random) -> None:
 def alignment(file: File, rng: random.Random) -> None:
     """The alignment is said to be another one."""
     value = rng.choice([*WHOLE[:15], 1 << 20])
-    file.pairs.append((b"general.alignment", rng.choice([4, 4, 4, 5, 10]),
-                       struct.pack("<Q", value)[: rng.choice([4, 4, 8])]))  # fmt: skip
+    file.pairs.append(
+        (
+            b"general.alignment",
+            rng.choice([4, 4, 4, 5, 10]),
+            struct.pack("<Q", value)[: rng.choice([4, 4, 8])],
+        )
+    )
 
 
 def change_row(file: File, rng: random.Random) -> None:

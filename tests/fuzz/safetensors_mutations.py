@@ -74,16 +74,26 @@ NAMES: list[Any] = [
     Token("1"), Token('"\t"'), "\u2028", "dtype", "shape", "data_offsets", "../../etc/passwd",
 ]  # fmt: skip
 VALUES: list[Any] = [
-    *NUMBERS, [("a", "b")], [("a", 1)], [("a", [("b", [("c", "d")])])], "text", [[]],
+    *NUMBERS,
+    [("a", "b")],
+    [("a", 1)],
+    [("a", [("b", [("c", "d")])])],
+    "text",
+    [[]],
     Token("[[[]]]"),
-    [("__metadata__", [])], Token("{" * 60_000), Token("[" * 60_000), Token("[]," * 30_000 + "[]"),
-    Token("[" + "[1]," * 60_000 + "1]"), Token("[" + '{"":0},' * 40_000 + "{}]"),
+    [("__metadata__", [])],
+    Token("{" * 60_000),
+    Token("[" * 60_000),
+    Token("[]," * 30_000 + "[]"),
+    Token("[" + "[1]," * 60_000 + "1]"),
+    Token("[" + '{"":0},' * 40_000 + "{}]"),
     Token('["' + '","' * 60_000 + '"]'),
     Token("{" + ",".join(f'"{i}":0' for i in range(20_000)) + "}"),
     Token('{"a":{' + ",".join(f'"{i}":"{i}"' for i in range(20_000)) + "}}"),
-    Token('"' + "\\n" * 100_000 + '"'), Token('"' + "\\" * 99_999 + '"'),
+    Token('"' + "\\n" * 100_000 + '"'),
+    Token('"' + "\\" * 99_999 + '"'),
     Token('"' + "x" * 200_000),
-]  # fmt: skip
+]
 
 
 def _row(header: Header, rng: random.Random) -> Pairs | None:
@@ -222,8 +232,9 @@ def swap_offsets(header: Header, rng: random.Random) -> None:
         i, j = rng.sample(places, 2)
         one, two = dict(header.pairs[i][1]), dict(header.pairs[j][1])
         one["data_offsets"], two["data_offsets"] = (
-            two.get("data_offsets"), one.get("data_offsets"),
-        )  # fmt: skip
+            two.get("data_offsets"),
+            one.get("data_offsets"),
+        )
         header.pairs[i] = (header.pairs[i][0], list(one.items()))
         header.pairs[j] = (header.pairs[j][0], list(two.items()))
 

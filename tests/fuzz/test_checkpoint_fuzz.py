@@ -23,16 +23,27 @@ CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "300"))  # of each kind of ch
 SIZE, LAYERS, HEADS, VOCABULARY = 32, 2, 4, 16
 TOKENS = ["a", "b", "ab", "<s>", *(f"<{i}>" for i in range(4, VOCABULARY))]
 SHAPES = {
-    "attn_q": (SIZE, SIZE), "attn_k": (SIZE, SIZE), "attn_v": (SIZE, SIZE),
-    "attn_output": (SIZE, SIZE), "ffn_gate": (SIZE, SIZE), "ffn_up": (SIZE, SIZE),
-    "ffn_down": (SIZE, SIZE), "attn_norm": (SIZE,), "ffn_norm": (SIZE,),
-}  # fmt: skip
+    "attn_q": (SIZE, SIZE),
+    "attn_k": (SIZE, SIZE),
+    "attn_v": (SIZE, SIZE),
+    "attn_output": (SIZE, SIZE),
+    "ffn_gate": (SIZE, SIZE),
+    "ffn_up": (SIZE, SIZE),
+    "ffn_down": (SIZE, SIZE),
+    "attn_norm": (SIZE,),
+    "ffn_norm": (SIZE,),
+}
 NAMES = {
-    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
-}  # fmt: skip
+}
 
 
 def _gguf(path: Path) -> Path:
@@ -86,8 +97,12 @@ def _folder(path: Path) -> Path:
         "rope_theta": 10000.0, "max_position_embeddings": 64, "hidden_act": "silu",
         "tie_word_embeddings": True, "attention_dropout": 0.0, "eos_token_id": 0,
     }  # fmt: skip
-    metadata = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": TOKENS,
-                "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.merges": ["a b"]}  # fmt: skip
+    metadata = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": TOKENS,
+        "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.merges": ["a b"],
+    }
     tokenizer, settings = from_gguf(metadata)
     for name, content in (
         ("config.json", json.dumps(config).encode()),

@@ -19,16 +19,26 @@ from rushlight.core.ops.declare import FFT, LINALG, METHODS, NETWORK, PUBLIC, SP
 DOCUMENTED = (ValueError, TypeError, RuntimeError, IndexError, MemoryError, NotImplementedError)
 SEEDS = {"seed", "manual_seed", "set_rng_state", "set_printoptions"}  # they change all that follows
 FAR = 2**40
-TABLES = {"rl": PUBLIC, "functional": NETWORK, "linalg": LINALG, "fft": FFT, "special": SPECIAL,
-          "Tensor": METHODS}  # fmt: skip
+TABLES = {
+    "rl": PUBLIC,
+    "functional": NETWORK,
+    "linalg": LINALG,
+    "fft": FFT,
+    "special": SPECIAL,
+    "Tensor": METHODS,
+}
 
 
 def arguments() -> Iterator[tuple[Any, ...]]:
     """Lists of arguments; tensors are new ones, as a call may write to them."""
     tensors: list[Callable[[], Any]] = [
-        lambda: rl.zeros(0), lambda: rl.ones(2, 3), lambda: rl.tensor(1.5),
-        lambda: rl.tensor([1, 0]), lambda: rl.zeros(0, 3), lambda: rl.ones(1, 2, 4, 4),
-    ]  # fmt: skip
+        lambda: rl.zeros(0),
+        lambda: rl.ones(2, 3),
+        lambda: rl.tensor(1.5),
+        lambda: rl.tensor([1, 0]),
+        lambda: rl.zeros(0, 3),
+        lambda: rl.ones(1, 2, 4, 4),
+    ]
     numbers = (0, -1, FAR, -FAR)
     for make in tensors:
         yield (make(),)

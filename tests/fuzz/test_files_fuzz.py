@@ -89,9 +89,13 @@ def _version_1() -> bytes:
 
 def _marian() -> bytes:
     """Matrices of 8 and 16 bits, plain numbers and options."""
-    rows = [("Wemb", 0x4101, (4, 32), 256), ("l1_W", 0x4101, (32, 3), 256),
-            ("l2_W", 0x4102, (2, 5), 256), ("b", 0x404, (1, 3), 12),
-            ("special:model.yml", 0x101, (9,), 9)]  # fmt: skip
+    rows = [
+        ("Wemb", 0x4101, (4, 32), 256),
+        ("l1_W", 0x4101, (32, 3), 256),
+        ("l2_W", 0x4102, (2, 5), 256),
+        ("b", 0x404, (1, 3), 12),
+        ("special:model.yml", 0x101, (9,), 9),
+    ]
     out = struct.pack("<2Q", 1, len(rows))
     out += b"".join(struct.pack("<4Q", len(n) + 1, t, len(s), size) for n, t, s, size in rows)
     out += b"".join(n.encode() + b"\0" for n, *_ in rows)
@@ -101,9 +105,16 @@ def _marian() -> bytes:
 
 def _ctranslate2() -> bytes:
     """Matrices of 8 and 16 bits with scales, plain numbers, and an alias."""
-    rows = [("w", 1, (3, 32), 96), ("w_scale", 0, (3,), 12), ("v", 1, (2, 5), 10),
-            ("v_scale", 0, (2,), 8), ("i", 2, (2, 2), 8), ("i_scale", 0, (), 4),
-            ("h", 4, (7,), 14), ("n", 2, (), 2)]  # fmt: skip
+    rows = [
+        ("w", 1, (3, 32), 96),
+        ("w_scale", 0, (3,), 12),
+        ("v", 1, (2, 5), 10),
+        ("v_scale", 0, (2,), 8),
+        ("i", 2, (2, 2), 8),
+        ("i_scale", 0, (), 4),
+        ("h", 4, (7,), 14),
+        ("n", 2, (), 2),
+    ]
     out = struct.pack("<IH", 6, 5) + b"Spec\0" + struct.pack("<2I", 3, len(rows))
     for name, kind, shape, size in rows:
         out += struct.pack("<H", len(name) + 1) + name.encode() + b"\0" + bytes([len(shape)])

@@ -44,13 +44,20 @@ def _every_dtype(path: Path) -> Path:
 def _run(kind: str, folder: Path, first: int, last: int, *seeds: Path) -> list[dict[str, Any]]:
     """The outcomes of these cases; fails when the worker dies or a case hangs."""
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "worker.py"), kind, str(folder), str(first), str(last),
-         *map(str, seeds)],
+        [
+            sys.executable,
+            str(HERE / "worker.py"),
+            kind,
+            str(folder),
+            str(first),
+            str(last),
+            *map(str, seeds),
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )  # fmt: skip
+    )
     assert process.stdout is not None and process.stderr is not None
     lines: queue.Queue[str] = queue.Queue()
     stdout, stderr = process.stdout, process.stderr

@@ -32,46 +32,82 @@ _WORDS = ["<s>", "</s>", "<unk>", "<pad>", "a", "b", "ab", "<mask>"]
 
 def _tokenizer() -> dict[str, bytes]:
     """A tokenizer's files with everything that may name special tokens."""
-    metadata = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": _WORDS,
-                "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.merges": ["a b"]}  # fmt: skip
+    metadata = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": _WORDS,
+        "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.merges": ["a b"],
+    }
     tokenizer, _ = from_gguf(metadata)
-    added = {"content": "<extra>", "lstrip": False, "normalized": False, "rstrip": False,
-             "single_word": False, "special": True}  # fmt: skip
+    added = {
+        "content": "<extra>",
+        "lstrip": False,
+        "normalized": False,
+        "rstrip": False,
+        "single_word": False,
+        "special": True,
+    }
     return {"tokenizer.json": tokenizer} | _dumped(
         tokenizer_config={
-            "bos_token": "<s>", "eos_token": {"content": "</s>", "special": True},
-            "pad_token": "<pad>", "unk_token": "<unk>", "add_bos_token": True,
-            "model_max_length": 20, "tokenizer_class": "PreTrainedTokenizerFast",
-            "added_tokens_decoder": {"8": added}, "additional_special_tokens": ["<extra>"],
-            "chat_template": "{{ messages[0].content }}", "model_input_names": ["input_ids"],
+            "bos_token": "<s>",
+            "eos_token": {"content": "</s>", "special": True},
+            "pad_token": "<pad>",
+            "unk_token": "<unk>",
+            "add_bos_token": True,
+            "model_max_length": 20,
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "added_tokens_decoder": {"8": added},
+            "additional_special_tokens": ["<extra>"],
+            "chat_template": "{{ messages[0].content }}",
+            "model_input_names": ["input_ids"],
         },
         special_tokens_map={"bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"},
         added_tokens={"<extra>": 8},
-    )  # fmt: skip
+    )
 
 
-_GENERATION = {"eos_token_id": [1, 2], "bos_token_id": 0, "pad_token_id": 3, "max_length": 20,
-               "do_sample": True, "temperature": 0.6, "top_p": 0.9}  # fmt: skip
-_IMAGES = {"do_resize": True, "size": {"height": 24, "width": 24}, "resample": 2,
-           "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
-           "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "do_center_crop": False,
-           "crop_size": {"height": 24, "width": 24},
-           "image_processor_type": "ViTImageProcessor"}  # fmt: skip
+_GENERATION = {
+    "eos_token_id": [1, 2],
+    "bos_token_id": 0,
+    "pad_token_id": 3,
+    "max_length": 20,
+    "do_sample": True,
+    "temperature": 0.6,
+    "top_p": 0.9,
+}
+_IMAGES = {
+    "do_resize": True,
+    "size": {"height": 24, "width": 24},
+    "resample": 2,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "do_center_crop": False,
+    "crop_size": {"height": 24, "width": 24},
+    "image_processor_type": "ViTImageProcessor",
+}
 
 
 def _rows() -> dict[str, tuple[str, str, dict[str, bytes]]]:
     """Kind of folder -> table, row, and the small files beside config.json."""
     words = _tokenizer()
     sentences = _dumped(
-        modules=[{"idx": i, "name": str(i), "path": path,
-                  "type": f"sentence_transformers.models.{kind}"}
-                 for i, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling"),
-                                                   ("2_Normalize", "Normalize")))],
+        modules=[
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (path, kind) in enumerate(
+                (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+            )
+        ],
         sentence_bert_config={"max_seq_length": 16, "do_lower_case": False},
-        config_sentence_transformers={"prompts": {"query": "q: "}, "default_prompt_name": None,
-                                      "similarity_fn_name": "cosine"},
+        config_sentence_transformers={
+            "prompts": {"query": "q: "},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
         **{"1_Pooling__config": {"word_embedding_dimension": 24, "pooling_mode_mean_tokens": True}},
-    )  # fmt: skip
+    )
     speech = _dumped(
         generation_config=_GENERATION | {
             "lang_to_id": {"<|en|>": 3}, "task_to_id": {"transcribe": 4}, "is_multilingual": True,
@@ -83,12 +119,17 @@ def _rows() -> dict[str, tuple[str, str, dict[str, bytes]]]:
                              "feature_extractor_type": "WhisperFeatureExtractor"},
     )  # fmt: skip
     waves = _dumped(
-        preprocessor_config={"do_normalize": True, "sampling_rate": 16000, "feature_size": 1,
-                             "return_attention_mask": False, "padding_value": 0.0},
+        preprocessor_config={
+            "do_normalize": True,
+            "sampling_rate": 16000,
+            "feature_size": 1,
+            "return_attention_mask": False,
+            "padding_value": 0.0,
+        },
         vocab={"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "a": 5},
         tokenizer_config={"word_delimiter_token": "|", "pad_token": "<pad>"},
         special_tokens_map={"pad_token": "<pad>", "unk_token": "<unk>"},
-    )  # fmt: skip
+    )
     generation = _dumped(generation_config=_GENERATION)
     return {
         "llama": ("families", "llama", words | generation),
@@ -147,10 +188,16 @@ def test_a_value_of_another_type_in_a_small_file(
 
 def test_a_value_of_another_type_in_metadata_of_gguf(module: Callable[[str], ModuleType]) -> None:
     small, damaged = module("small_files"), module("models/test_damaged")
-    words = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": _WORDS,
-             "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.merges": ["a b"],
-             "tokenizer.ggml.token_type": np.ones(8, np.int32), "tokenizer.ggml.bos_token_id": 0,
-             "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.add_bos_token": True}  # fmt: skip
+    words = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": _WORDS,
+        "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.token_type": np.ones(8, np.int32),
+        "tokenizer.ggml.bos_token_id": 0,
+        "tokenizer.ggml.eos_token_id": 1,
+        "tokenizer.ggml.add_bos_token": True,
+    }
     pieces = {**words, "tokenizer.ggml.model": "llama", "tokenizer.ggml.scores": np.zeros(8)}
     counts: Counter[str] = Counter()
     wrong: list[str] = []

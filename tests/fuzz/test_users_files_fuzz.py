@@ -25,9 +25,15 @@ WAVES = HERE.parent / "models" / "data" / "wav_files.npz"
 
 def _waves() -> list[bytes]:
     found = np.load(WAVES)
-    names = ("WAV PCM_16 LITTLE 2", "WAV ULAW LITTLE 1", "WAVEX PCM_24 LITTLE 1",
-             "WAV IMA_ADPCM LITTLE 2", "WAV MS_ADPCM LITTLE 1", "RF64 FLOAT LITTLE 1",
-             "WAV PCM_32 BIG 1")  # fmt: skip
+    names = (
+        "WAV PCM_16 LITTLE 2",
+        "WAV ULAW LITTLE 1",
+        "WAVEX PCM_24 LITTLE 1",
+        "WAV IMA_ADPCM LITTLE 2",
+        "WAV MS_ADPCM LITTLE 1",
+        "RF64 FLOAT LITTLE 1",
+        "WAV PCM_32 BIG 1",
+    )
     return [bytes(found[name].tobytes()) for name in names]
 
 
@@ -53,11 +59,16 @@ def _arrow() -> list[bytes]:
     import pyarrow
     from pyarrow import feather, parquet
 
-    table = pyarrow.table({
-        "x": [1, 2, None], "y": ["a", "bb", None], "z": [[1], [], None],
-        "d": pyarrow.array(["u", "v", "u"]).dictionary_encode(), "s": [{"k": 1}] * 3,
-        "b": [b"ab", b"", None],
-    })  # fmt: skip
+    table = pyarrow.table(
+        {
+            "x": [1, 2, None],
+            "y": ["a", "bb", None],
+            "z": [[1], [], None],
+            "d": pyarrow.array(["u", "v", "u"]).dictionary_encode(),
+            "s": [{"k": 1}] * 3,
+            "b": [b"ab", b"", None],
+        }
+    )
     stream, plain, packed, rows = (io.BytesIO() for _ in range(4))
     with pyarrow.ipc.new_stream(stream, table.schema) as writer:
         writer.write_table(table)
@@ -82,8 +93,9 @@ def _darknet() -> list[bytes]:
     assert spec is not None and spec.loader is not None
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)
-    return [b"%b\n;;\n%b" % (text.encode(), table.weights_of(name))
-            for name, text in table.CFGS.items()]  # fmt: skip
+    return [
+        b"%b\n;;\n%b" % (text.encode(), table.weights_of(name)) for name, text in table.CFGS.items()
+    ]
 
 
 SEEDS: dict[str, Callable[[], list[bytes]]] = {

@@ -23,8 +23,10 @@ CASES = 240  # two of each op
 def test_ops_refuse_or_work(kernels: str, options: tuple[str, ...]) -> None:
     done = subprocess.run(
         [sys.executable, WORKER, "0", str(CASES), *options],
-        env={**os.environ, "RUSHLIGHT_KERNELS": kernels}, capture_output=True, text=True,
-    )  # fmt: skip
+        env={**os.environ, "RUSHLIGHT_KERNELS": kernels},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert not found.get("crashed") and not found.get("wrong"), f"{found}\n{done.stderr}"

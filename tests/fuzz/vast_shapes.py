@@ -51,8 +51,9 @@ def samples() -> dict[str, Any]:
 def vast(x: np.ndarray[Any, Any], sizes: dict[int, int], dtype: str, device: str) -> rl.Tensor:
     """`x` with the sizes replaced."""
     want = [sizes.get(n, n) for n in x.shape]
-    cut = tuple(slice(None) if n == m else slice(min(m, 1))
-                for n, m in zip(x.shape, want, strict=True))  # fmt: skip
+    cut = tuple(
+        slice(None) if n == m else slice(min(m, 1)) for n, m in zip(x.shape, want, strict=True)
+    )
     t = rl.tensor(x[cut].copy(), dtype=dtype if x.dtype.kind == "f" else None, device=device)
     return t.expand(*want) if x.ndim else t
 

@@ -32,9 +32,15 @@ from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 
 ROOM = 64 << 20
 NUMBERS = {
-    "F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16", "I8": "int8",
-    "I16": "int16", "I32": "int32", "I64": "int64",
-}  # fmt: skip
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "BF16": "bfloat16",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+}
 Found = tuple[dict[str, Any], dict[str, Any]]  # tensors, metadata
 # The package says 40 bytes. In ggml-common.h block_q8_1 is two halves and 32 bytes.
 gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.Q8_1] = (32, 36)

@@ -19,33 +19,44 @@ _PARTS = {
     r"upscale_conv2": "output_upscaling.3",
 }  # fmt: skip
 SAM = {
-    **_PARTS, r"vision_encoder\.neck\.conv1": "image_encoder.neck.0",
+    **_PARTS,
+    r"vision_encoder\.neck\.conv1": "image_encoder.neck.0",
     r"vision_encoder\.neck\.layer_norm1": "image_encoder.neck.1",
     r"vision_encoder\.neck\.conv2": "image_encoder.neck.2",
     r"vision_encoder\.neck\.layer_norm2": "image_encoder.neck.3",
     r"vision_encoder\.patch_embed\.projection": "image_encoder.patch_embed.proj",
-    r"vision_encoder\.layers": "image_encoder.blocks", "vision_encoder": "image_encoder",
+    r"vision_encoder\.layers": "image_encoder.blocks",
+    "vision_encoder": "image_encoder",
     r"\.layer_norm": ".norm",
-}  # fmt: skip
+}
 SAM2 = {
-    **_PARTS, r"vision_encoder\.neck\.convs\.(\d)": r"image_encoder.neck.convs.\1.conv",
-    r"vision_encoder\.backbone": "image_encoder.trunk", r"patch_embed\.projection":
-        "patch_embed.proj", r"\.o_proj": ".out_proj", r"\.layer_norm": ".norm",
-    "^no_memory_embedding": "no_mem_embed", "^prompt_encoder": "sam_prompt_encoder",
+    **_PARTS,
+    r"vision_encoder\.neck\.convs\.(\d)": r"image_encoder.neck.convs.\1.conv",
+    r"vision_encoder\.backbone": "image_encoder.trunk",
+    r"patch_embed\.projection": "patch_embed.proj",
+    r"\.o_proj": ".out_proj",
+    r"\.layer_norm": ".norm",
+    "^no_memory_embedding": "no_mem_embed",
+    "^prompt_encoder": "sam_prompt_encoder",
     "^mask_decoder": "sam_mask_decoder",
-}  # fmt: skip
+}
 HIERA = {
     r"hiera\.embeddings\.patch_embeddings\.projection": "patch_embed.proj",
-    r"hiera\.embeddings\.position_embeddings": "pos_embed", r"hiera\.pooler\.layernorm": "norm",
-    "classifier": "head.projection", "layernorm_before": "norm1", "layernorm_after": "norm2",
-}  # fmt: skip
+    r"hiera\.embeddings\.position_embeddings": "pos_embed",
+    r"hiera\.pooler\.layernorm": "norm",
+    "classifier": "head.projection",
+    "layernorm_before": "norm1",
+    "layernorm_after": "norm2",
+}
 # timm's TinyViT in MobileSAM's image_encoder, whose downsampling ends a stage.
 TINY = {
-    r"^patch_embed\.conv1": "patch_embed.seq.0", r"^patch_embed\.conv2": "patch_embed.seq.2",
+    r"^patch_embed\.conv1": "patch_embed.seq.0",
+    r"^patch_embed\.conv2": "patch_embed.seq.2",
     r"\.conv\.(\w+)$": r".c.\1",
     r"^stages\.(\d)\.downsample": lambda m: f"layers.{int(m[1]) - 1}.downsample",
-    r"^stages": "layers", "^": "image_encoder.",
-}  # fmt: skip
+    r"^stages": "layers",
+    "^": "image_encoder.",
+}
 _FEED = re.compile(r"(.+(?:mlps\.\d|_head|\.mlp))\.(?:(proj_in|proj_out)|layers\.(\d))\.(\w+)")
 
 

@@ -36,10 +36,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("published", list(configs.values()), ids=list(configs))
     if "any_row" in metafunc.fixturenames:  # of both tables, with a config.json of transformers
         seen = _module(HERE / "vision.py").ROWS
-        metafunc.parametrize("any_row", [
-            *_module(HERE / "families.py").ROWS,
-            *(name for name, row in seen.items() if row[0] == "transformers"),
-        ])  # fmt: skip
+        metafunc.parametrize(
+            "any_row",
+            [
+                *_module(HERE / "families.py").ROWS,
+                *(name for name, row in seen.items() if row[0] == "transformers"),
+            ],
+        )
     if "gguf_row" in metafunc.fixturenames:
         metafunc.parametrize("gguf_row", list(_module(HERE / "families.py").GGUF))
     if "row" in metafunc.fixturenames:

@@ -182,14 +182,20 @@ def weights_of(name: str, version: tuple[int, int] = (0, 2)) -> bytes:
     draw = np.random.default_rng(len(name))
     parts = [struct.pack("<3i", *version, 0), struct.pack("<q" if version >= (0, 2) else "<i", 99)]
     sections = re.split(r"\n\[", CFGS[name])
-    convs = [dict(re.findall(r"^(\w+) *= *(.+)$", one, re.M)) for one in sections
-             if one.startswith("conv")]  # fmt: skip
+    convs = [
+        dict(re.findall(r"^(\w+) *= *(.+)$", one, re.M))
+        for one in sections
+        if one.startswith("conv")
+    ]
     for said, inputs in zip(convs, _CONVS[name], strict=True):
         count, size = int(said["filters"]), int(said["size"])
         parts.append(_some(draw, count))
         if said.get("batch_normalize") == "1":
-            parts += [_some(draw, count, 1.0), _some(draw, count),
-                      draw.uniform(0.5, 1.5, count).astype("<f4").tobytes()]  # fmt: skip
+            parts += [
+                _some(draw, count, 1.0),
+                _some(draw, count),
+                draw.uniform(0.5, 1.5, count).astype("<f4").tobytes(),
+            ]
         each = inputs // int(said.get("groups", 1)) * size * size
         kernel = draw.standard_normal(count * each) * 1.2 / np.sqrt(each)
         parts.append(kernel.astype("<f4").tobytes())

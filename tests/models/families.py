@@ -30,30 +30,71 @@ REPLIT: dict[str, Any] = {
 }  # fmt: skip
 # Odd sizes, so that nothing agrees by accident. Windows are shorter than the prompt.
 SIZES: dict[str, Any] = {
-    "vocab_size": 131, "hidden_size": 48, "intermediate_size": 56, "num_hidden_layers": 3,
-    "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 64,
-    "tie_word_embeddings": False, "eos_token_id": None, "pad_token_id": None}  # fmt: skip
+    "vocab_size": 131,
+    "hidden_size": 48,
+    "intermediate_size": 56,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": False,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
 GPT: dict[str, Any] = {
-    "vocab_size": 131, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 32,
-    "eos_token_id": None, "bos_token_id": None}  # fmt: skip
+    "vocab_size": 131,
+    "n_embd": 48,
+    "n_layer": 3,
+    "n_head": 4,
+    "n_positions": 32,
+    "eos_token_id": None,
+    "bos_token_id": None,
+}
 NEOX: dict[str, Any] = {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}
 FALCON: dict[str, Any] = {k: v for k, v in NEOX.items() if k != "intermediate_size"}
 BLOOM: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "n_layer": 3, "eos_token_id": None}
 GEMMA3N: dict[str, Any] = {
-    "head_dim": 10, "vocab_size_per_layer_input": 120, "hidden_size_per_layer_input": 6,
-    "altup_num_inputs": 3, "laurel_rank": 5}  # fmt: skip
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
-         "rope_theta": 500.0}  # fmt: skip
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-           "original_max_position_embeddings": 32, "rope_theta": 900.0}  # fmt: skip
+    "head_dim": 10,
+    "vocab_size_per_layer_input": 120,
+    "hidden_size_per_layer_input": 6,
+    "altup_num_inputs": 3,
+    "laurel_rank": 5,
+}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "rope_theta": 500.0,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+    "rope_theta": 900.0,
+}
 LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 2000.0}
 # Rows are longer than the original context of the first, shorter than that of the second.
-LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.1, 1.2, 1.3, 1.5],
-         "long_factor": [2.0, 2.5, 3.0, 4.0]}  # fmt: skip
-MAMBA: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "num_hidden_layers": 3,
-                          "eos_token_id": None, "pad_token_id": None}  # fmt: skip
-RWKV: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "num_hidden_layers": 3,
-                         "intermediate_size": 56}  # fmt: skip
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.1, 1.2, 1.3, 1.5],
+    "long_factor": [2.0, 2.5, 3.0, 4.0],
+}
+MAMBA: dict[str, Any] = {
+    "vocab_size": 131,
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+RWKV: dict[str, Any] = {
+    "vocab_size": 131,
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "intermediate_size": 56,
+}
 
 
 def sized(kind: str, **changes: Any) -> dict[str, Any]:
@@ -61,9 +102,16 @@ def sized(kind: str, **changes: Any) -> dict[str, Any]:
 
 
 def latent(kind: str, **changes: Any) -> dict[str, Any]:
-    sizes = {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 16,
-             "qk_nope_head_dim": 7, "qk_rope_head_dim": 6, "v_head_dim": 9,
-             "moe_intermediate_size": 24, "first_k_dense_replace": 1}  # fmt: skip
+    sizes = {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 7,
+        "qk_rope_head_dim": 6,
+        "v_head_dim": 9,
+        "moe_intermediate_size": 24,
+        "first_k_dense_replace": 1,
+    }
     return sized(kind, **sizes | changes)
 
 
@@ -72,8 +120,16 @@ def falcon(**changes: Any) -> dict[str, Any]:
 
 
 def t5(kind: str, **changes: Any) -> dict[str, Any]:
-    return {"model_type": kind, "vocab_size": 97, "d_model": 32, "d_kv": 6, "d_ff": 40,
-            "num_layers": 2, "num_heads": 4, **changes}  # fmt: skip
+    return {
+        "model_type": kind,
+        "vocab_size": 97,
+        "d_model": 32,
+        "d_kv": 6,
+        "d_ff": 40,
+        "num_layers": 2,
+        "num_heads": 4,
+        **changes,
+    }
 
 
 def bart(kind: str, **changes: Any) -> dict[str, Any]:
@@ -101,15 +157,31 @@ def wav2vec2(**changes: Any) -> dict[str, Any]:
 
 
 def moonshine(**changes: Any) -> dict[str, Any]:
-    return {"model_type": "moonshine", "vocab_size": 37, "hidden_size": 32, "intermediate_size": 40,
-            "encoder_num_hidden_layers": 1, "decoder_num_hidden_layers": 2,
-            "encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4,
-            "max_position_embeddings": 24, **changes}  # fmt: skip
+    return {
+        "model_type": "moonshine",
+        "vocab_size": 37,
+        "hidden_size": 32,
+        "intermediate_size": 40,
+        "encoder_num_hidden_layers": 1,
+        "decoder_num_hidden_layers": 2,
+        "encoder_num_attention_heads": 4,
+        "decoder_num_attention_heads": 4,
+        "max_position_embeddings": 24,
+        **changes,
+    }
 
 
 def bergamot(**changes: Any) -> dict[str, Any]:
-    return {"model_type": "bergamot", "vocab_size": 41, "d_model": 32, "encoder_layers": 1,
-            "decoder_layers": 2, "attention_heads": 4, "ffn_dim": 64, **changes}  # fmt: skip
+    return {
+        "model_type": "bergamot",
+        "vocab_size": 41,
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "attention_heads": 4,
+        "ffn_dim": 64,
+        **changes,
+    }
 
 
 def gpt(kind: str, **changes: Any) -> dict[str, Any]:
@@ -118,8 +190,13 @@ def gpt(kind: str, **changes: Any) -> dict[str, Any]:
 
 def griffin(**changes: Any) -> dict[str, Any]:
     sizes = {k: v for k, v in SIZES.items() if k != "max_position_embeddings"}
-    return {"model_type": "recurrent_gemma", **sizes, "attention_window_size": 5,
-            "tie_word_embeddings": True, **changes}  # fmt: skip
+    return {
+        "model_type": "recurrent_gemma",
+        **sizes,
+        "attention_window_size": 5,
+        "tie_word_embeddings": True,
+        **changes,
+    }
 
 
 def opt(**changes: Any) -> dict[str, Any]:
@@ -128,8 +205,14 @@ def opt(**changes: Any) -> dict[str, Any]:
 
 
 def encoder(kind: str, **changes: Any) -> dict[str, Any]:
-    sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
-             "intermediate_size": 40, "max_position_embeddings": 20}  # fmt: skip
+    sizes = {
+        "vocab_size": 50,
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 40,
+        "max_position_embeddings": 20,
+    }
     return {"model_type": kind, **sizes, **changes}
 
 
@@ -156,8 +239,10 @@ for _file in _FILES:
     _KINDS |= {config["model_type"]: _file.get("KIND", "") for _, config in _rows.values()}
     for _row, (_name, _heads) in _file.get("HEADS", {}).items():
         for _head in _heads.split():
-            HEADS[f"{_row}-{_head.lower()}"] = (f"{_name}For{_head}", ROWS[_row][1] | (
-                _LABELS if "Class" in _head else {}))  # fmt: skip
+            HEADS[f"{_row}-{_head.lower()}"] = (
+                f"{_name}For{_head}",
+                ROWS[_row][1] | (_LABELS if "Class" in _head else {}),
+            )
 HEADS["deberta-v2-newer"] = ("DebertaV2ForMaskedLM", ROWS["deberta-v2"][1] | {"legacy": False})
 HEADS["modernbert-biases-sequenceclassification"][1].update(
     classifier_pooling="mean", classifier_bias=True, classifier_activation="silu"

@@ -23,8 +23,11 @@ def weights_of(attention: bool = False) -> dict[str, Array]:
 
     w = {"Wemb": some(VOCAB, WIDTH), "decoder_ff_logit_out_b": some(1, VOCAB)}
     own = ["self"] if attention else ["rnn"]
-    for base, parts in (("encoder_l1", ["self"]), ("decoder_l1", [*own, "context"]),
-                        ("decoder_l2", [*own, "context"])):  # fmt: skip
+    for base, parts in (
+        ("encoder_l1", ["self"]),
+        ("decoder_l1", [*own, "context"]),
+        ("decoder_l2", [*own, "context"]),
+    ):
         norms = ["ffn_ffn"]
         for part in parts:
             if part == "rnn":
@@ -37,8 +40,10 @@ def weights_of(attention: bool = False) -> dict[str, Array]:
         w |= {f"{base}_ffn_W1": some(WIDTH, INNER), f"{base}_ffn_b1": some(1, INNER)}
         w |= {f"{base}_ffn_W2": some(INNER, WIDTH), f"{base}_ffn_b2": some(1, WIDTH)}
         for norm in norms:
-            w |= {f"{base}_{norm}_ln_scale": 1 + some(1, WIDTH), f"{base}_{norm}_ln_bias":
-                  some(1, WIDTH)}  # fmt: skip
+            w |= {
+                f"{base}_{norm}_ln_scale": 1 + some(1, WIDTH),
+                f"{base}_{norm}_ln_bias": some(1, WIDTH),
+            }
     return w
 
 
@@ -68,8 +73,10 @@ def logits_of(
 
     def attended(x: Array, memory: Array, base: str, causal: bool) -> Array:
         size = WIDTH // HEADS
-        q, k, v = (y @ w[f"{base}_W{n}"] + w[f"{base}_b{n}"]
-                   for n, y in zip("qkv", (x, memory, memory), strict=True))  # fmt: skip
+        q, k, v = (
+            y @ w[f"{base}_W{n}"] + w[f"{base}_b{n}"]
+            for n, y in zip("qkv", (x, memory, memory), strict=True)
+        )
         out = np.zeros_like(q)
         for h in range(HEADS):
             cut = slice(h * size, (h + 1) * size)

@@ -22,10 +22,18 @@ def held(m: Any) -> dict[str, Any]:
             name = name.replace(ours, theirs)
         tensors[name] = value
     c = m.config
-    return {"dims": {
-        "n_mels": c.num_mel_bins, "n_vocab": c.vocab_size, "n_audio_ctx": c.max_source_positions,
-        "n_audio_state": c.d_model, "n_audio_head": c.encoder_attention_heads,
-        "n_audio_layer": c.encoder_layers, "n_text_ctx": c.max_target_positions,
-        "n_text_state": c.d_model, "n_text_head": c.decoder_attention_heads,
-        "n_text_layer": c.decoder_layers,
-    }, "model_state_dict": tensors}  # fmt: skip
+    return {
+        "dims": {
+            "n_mels": c.num_mel_bins,
+            "n_vocab": c.vocab_size,
+            "n_audio_ctx": c.max_source_positions,
+            "n_audio_state": c.d_model,
+            "n_audio_head": c.encoder_attention_heads,
+            "n_audio_layer": c.encoder_layers,
+            "n_text_ctx": c.max_target_positions,
+            "n_text_state": c.d_model,
+            "n_text_head": c.decoder_attention_heads,
+            "n_text_layer": c.decoder_layers,
+        },
+        "model_state_dict": tensors,
+    }

@@ -10,9 +10,15 @@ import numpy.typing as npt
 
 
 def _timm(size: int, **told: Any) -> dict[str, Any]:
-    return {"architecture": "resnet18", "pretrained_cfg": {
-        "input_size": [3, size, size], "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.25], **told,
-    }}  # fmt: skip
+    return {
+        "architecture": "resnet18",
+        "pretrained_cfg": {
+            "input_size": [3, size, size],
+            "mean": [0.4, 0.5, 0.6],
+            "std": [0.2, 0.3, 0.25],
+            **told,
+        },
+    }
 
 
 # Sizes that OpenCV resizes to.

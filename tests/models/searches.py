@@ -31,8 +31,13 @@ SEARCHES: dict[str, dict[str, Any]] = {
 SEARCHES = {name: {**_ALL, **options} for name, options in SEARCHES.items()}
 # Options of what is drawn from, on scores that a test makes.
 DRAWS: list[dict[str, Any]] = [
-    {"temperature": 0.6, "top_k": 4}, {"top_k": 0, "top_p": 0.6}, {"top_k": 0, "min_p": 0.3},
-    {"top_k": 0, "typical_p": 0.5}, {"top_k": 0, "epsilon_cutoff": 0.08},
-    {"top_k": 0, "eta_cutoff": 0.4}, {"temperature": 2.0, "top_k": 7, "top_p": 0.8, "num_beams": 3},
-    {"top_k": 0, "top_p": 0.1, "num_beams": 2}, {"top_k": 5, "renormalize_logits": True},
-]  # fmt: skip
+    {"temperature": 0.6, "top_k": 4},
+    {"top_k": 0, "top_p": 0.6},
+    {"top_k": 0, "min_p": 0.3},
+    {"top_k": 0, "typical_p": 0.5},
+    {"top_k": 0, "epsilon_cutoff": 0.08},
+    {"top_k": 0, "eta_cutoff": 0.4},
+    {"temperature": 2.0, "top_k": 7, "top_p": 0.8, "num_beams": 3},
+    {"top_k": 0, "top_p": 0.1, "num_beams": 2},
+    {"top_k": 5, "renormalize_logits": True},
+]

@@ -27,13 +27,22 @@ def parts(table: ModuleType) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
     c, shapes = json.loads(found["config"]), json.loads(found["names"])
     config = {
         **{n: v for n, v in c.items() if n not in ("rope_parameters", "architectures")},
-        "model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"],
-        "position_embedding_type": "rotary", "rotary_emb_base": 20000.0, "use_flash_attn": True,
-        "lora_adaptations": NAMED, "lora_rank": RANK, "lora_alpha": ALPHA, "lora_dropout_p": 0.0,
-        "load_trained_adapters": True, "lora_main_params_trainable": False,
-        "matryoshka_dimensions": [8, 24], "truncate_dim": None, "use_reg_tokens": False,
+        "model_type": "xlm-roberta",
+        "architectures": ["XLMRobertaModel"],
+        "position_embedding_type": "rotary",
+        "rotary_emb_base": 20000.0,
+        "use_flash_attn": True,
+        "lora_adaptations": NAMED,
+        "lora_rank": RANK,
+        "lora_alpha": ALPHA,
+        "lora_dropout_p": 0.0,
+        "load_trained_adapters": True,
+        "lora_main_params_trainable": False,
+        "matryoshka_dimensions": [8, 24],
+        "truncate_dim": None,
+        "use_reg_tokens": False,
         "task_instructions": {"retrieval.query": "Find: "},
-    }  # fmt: skip
+    }
     tensors: dict[str, Any] = {}
     for name, shape in shapes.items():
         path, value = name.removesuffix(".weight"), table.values_of(name, tuple(shape))
@@ -46,8 +55,9 @@ def parts(table: ModuleType) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
             sizes = [(3, rows, RANK), (3, RANK, features)]
         tensors[f"roberta.{path}{WHERE}.original"] = value
         for letter, size in zip("AB", sizes, strict=True):
-            tensors[f"roberta.{path}{WHERE}.0.lora_{letter}"] = table.values_of(f"{name}{letter}",
-                                                                                 size)  # fmt: skip
+            tensors[f"roberta.{path}{WHERE}.0.lora_{letter}"] = table.values_of(
+                f"{name}{letter}", size
+            )
     return config, tensors, shapes
 
 

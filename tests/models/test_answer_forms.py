@@ -81,212 +81,360 @@ HUNYUAN = (
 FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
     "gpt-oss": (
         "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>four",
-        "four", "hm", [],
+        "four",
+        "hm",
+        [],
     ),
     "gpt-oss calls": (
         "<|channel|>analysis<|message|>hm<|end|><|start|>assistant to=functions.get_weather"
-        f"<|channel|>commentary json<|message|>{ARGS}<|call|>", "", "hm", [WEATHER],
+        f"<|channel|>commentary json<|message|>{ARGS}<|call|>",
+        "",
+        "hm",
+        [WEATHER],
     ),
     "gpt-oss calls by channel": (
         "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
         f"to=functions.get_weather <|constrain|>json<|message|>{ARGS}<|call|>",
-        "I look.", "", [WEATHER],
+        "I look.",
+        "",
+        [WEATHER],
     ),
     "gpt-oss calls at once": (
-        f" to=functions.get_time<|channel|>commentary json<|message|>{ARGS}", "", "", [TIME],
+        f" to=functions.get_time<|channel|>commentary json<|message|>{ARGS}",
+        "",
+        "",
+        [TIME],
     ),
     "qwen3": (f"<think>\nhm\n</think>\n\nSure.\n{HERMES}", "Sure.", "hm", [WEATHER, TIME]),
-    "qwen3-coder": (f"Sure.\n{XML.format(*['<tool_call>', '</tool_call>'] * 2)}", "Sure.", "",
-                    [WEATHER, TIME]),
+    "qwen3-coder": (
+        f"Sure.\n{XML.format(*['<tool_call>', '</tool_call>'] * 2)}",
+        "Sure.",
+        "",
+        [WEATHER, TIME],
+    ),
     "qwen3-coder without tags": (XML.format("", "", "", ""), "", "", [WEATHER, TIME]),
     "seed-oss": (
         "<seed:think>hm</seed:think>\nSure.\n"
         + XML.format(*["<seed:tool_call>", "</seed:tool_call>"] * 2),
-        "Sure.", "hm", [WEATHER, TIME],
-    ),
-    "minimax": (f"<think>\nhm\n</think>\n<minimax:tool_call>\n{INVOKE}</minimax:tool_call>", "",
-                "hm", [WEATHER, TIME]),
-    "minimax-m1": (
-        f"<tool_calls>\n{LIST[1:-1].replace('}, {', '}' + chr(10) + '{')}\n</tool_calls>", "", "",
+        "Sure.",
+        "hm",
         [WEATHER, TIME],
     ),
-    "deepseek v3.2": (f"Sure.\n\n<｜DSML｜function_calls>\n{DSML}</｜DSML｜function_calls>",
-                      "Sure.", "", [WEATHER, TIME]),
+    "minimax": (
+        f"<think>\nhm\n</think>\n<minimax:tool_call>\n{INVOKE}</minimax:tool_call>",
+        "",
+        "hm",
+        [WEATHER, TIME],
+    ),
+    "minimax-m1": (
+        f"<tool_calls>\n{LIST[1:-1].replace('}, {', '}' + chr(10) + '{')}\n</tool_calls>",
+        "",
+        "",
+        [WEATHER, TIME],
+    ),
+    "deepseek v3.2": (
+        f"Sure.\n\n<｜DSML｜function_calls>\n{DSML}</｜DSML｜function_calls>",
+        "Sure.",
+        "",
+        [WEATHER, TIME],
+    ),
     "deepseek v3.1": (
         "hm</think>Sure.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
         f"{ARGS}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{ARGS}"
-        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "Sure.", "hm", [WEATHER, TIME],
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "Sure.",
+        "hm",
+        [WEATHER, TIME],
     ),
     "deepseek r1": (
-        "<think>hm</think>" + "<｜tool▁calls▁begin｜>" + "\n".join(
+        "<think>hm</think>"
+        + "<｜tool▁calls▁begin｜>"
+        + "\n".join(
             f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{ARGS}\n```"
-            "<｜tool▁call▁end｜>" for name in ("get_weather", "get_time")
-        ) + "<｜tool▁calls▁end｜>", "", "hm", [WEATHER, TIME],
+            "<｜tool▁call▁end｜>"
+            for name in ("get_weather", "get_time")
+        )
+        + "<｜tool▁calls▁end｜>",
+        "",
+        "hm",
+        [WEATHER, TIME],
     ),
     "kimi": (
         "Sure.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
         f"<|tool_call_argument_begin|>{ARGS}<|tool_call_end|><|tool_call_begin|>"
         f"functions.get_time:1<|tool_call_argument_begin|>{ARGS}<|tool_call_end|>"
-        "<|tool_calls_section_end|>", "Sure.", "", [WEATHER, TIME],
+        "<|tool_calls_section_end|>",
+        "Sure.",
+        "",
+        [WEATHER, TIME],
     ),
     "glm 4.5": (f"\n<think>hm</think>\nSure.{GLM}", "Sure.", "hm", [WEATHER, TIME]),
-    "hunyuan 3": (f"<think:opensource>hm</think:opensource>Sure.{HUNYUAN}", "Sure.", "hm",
-                  [WEATHER, TIME]),
+    "hunyuan 3": (
+        f"<think:opensource>hm</think:opensource>Sure.{HUNYUAN}",
+        "Sure.",
+        "hm",
+        [WEATHER, TIME],
+    ),
     "hunyuan": ("<think>\nhm\n</think>\n<answer>\nSure.\n</answer>", "Sure.", "hm", []),
-    "hunyuan calls": (f"<think>\nhm\n</think>\n<tool_calls>{LIST}</tool_calls>", "", "hm",
-                      [WEATHER, TIME]),
+    "hunyuan calls": (
+        f"<think>\nhm\n</think>\n<tool_calls>{LIST}</tool_calls>",
+        "",
+        "hm",
+        [WEATHER, TIME],
+    ),
     "lfm2": (f"Sure.<|tool_call_start|>{PYTHON}<|tool_call_end|>", "Sure.", "", [WEATHER, TIME]),
     "granite 3": (f"<|tool_call|>{LIST}", "", "", [WEATHER, TIME]),
-    "granite 3.2": ("Here is my thought process: hm\n\nHere is my response: Sure.", "Sure.", "hm",
-                    []),
+    "granite 3.2": (
+        "Here is my thought process: hm\n\nHere is my response: Sure.",
+        "Sure.",
+        "hm",
+        [],
+    ),
     "granite 3.3": ("<think>hm</think><response>Sure.</response>", "Sure.", "hm", []),
     "phi-4-mini": (f"<|tool_call|>{LIST}<|/tool_call|>", "", "", [WEATHER, TIME]),
     "phi-4-mini functools": (f"functools{LIST}", "", "", [WEATHER, TIME]),
     "command r7b": (
-        f"<|START_THINKING|>hm<|END_THINKING|><|START_ACTION|>{COHERE}<|END_ACTION|>", "", "hm",
+        f"<|START_THINKING|>hm<|END_THINKING|><|START_ACTION|>{COHERE}<|END_ACTION|>",
+        "",
+        "hm",
         [WEATHER, TIME],
     ),
     "command r7b answers": (
-        "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>Sure.<|END_RESPONSE|>", "Sure.",
-        "hm", [],
+        "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>Sure.<|END_RESPONSE|>",
+        "Sure.",
+        "hm",
+        [],
     ),
-    "command r": (f"Plan: look.\nAction:\n```json\n{COHERE}\n```", "Plan: look.", "",
-                  [WEATHER, TIME]),
+    "command r": (
+        f"Plan: look.\nAction:\n```json\n{COHERE}\n```",
+        "Plan: look.",
+        "",
+        [WEATHER, TIME],
+    ),
     "llama 3.1": (f'{{"name": "get_weather", "parameters": {ARGS}}}', "", "", [WEATHER]),
     "llama 3.1 tagged": (f"<function=get_weather>{ARGS}</function>", "", "", [WEATHER]),
-    "llama 3.1 built in": ('<|python_tag|>brave_search.call(query="a b")', "", "",
-                           [ToolCall("brave_search", {"query": "a b"})]),
+    "llama 3.1 built in": (
+        '<|python_tag|>brave_search.call(query="a b")',
+        "",
+        "",
+        [ToolCall("brave_search", {"query": "a b"})],
+    ),
     "llama 3.2": (PYTHON, "", "", [WEATHER, TIME]),
     "llama 4": (f"<|python_start|>{PYTHON}<|python_end|>", "", "", [WEATHER, TIME]),
     "mistral": (f"[TOOL_CALLS]{LIST}", "", "", [WEATHER, TIME]),
     "mistral small": (
         f"Sure.[TOOL_CALLS]get_weather[CALL_ID]call00001[ARGS]{ARGS}[TOOL_CALLS]get_time[ARGS]"
-        f"{ARGS}", "Sure.", "", [WEATHER, TIME],
+        f"{ARGS}",
+        "Sure.",
+        "",
+        [WEATHER, TIME],
     ),
-    "magistral": (f"[THINK]hm[/THINK]Sure.[TOOL_CALLS]get_time[ARGS]{ARGS}", "Sure.", "hm",
-                  [TIME]),
-    "nemotron nano": (f"<think>\nhm\n</think>\n\n<TOOLCALL>{LIST}</TOOLCALL>", "", "hm",
-                      [WEATHER, TIME]),
-    "gemma 3": ('Sure.\n```tool_code\nprint(get_weather(city="Paris", days=3))\n```', "Sure.", "",
-                [WEATHER]),
+    "magistral": (f"[THINK]hm[/THINK]Sure.[TOOL_CALLS]get_time[ARGS]{ARGS}", "Sure.", "hm", [TIME]),
+    "nemotron nano": (
+        f"<think>\nhm\n</think>\n\n<TOOLCALL>{LIST}</TOOLCALL>",
+        "",
+        "hm",
+        [WEATHER, TIME],
+    ),
+    "gemma 3": (
+        'Sure.\n```tool_code\nprint(get_weather(city="Paris", days=3))\n```',
+        "Sure.",
+        "",
+        [WEATHER],
+    ),
     "gemma 4": (
-        "<|channel>thought\nhm<channel|><|tool_call>call:get_weather{city:<|\"|>Paris<|\"|>,"
-        "days:3}<tool_call|>", "", "hm", [WEATHER],
+        '<|channel>thought\nhm<channel|><|tool_call>call:get_weather{city:<|"|>Paris<|"|>,'
+        "days:3}<tool_call|>",
+        "",
+        "hm",
+        [WEATHER],
     ),
     "functiongemma": (
         "<start_function_call>call:get_weather{city:<escape>Paris<escape>,days:3}"
-        "<end_function_call>", "", "", [WEATHER],
+        "<end_function_call>",
+        "",
+        "",
+        [WEATHER],
     ),
     "olmo 3": (
-        "<function_calls>\nget_weather(city=\"Paris\", days=3)\nget_time(city=\"Paris\", days=3)\n"
-        "</function_calls>", "", "", [WEATHER, TIME],
+        '<function_calls>\nget_weather(city="Paris", days=3)\nget_time(city="Paris", days=3)\n'
+        "</function_calls>",
+        "",
+        "",
+        [WEATHER, TIME],
     ),
     "apertus": (
-        f"Sure.<|tools_prefix|>[{{\"get_weather\": {ARGS}}}, {{\"get_time\": {ARGS}}}]"
-        "<|tools_suffix|>", "Sure.", "", [WEATHER, TIME],
+        f'Sure.<|tools_prefix|>[{{"get_weather": {ARGS}}}, {{"get_time": {ARGS}}}]<|tools_suffix|>',
+        "Sure.",
+        "",
+        [WEATHER, TIME],
     ),
     "apriel": (
         "Here are my reasoning steps:\nhm\n[BEGIN FINAL RESPONSE]\nSure.\n"
-        f"<tool_calls>{LIST}</tool_calls>", "Sure.", "hm", [WEATHER, TIME],
+        f"<tool_calls>{LIST}</tool_calls>",
+        "Sure.",
+        "hm",
+        [WEATHER, TIME],
     ),
-    "internlm": (f"Sure.<|action_start|><|plugin|>{LIST[1:].partition('}, {')[0]}}}<|action_end|>",
-                 "Sure.", "", [WEATHER]),
+    "internlm": (
+        f"Sure.<|action_start|><|plugin|>{LIST[1:].partition('}, {')[0]}}}<|action_end|>",
+        "Sure.",
+        "",
+        [WEATHER],
+    ),
     "minicpm": (
         '<think>\nhm\n</think>\nSure.\n<function name="get_weather"><param name="city">Paris'
-        '</param><param name="days">3</param></function>', "Sure.", "hm", [WEATHER],
+        '</param><param name="days">3</param></function>',
+        "Sure.",
+        "hm",
+        [WEATHER],
     ),
     "solar": (
         f"<|tool_call:begin|>call1<|tool_call:name|>get_weather<|tool_call:args|>{ARGS}"
-        "<|tool_call:end|>", "", "", [WEATHER],
+        "<|tool_call:end|>",
+        "",
+        "",
+        [WEATHER],
     ),
-    "gigachat": (f'Sure.<|function_call|>{{"name": "get_time", "arguments": {ARGS}}}'
-                 "<|message_sep|>", "Sure.", "", [TIME]),
+    "gigachat": (
+        f'Sure.<|function_call|>{{"name": "get_time", "arguments": {ARGS}}}<|message_sep|>',
+        "Sure.",
+        "",
+        [TIME],
+    ),
     "step": (
-        "<steptml:toolcall>" + INVOKE.replace("<", "<steptml:").replace("<steptml:/", "</steptml:")
-        + "</steptml:toolcall>", "", "", [WEATHER, TIME],
+        "<steptml:toolcall>"
+        + INVOKE.replace("<", "<steptml:").replace("<steptml:/", "</steptml:")
+        + "</steptml:toolcall>",
+        "",
+        "",
+        [WEATHER, TIME],
     ),
     "of the type function": (
-        f'{{"type": "function", "function": {{"name": "f", "arguments": {ARGS}}}}}', "", "",
+        f'{{"type": "function", "function": {{"name": "f", "arguments": {ARGS}}}}}',
+        "",
+        "",
         [ToolCall("f", {"city": "Paris", "days": 3})],
     ),
     "xlam": (LIST, "", "", [WEATHER, TIME]),
     "xlam in a fence": (f"```json\n{LIST}\n```", "", "", [WEATHER, TIME]),
     "without arguments": ("<tool_call>get_time</tool_call>", "", "", [ToolCall("get_time", {})]),
-    "a name alone in JSON": ('<tool_call>{"name": "get_time"}</tool_call>', "", "",
-                             [ToolCall("get_time", {})]),
+    "a name alone in JSON": (
+        '<tool_call>{"name": "get_time"}</tool_call>',
+        "",
+        "",
+        [ToolCall("get_time", {})],
+    ),
     "a closing in a string": (
         '<tool_call>{"name": "get_time", "arguments": {"a": "</tool_call> \\" b"}}</tool_call>.',
-        ".", "", [ToolCall("get_time", {"a": '</tool_call> " b'})],
+        ".",
+        "",
+        [ToolCall("get_time", {"a": '</tool_call> " b'})],
     ),
     "unfinished": (f'a<tool_call>{{"name": "get_time", "arguments": {ARGS}}}', "a", "", [TIME]),
     "words after a list": (f"[TOOL_CALLS]{LIST}\n\nDone.", "Done.", "", [WEATHER, TIME]),
     "an opening in words": (
         f'Use <tool_call> here. <tool_call>{{"name": "get_time", "arguments": {ARGS}}}</tool_call>',
-        "Use <tool_call> here.", "", [TIME],
+        "Use <tool_call> here.",
+        "",
+        [TIME],
     ),
     "two thoughts": ("<think>a</think>b<think>c</think>d", "bd", "a\n\nc", []),
     "a thought that the prompt began": ("One.\n</think>\n\nTwo.", "Two.", "One.", []),
-    "granite 20b": (f'Sure.<function_call> {{"name": "get_weather", "arguments": {ARGS}}}'
-                    f'<function_call> {{"name": "get_time", "arguments": {ARGS}}}', "Sure.", "",
-                    [WEATHER, TIME]),
+    "granite 20b": (
+        f'Sure.<function_call> {{"name": "get_weather", "arguments": {ARGS}}}'
+        f'<function_call> {{"name": "get_time", "arguments": {ARGS}}}',
+        "Sure.",
+        "",
+        [WEATHER, TIME],
+    ),
     "command r without a blank": (
-        f"Plan: look.\nAction:```json\n{COHERE}\n```", "Plan: look.", "", [WEATHER, TIME],
+        f"Plan: look.\nAction:```json\n{COHERE}\n```",
+        "Plan: look.",
+        "",
+        [WEATHER, TIME],
     ),
     "minicpm 3": (
         "<|thought_start|>\nhm\n<|thought_end|>\n<|tool_call_start|>\n```python\n"
-        f"{PYTHON}\n```\n<|tool_call_end|>", "", "hm", [WEATHER, TIME],
+        f"{PYTHON}\n```\n<|tool_call_end|>",
+        "",
+        "hm",
+        [WEATHER, TIME],
     ),
     "glm 4": (f"get_weather\n{ARGS}\nget_time\n{ARGS}", "", "", [WEATHER, TIME]),
     "functionary": (f">>>get_weather\n{ARGS}", "", "", [WEATHER]),
     "calls by key": (f'{{"tool_calls": {LIST}}}', "", "", [WEATHER, TIME]),
     "xml without its opening": (
         f"Sure.{XML.format('', '</tool_call>', '', '</tool_call>')}</tool_call>",
-        "Sure.\n\n\n\n\n\n</tool_call>", "", [WEATHER, TIME],
+        "Sure.\n\n\n\n\n\n</tool_call>",
+        "",
+        [WEATHER, TIME],
     ),
     "a dict of Python": (
         "<tool_call><function=get_weather><parameter=near>[{'a': True, 'b': None}]</parameter>"
-        "</function></tool_call>", "", "",
+        "</function></tool_call>",
+        "",
+        "",
         [ToolCall("get_weather", {"near": [{"a": True, "b": None}]})],
     ),
     "a closing in a value of XML": (
-        "<tool_call>\n<function=get_weather>\n<parameter=city>\n</function></tool_call> \"\n"
-        "</parameter>\n</function>\n</tool_call>.", ".", "",
+        '<tool_call>\n<function=get_weather>\n<parameter=city>\n</function></tool_call> "\n'
+        "</parameter>\n</function>\n</tool_call>.",
+        ".",
+        "",
         [ToolCall("get_weather", {"city": '</function></tool_call> "'})],
     ),
     "a closing in a value of keys": (
         "<tool_call>get_weather<arg_key>city</arg_key><arg_value>it's </tool_call></arg_value>"
-        "</tool_call>.", ".", "", [ToolCall("get_weather", {"city": "it's </tool_call>"})],
+        "</tool_call>.",
+        ".",
+        "",
+        [ToolCall("get_weather", {"city": "it's </tool_call>"})],
     ),
     "a closing in a program": (
         "<|tool_call_start|>[get_time(a='\"<|tool_call_end|>', b=1_000)]<|tool_call_end|>.",
-        ".", "", [ToolCall("get_time", {"a": '"<|tool_call_end|>', "b": 1000})],
+        ".",
+        "",
+        [ToolCall("get_time", {"a": '"<|tool_call_end|>', "b": 1000})],
     ),
     "a closing between tokens": (
-        '<|tool_call>call:get_time{a:<|"|><tool_call|> "<|"|>}<tool_call|>.', ".", "",
+        '<|tool_call>call:get_time{a:<|"|><tool_call|> "<|"|>}<tool_call|>.',
+        ".",
+        "",
         [ToolCall("get_time", {"a": '<tool_call|> "'})],
     ),
     "an opening in a string": (
-        '[TOOL_CALLS]get_time[ARGS]{"a": "[TOOL_CALLS]x"}[TOOL_CALLS]get_time{}', "", "",
+        '[TOOL_CALLS]get_time[ARGS]{"a": "[TOOL_CALLS]x"}[TOOL_CALLS]get_time{}',
+        "",
+        "",
         [ToolCall("get_time", {"a": "[TOOL_CALLS]x"}), ToolCall("get_time", {})],
     ),
     "the end of a message in a string": (
-        '<|channel|>commentary to=functions.get_time<|message|>{"a": "<|end|>"}<|call|>', "", "",
+        '<|channel|>commentary to=functions.get_time<|message|>{"a": "<|end|>"}<|call|>',
+        "",
+        "",
         [ToolCall("get_time", {"a": "<|end|>"})],
     ),
     "an end in a string of deepseek's": (
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>"
         '{"a": "<｜tool▁calls▁end｜>"}'
-        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "", "",
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "",
+        "",
         [ToolCall("get_time", {"a": "<｜tool▁calls▁end｜>"})],
     ),
     "no arguments of deepseek's": (
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜><｜tool▁call▁end｜>"
         f"<｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{ARGS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        "", "", [ToolCall("get_time", {}), TIME],
+        "",
+        "",
+        [ToolCall("get_time", {}), TIME],
     ),
     "half a character": (
         '<tool_call>{"name": "get_time", "arguments": {"a": "\\ud83d\\ude00 \\ud83d"}}</tool_call>',
-        "", "", [ToolCall("get_time", {"a": "😀 \ufffd"})],
+        "",
+        "",
+        [ToolCall("get_time", {"a": "😀 \ufffd"})],
     ),
     "an empty list": ("Sure.<tool_calls>[]</tool_calls>", "Sure.", "", []),
     "the token of an end": (f"Sure.{HERMES}<|im_end|>\n", "Sure.", "", [WEATHER, TIME]),
@@ -295,13 +443,18 @@ FORMS: dict[str, tuple[str, str, str, list[ToolCall]]] = {
     "a call after code": (
         "```\n<tool_call>\n```\n`<tool_call>`\n"
         f'<tool_call>{{"name": "get_time", "arguments": {ARGS}}}</tool_call>',
-        "```\n<tool_call>\n```\n`<tool_call>`", "", [TIME],
+        "```\n<tool_call>\n```\n`<tool_call>`",
+        "",
+        [TIME],
     ),
     "a call that is thought of": (
         f'<think>{HERMES}</think>no<tool_call>{{"name": "get_time", "arguments": {ARGS}}}'
-        "</tool_call>", "no", HERMES, [TIME],
+        "</tool_call>",
+        "no",
+        HERMES,
+        [TIME],
     ),
-}  # fmt: skip
+}
 
 # None of these is a call or a thought.
 WORDS = [
@@ -523,22 +676,43 @@ def byte_tokenizer(*added: str, special: bool = True) -> Any:
     step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     model: dict[str, Any] = {
-             "type": "BPE", "vocab": vocab, "merges": [], "dropout": None, "unk_token": None,
-             "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
-             "byte_fallback": False}  # fmt: skip
+        "type": "BPE",
+        "vocab": vocab,
+        "merges": [],
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+    }
     tokens = [
         {"id": 256 + i, "content": text, "special": special, **flags}
         for i, text in enumerate(added)
     ]
-    file = {"version": "1.0", "truncation": None, "padding": None, "normalizer": None,
-            "pre_tokenizer": {**step, "use_regex": False}, "post_processor": None,
-            "decoder": {**step, "use_regex": True}, "model": model,
-            "added_tokens": tokens}  # fmt: skip
+    file = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "normalizer": None,
+        "pre_tokenizer": {**step, "use_regex": False},
+        "post_processor": None,
+        "decoder": {**step, "use_regex": True},
+        "model": model,
+        "added_tokens": tokens,
+    }
     return load_tokenizer(json.dumps(file).encode())
 
 
-HARMONY = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>",
-           "<|constrain|>")  # fmt: skip
+HARMONY = (
+    "<|start|>",
+    "<|channel|>",
+    "<|message|>",
+    "<|end|>",
+    "<|call|>",
+    "<|return|>",
+    "<|constrain|>",
+)
 
 
 def test_a_mark_that_is_a_token_counts_only_as_one() -> None:

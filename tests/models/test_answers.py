@@ -28,8 +28,11 @@ TOOLS = [{"type": "function", "function": {"name": "find", "parameters": {"type"
     ("text", "content", "calls"),
     [
         (HERMES, "", [FIND]),
-        (f'Let me look.\n{HERMES}\n<tool_call>{{"name": "other", "arguments": {{}}}}',
-         "Let me look.", [FIND, OTHER]),
+        (
+            f'Let me look.\n{HERMES}\n<tool_call>{{"name": "other", "arguments": {{}}}}',
+            "Let me look.",
+            [FIND, OTHER],
+        ),
         (f"[TOOL_CALLS] [{CALL}]", "", [FIND]),
         (f"Yes.[TOOL_CALLS]find[ARGS]{ARGUMENTS}[TOOL_CALLS]other{{}}", "Yes.", [FIND, OTHER]),
         (f"[{CALL}]", "", [FIND]),
@@ -38,7 +41,7 @@ TOOLS = [{"type": "function", "function": {"name": "find", "parameters": {"type"
         (f"<function=find>{ARGUMENTS}</function>", "", [FIND]),
         (f'{{"type": "function", "function": {TEXT}}}', "", [FIND]),
     ],
-)  # fmt: skip
+)
 def test_calls_of_each_style(text: str, content: str, calls: list[ToolCall]) -> None:
     found = answer_parts(text, tools=TOOLS)
     assert (found.content, found.tool_calls, found.thinking) == (content, calls, "")
@@ -47,11 +50,20 @@ def test_calls_of_each_style(text: str, content: str, calls: list[ToolCall]) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["", 'find {"a": 1}', '{"price": 3}', '{"name": "x", "arguments": 3}',
-     "<tool_call>{</tool_call>",
-     "[TOOL_CALLS]", "[1, 2]", '{"name": "x", "arguments": {}} and more',
-     "<tool_call>" + "[" * 3000, "[" * 3000, "[TOOL_CALLS]find" + '{"a":' * 3000],
-)  # fmt: skip
+    [
+        "",
+        'find {"a": 1}',
+        '{"price": 3}',
+        '{"name": "x", "arguments": 3}',
+        "<tool_call>{</tool_call>",
+        "[TOOL_CALLS]",
+        "[1, 2]",
+        '{"name": "x", "arguments": {}} and more',
+        "<tool_call>" + "[" * 3000,
+        "[" * 3000,
+        "[TOOL_CALLS]find" + '{"a":' * 3000,
+    ],
+)
 def test_what_is_no_call_stays(text: str) -> None:
     found = answer_parts(text)
     assert found.content == text and found.tool_calls == []

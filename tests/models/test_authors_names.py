@@ -40,8 +40,9 @@ def _masks(model: Any, vision: ModuleType, side: int) -> npt.NDArray[np.float32]
     given = {n: rl.tensor(v) for n, v in vision.prompts_of().items()}
     with rl.no_grad():
         seen = model.maps(rl.tensor(vision.pixels_of((side, side)))[:1])
-        found: npt.NDArray[np.float32] = model.masks(seen, given["points"], given["labels"],
-                                                     given["boxes"])[0].numpy()  # fmt: skip
+        found: npt.NDArray[np.float32] = model.masks(
+            seen, given["points"], given["labels"], given["boxes"]
+        )[0].numpy()
     return found
 
 
@@ -75,13 +76,20 @@ def test_sam2(name: str, vision: ModuleType) -> None:
         theirs[f"sam_prompt_encoder.point_embeddings.{i}.weight"] = one
     assert "image_encoder.trunk.blocks.0.mlp.layers.1.weight" in theirs
     assert "sam_mask_decoder.transformer.layers.1.cross_attn_token_to_image.out_proj.bias" in theirs
-    memory = {"memory_encoder.out_proj.weight": kinds, "maskmem_tpos_enc": kinds,
-              "no_obj_ptr": kinds}  # fmt: skip
+    memory = {
+        "memory_encoder.out_proj.weight": kinds,
+        "maskmem_tpos_enc": kinds,
+        "no_obj_ptr": kinds,
+    }
     wanted = _masks(_made(config, tensors), vision, 64)
     np.testing.assert_array_equal(_masks(_made(config, theirs | memory), vision, 64), wanted)
     # transformers' files of the published models are of its class for videos.
-    video = config | {"model_type": "sam2_video", "architectures": ["Sam2VideoModel"],
-                      "num_maskmem": 7, "memory_attention_hidden_size": 16}  # fmt: skip
+    video = config | {
+        "model_type": "sam2_video",
+        "architectures": ["Sam2VideoModel"],
+        "num_maskmem": 7,
+        "memory_attention_hidden_size": 16,
+    }
     memory = {"memory_attention.layer_norm.weight": kinds, "no_object_pointer": kinds}
     np.testing.assert_array_equal(_masks(_made(video, tensors | memory), vision, 64), wanted)
     with pytest.raises(rl.FormatError, match="no published SAM 2: it has"):
@@ -93,8 +101,11 @@ def test_published_sizes_of_sam2() -> None:
 
     base = "image_encoder.trunk"
     for width, depths, heads in ((96, (1, 2, 11, 2), [1, 8]), (144, (2, 6, 36, 4), [2, 16])):
-        names = {f"{base}.patch_embed.proj.weight": (width, 3, 7, 7), "no_mem_embed": (1, 1, 256),
-                 f"{base}.pos_embed": (1, width, 7, 7)}  # fmt: skip
+        names = {
+            f"{base}.patch_embed.proj.weight": (width, 3, 7, 7),
+            "no_mem_embed": (1, 1, 256),
+            f"{base}.pos_embed": (1, width, 7, 7),
+        }
         places = [(i, j) for i, depth in enumerate(depths) for j in range(depth)]
         for number, (i, j) in enumerate(places):
             before = width << (i if j or not i else i - 1)

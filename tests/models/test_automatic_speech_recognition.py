@@ -21,8 +21,16 @@ from rushlight.models.speech.rules import Rules
 from rushlight.models.speech.transcribe import COPIED, WINDOW, Transcriber
 
 # Text is 0 to 9, then the end and the other special tokens, then timestamps from 20 on.
-IDS = {"endoftext": 10, "startoftranscript": 11, "translate": 12, "transcribe": 13,
-       "startoflm": 14, "startofprev": 15, "nospeech": 16, "notimestamps": 19}  # fmt: skip
+IDS = {
+    "endoftext": 10,
+    "startoftranscript": 11,
+    "translate": 12,
+    "transcribe": 13,
+    "startoflm": 14,
+    "startofprev": 15,
+    "nospeech": 16,
+    "notimestamps": 19,
+}
 TOKENS = SpeechTokens(IDS, 120, suppress=(3,), begin_suppress=(4, 10))
 TIME = 20
 
@@ -114,13 +122,20 @@ def word(text: str, start: float, end: float) -> dict[str, Any]:
 
 
 def test_marks_and_the_words_after_them_do_not_last_through_a_pause() -> None:
-    given = [word(" a", 0, 0.2), word(" b", 0.2, 1.4), word(".", 1.4, 4), word(" c", 4, 6),
-             word(" d", 6, 6.2)]  # fmt: skip
+    given = [
+        word(" a", 0, 0.2),
+        word(" b", 0.2, 1.4),
+        word(".", 1.4, 4),
+        word(" c", 4, 6),
+        word(" d", 6, 6.2),
+    ]
     assert words.usual_length(given) == 0.7  # the median is 1.2
     assert words.usual_length([]) == 0
     found = words.bounded([dict(w) for w in given])
-    np.testing.assert_allclose([(w["start"], w["end"]) for w in found],
-                               [(0, 0.2), (0.2, 1.4), (1.4, 2.8), (4.6, 6), (6, 6.2)])  # fmt: skip
+    np.testing.assert_allclose(
+        [(w["start"], w["end"]) for w in found],
+        [(0, 0.2), (0.2, 1.4), (1.4, 2.8), (4.6, 6), (6, 6.2)],
+    )
 
 
 def test_segments_and_their_words_agree() -> None:
@@ -140,12 +155,14 @@ def test_segments_and_their_words_agree() -> None:
 
 
 RESULT: dict[str, Any] = {
-    "text": "A <b> & c. D", "language": "en", "duration": 3700.5,
+    "text": "A <b> & c. D",
+    "language": "en",
+    "duration": 3700.5,
     "segments": [
         {"start": 0.0, "end": 1.5, "text": " A <b> &\n c.", "words": []},
         {"start": 3661.0, "end": 3700.25, "text": " D --> e", "words": []},
     ],
-}  # fmt: skip
+}
 
 
 def test_subtitles() -> None:
@@ -206,8 +223,12 @@ class Cutting(Transcriber):
     """What `_cut` makes of the tokens of one window."""
 
     def __init__(self) -> None:
-        self.options = {"no_speech_threshold": 0.6, "logprob_threshold": -1.0,
-                        "compression_threshold": 2.4, "temperature": 0.0}  # fmt: skip
+        self.options = {
+            "no_speech_threshold": 0.6,
+            "logprob_threshold": -1.0,
+            "compression_threshold": 2.4,
+            "temperature": 0.0,
+        }
         self.tokens = SimpleNamespace(timestamp_begin=TIME, endoftext=10)
         decode = lambda ids: " ".join(map(str, ids))  # noqa: E731
         self.model = SimpleNamespace(tokenizer=SimpleNamespace(decode=decode))
@@ -310,8 +331,9 @@ def test_words_have_the_times_of_openais_own(recordings: ModuleType, name: str) 
     assert [recordings.spoken(w["word"]) for w in told] == [
         recordings.spoken(w) for w, *_ in wanted
     ]
-    np.testing.assert_allclose([(w["start"], w["end"]) for w in told],
-                               [times for _, *times in wanted], atol=0.15)  # fmt: skip
+    np.testing.assert_allclose(
+        [(w["start"], w["end"]) for w in told], [times for _, *times in wanted], atol=0.15
+    )
 
 
 def test_a_recording_is_transcribed_on_webgpu(recordings: ModuleType) -> None:

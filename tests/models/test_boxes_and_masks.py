@@ -62,8 +62,13 @@ def test_suppression_is_greedy(threshold: float, device: str) -> None:
     kept = rl.image.nms(given[0], given[1], threshold)
     assert kept.tolist() == wanted and kept.device == given[0].device
     kinds = np.arange(60) % 3
-    each = [i for k in range(3) for i in np.nonzero(kinds == k)[0][
-        _greedy(boxes[kinds == k], scores[kinds == k], threshold)].tolist()]  # fmt: skip
+    each = [
+        i
+        for k in range(3)
+        for i in np.nonzero(kinds == k)[0][
+            _greedy(boxes[kinds == k], scores[kinds == k], threshold)
+        ].tolist()
+    ]
     found = rl.image.batched_nms(boxes, scores, kinds, threshold).tolist()
     assert found == sorted(each, key=lambda i: -scores[i])
 
@@ -106,9 +111,10 @@ def test_scores_fall_where_boxes_overlap() -> None:
 def test_boxes_in_other_formats() -> None:
     boxes, _ = _some(8)
     np.testing.assert_allclose(
-        rl.image.box_iou(boxes, boxes[:3]), [[_iou(a, b) for b in boxes[:3]] for a in boxes],
+        rl.image.box_iou(boxes, boxes[:3]),
+        [[_iou(a, b) for b in boxes[:3]] for a in boxes],
         rtol=1e-5,
-    )  # fmt: skip
+    )
     sizes = boxes[:, 2:] - boxes[:, :2]
     np.testing.assert_allclose(rl.image.box_area(boxes), sizes.prod(1), rtol=1e-5)
     for name in ("xywh", "cxcywh"):
@@ -149,9 +155,10 @@ def test_masks_of_prompts(name: str, vision: ModuleType, seen: ModuleType, devic
     with rl.no_grad():
         embedded = model.maps(given)
         masks, scores = model.masks(
-            embedded, rl.tensor([[[20.0 * wide / 44, 10.0 * tall / 30]]], device=device),
+            embedded,
+            rl.tensor([[[20.0 * wide / 44, 10.0 * tall / 30]]], device=device),
             rl.tensor([[1]], device=device),
-        )  # fmt: skip
+        )
     best = int(scores[0, 1:].argmax()) + 1
     assert one["score"] == pytest.approx(float(scores[0, best]), rel=1e-4)
 
@@ -164,19 +171,25 @@ def test_masks_without_prompts_are_apart(vision: ModuleType, seen: ModuleType) -
     assert pipe(_picture(), grid=2, threshold=1.0, stability=1.0) == []
 
 
-@pytest.mark.parametrize(("given", "words"), [
-    ({"points": [[1, 2, 3]]}, "points .* are no rows of 2 numbers"),
-    ({"points": [[1, 2, 3, 4]]}, "points .* are no rows of 2 numbers"),
-    ({"points": [[1, 2], [3]]}, "points .* are no rows of 2 numbers"),
-    ({"points": [[1, 2]], "labels": [1, 0]}, "labels .* do not fit the points"),
-    ({"points": [[1, 2]], "labels": []}, "labels .* do not fit the points"),
-    ({"points": [[1, 2]], "labels": [7]}, "labels .* do not fit the points"),
-    ({"points": [[[1, 2]], [[3, 4]]], "labels": [1, 0]}, "labels .* do not fit the points"),
-    ({"points": [[[1, 2]], [[3, 4]]], "boxes": [[0, 0, 1, 1]]}, "2 prompts of points and 1 boxes"),
-    ({"boxes": [[1, 2, float("nan"), 4]]}, "boxes .* are no rows of 4 numbers"),
-    ({"threshold": 2.0}, "threshold is 2.0; it must be 0 to 1"),
-    ({"grid": 500}, "a grid of 500 points a side"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"points": [[1, 2, 3]]}, "points .* are no rows of 2 numbers"),
+        ({"points": [[1, 2, 3, 4]]}, "points .* are no rows of 2 numbers"),
+        ({"points": [[1, 2], [3]]}, "points .* are no rows of 2 numbers"),
+        ({"points": [[1, 2]], "labels": [1, 0]}, "labels .* do not fit the points"),
+        ({"points": [[1, 2]], "labels": []}, "labels .* do not fit the points"),
+        ({"points": [[1, 2]], "labels": [7]}, "labels .* do not fit the points"),
+        ({"points": [[[1, 2]], [[3, 4]]], "labels": [1, 0]}, "labels .* do not fit the points"),
+        (
+            {"points": [[[1, 2]], [[3, 4]]], "boxes": [[0, 0, 1, 1]]},
+            "2 prompts of points and 1 boxes",
+        ),
+        ({"boxes": [[1, 2, float("nan"), 4]]}, "boxes .* are no rows of 4 numbers"),
+        ({"threshold": 2.0}, "threshold is 2.0; it must be 0 to 1"),
+        ({"grid": 500}, "a grid of 500 points a side"),
+    ],
+)
 def test_prompts_that_do_not_fit_are_named(
     given: dict[str, Any], words: str, vision: ModuleType, seen: ModuleType
 ) -> None:
@@ -360,9 +373,11 @@ def test_results_are_drawn(tmp_path: Path) -> None:
     image = np.full((60, 80, 3), 200, np.uint8)
     mask = np.zeros((60, 80), np.uint8)
     mask[10:20, 10:30] = 255
-    rows = [{"label": "cat", "score": 0.9, "box": dict(xmin=40.0, ymin=30.0, xmax=70.0, ymax=55.0)},
-            {"label": "dog", "score": 0.5, "mask": mask},
-            {"label": "cat", "keypoints": [{"x": 5.0, "y": 50.0, "score": 1.0}]}]  # fmt: skip
+    rows = [
+        {"label": "cat", "score": 0.9, "box": dict(xmin=40.0, ymin=30.0, xmax=70.0, ymax=55.0)},
+        {"label": "dog", "score": 0.5, "mask": mask},
+        {"label": "cat", "keypoints": [{"x": 5.0, "y": 50.0, "score": 1.0}]},
+    ]
     drawn = np.asarray(rl.image.plot(image, rows, names=False)).astype(int)
     assert drawn.shape == image.shape and (image == 200).all()
     changed = (drawn != 200).any(2)

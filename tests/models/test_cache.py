@@ -77,8 +77,9 @@ class Compressed(nn.Module):
             offset = context.offsets[self.layer]
             rows, keys = context.cache.write(self.layer, offset, rows, keys)
         values = self.up(rows).reshape(batch, rows.shape[2], 2, 4).transpose(1, 2)
-        y = rl.attention(q, keys.expand(batch, 2, keys.shape[2], 4), values, causal=True,
-                         q_offset=offset)  # fmt: skip
+        y = rl.attention(
+            q, keys.expand(batch, 2, keys.shape[2], 4), values, causal=True, q_offset=offset
+        )
         out: rl.Tensor = self.o(y.transpose(1, 2).reshape(batch, length, 8))
         return out
 
@@ -88,12 +89,14 @@ KINDS: dict[str, list[AttentionSpec | MakeBlock]] = {
     "full": [FULL, FULL],
     "window": [AttentionSpec(2, 1, 8, rotary=RotarySpec(8), window=6)],
     "two windows": [
-        AttentionSpec(2, 2, 8, window=9, alibi=True), FULL, AttentionSpec(2, 1, 8, window=1)
+        AttentionSpec(2, 2, 8, window=9, alibi=True),
+        FULL,
+        AttentionSpec(2, 1, 8, window=1),
     ],
     "compressed": [Compressed, FULL],
     "state": [Fading],
     "window and state": [AttentionSpec(2, 1, 8, rotary=RotarySpec(8), window=7), Fading, FULL],
-}  # fmt: skip
+}
 
 
 WIDE = AttentionSpec(2, 1, 32, rotary=RotarySpec(32))
@@ -114,10 +117,13 @@ def toy(kind: str, device: str, context: int = CONTEXT) -> Any:
     config = SimpleNamespace(model_type="toy", eos_token_id=None)
     model: Any = Decoder(config, DecoderSpec(VOCAB, WIDTH, context, layers))
     draws = np.random.default_rng(2)
-    model.load_state_dict({
-        name: rl.tensor((draws.normal(size=p.shape) * 0.5).astype(np.float32), device=device)
-        for name, p in model.state_dict().items()
-    }, assign=True)  # fmt: skip
+    model.load_state_dict(
+        {
+            name: rl.tensor((draws.normal(size=p.shape) * 0.5).astype(np.float32), device=device)
+            for name, p in model.state_dict().items()
+        },
+        assign=True,
+    )
     return model.eval()
 
 

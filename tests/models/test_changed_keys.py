@@ -59,8 +59,11 @@ class Row:
     def model(self, config: dict[str, Any], names: dict[str, Any] | None = None) -> Any:
         shapes = self.names if names is None else names
         tensors = {n: rl.tensor(self.table.values_of(n, tuple(s))) for n, s in shapes.items()}
-        tensors |= {n.removeprefix("given:"): rl.tensor(v) for n, v in self.golden.items()
-                    if n.startswith("given:")}  # fmt: skip
+        tensors |= {
+            n.removeprefix("given:"): rl.tensor(v)
+            for n, v in self.golden.items()
+            if n.startswith("given:")
+        }
         return rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors)
 
     def out(self, m: Any, rows: ModuleType, looks: ModuleType) -> npt.NDArray[Any]:
@@ -79,8 +82,9 @@ class Row:
                 rl.tensor(self.seen.ids_of()),
                 self.config["model_type"] == "clip_text_model",
             )
-            found = m(*([ids] if words or "texts" in self.golden else []),
-                      *([] if words else [pixels])).numpy()  # fmt: skip
+            found = m(
+                *([ids] if words or "texts" in self.golden else []), *([] if words else [pixels])
+            ).numpy()
             return found
 
 
@@ -146,8 +150,11 @@ def test_keys_of_the_wild_change_nothing(
         assert reference is not None
         more = {n: v for n, v in WILD.items() if not reference.reads(n)}
         assert len(more) >= 20
-        parts = {n: with_wild(v, reference.parts[n])
-                 for n, v in config.items() if n in reference.parts and v}  # fmt: skip
+        parts = {
+            n: with_wild(v, reference.parts[n])
+            for n, v in config.items()
+            if n in reference.parts and v
+        }
         return more | config | parts
 
     agrees(row, row.model(with_wild(row.config, row.config["model_type"])), rows, looks)

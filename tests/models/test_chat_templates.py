@@ -73,8 +73,12 @@ def test_an_unfinished_answer_is_continued(model: Any) -> None:
     list(model.chat(ASK, continue_final_message=True, max_new_tokens=1))
     rl.pipeline("chat", model)(BEGUN, max_new_tokens=1)
     assert model.prompts == [
-        "u:Hi;a:Well, ", "u:Hi;a:Well, ;a:", "u:Hi;a:Well, ;a:", "u:Hi", "u:Hi;a:Well, "
-    ]  # fmt: skip
+        "u:Hi;a:Well, ",
+        "u:Hi;a:Well, ;a:",
+        "u:Hi;a:Well, ;a:",
+        "u:Hi",
+        "u:Hi;a:Well, ",
+    ]
     with pytest.raises(ValueError, match="exclude each other"):
         model.apply_chat_template(BEGUN, continue_final_message=True, add_generation_prompt=True)
 
@@ -141,8 +145,11 @@ def test_the_command_reads_variables(tmp_path: Path) -> None:
     parse = KINDS["variables"].parsed
     assert parse is not None
     assert parse(["enable_thinking=false", "effort=high", '{"a": [1]}', "b=[2]"]) == {
-        "enable_thinking": False, "effort": "high", "a": [1], "b": [2],
-    }  # fmt: skip
+        "enable_thinking": False,
+        "effort": "high",
+        "a": [1],
+        "b": [2],
+    }
     with pytest.raises(ValueError, match="'nothing' is neither NAME=VALUE nor an object"):
         parse(["nothing"])
     tools = KINDS["tools"].parsed
@@ -171,17 +178,25 @@ def _files(**files: Any) -> dict[str, bytes]:
     [
         (_files(), {}),
         (_files(tokenizer_config_dot_json={"chat_template": "a"}), {"default": "a"}),
-        (_files(tokenizer_config_dot_json={"chat_template": NAMED}),
-         {"default": "plain", "tool_use": "tools"}),
-        (_files(tokenizer_config_dot_json={"chat_template": {"default": "d", "rag": "r"}}),
-         {"default": "d", "rag": "r"}),
-        (_files(tokenizer_config_dot_json={"chat_template": "a"}, chat_template_dot_jinja="b"),
-         {"default": "b"}),
-        (_files(chat_template_dot_jinja="b", additional_chat_templates__rag_dot_jinja="c"),
-         {"default": "b", "rag": "c"}),
+        (
+            _files(tokenizer_config_dot_json={"chat_template": NAMED}),
+            {"default": "plain", "tool_use": "tools"},
+        ),
+        (
+            _files(tokenizer_config_dot_json={"chat_template": {"default": "d", "rag": "r"}}),
+            {"default": "d", "rag": "r"},
+        ),
+        (
+            _files(tokenizer_config_dot_json={"chat_template": "a"}, chat_template_dot_jinja="b"),
+            {"default": "b"},
+        ),
+        (
+            _files(chat_template_dot_jinja="b", additional_chat_templates__rag_dot_jinja="c"),
+            {"default": "b", "rag": "c"},
+        ),
         (_files(chat_template_dot_json={"chat_template": "p"}), {"default": "p"}),
     ],
-)  # fmt: skip
+)
 def test_where_templates_are(files: dict[str, bytes], expected: dict[str, str]) -> None:
     assert template_sources(files) == expected
     kept = _files(
@@ -250,8 +265,11 @@ def test_messages_are_as_transformers_gives_them() -> None:
     row = {"role": "assistant", "content": None, "tool_calls": None, "reasoning": "hm"}
     source = "{{ messages[0] | tojson(sort_keys=true) }}"
     assert json.loads(ChatTemplate(source).render([row])) == {
-        "role": "assistant", "reasoning": "hm", "thinking": "hm", "reasoning_content": "hm",
-    }  # fmt: skip
+        "role": "assistant",
+        "reasoning": "hm",
+        "thinking": "hm",
+        "reasoning_content": "hm",
+    }
 
 
 @pytest.fixture
@@ -341,27 +359,42 @@ def test_functions_are_tools() -> None:
     given = [weather, {"name": "f"}]
     found = json.loads(template.render([{"role": "user", "content": ""}], tools=given))
     properties = {
-        "city": {"type": "string", "nullable": True,
-                 "description": "The city, or where one is: say so"},
+        "city": {
+            "type": "string",
+            "nullable": True,
+            "description": "The city, or where one is: say so",
+        },
         "unit": {"type": "string", "enum": ["c", "k"], "description": "Its unit"},
         "kind": {"type": ["string", "integer"], "enum": ["a", 1], "description": "The kind"},
         "days": {"type": ["integer", "string"], "nullable": True, "description": "How many"},
         "near": {
-            "type": "array", "items": {
-                "type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]
-            }, "nullable": True, "description": "Places",
+            "type": "array",
+            "items": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]},
+            "nullable": True,
+            "description": "Places",
         },
-    }  # fmt: skip
+    }
     result = {"type": "array", "items": {"type": "number"}}
     assert found == [
-        {"type": "function", "function": {
-            "name": "weather", "description": "Get the weather.\n\nAll of it.",
-            "parameters": {"type": "object", "properties": properties,
-                           "required": ["city", "unit", "kind"]},
-            "return": {"type": "object", "additionalProperties": result, "description": "Degrees."},
-        }},
+        {
+            "type": "function",
+            "function": {
+                "name": "weather",
+                "description": "Get the weather.\n\nAll of it.",
+                "parameters": {
+                    "type": "object",
+                    "properties": properties,
+                    "required": ["city", "unit", "kind"],
+                },
+                "return": {
+                    "type": "object",
+                    "additionalProperties": result,
+                    "description": "Degrees.",
+                },
+            },
+        },
         {"name": "f"},
-    ]  # fmt: skip
+    ]
     # Their types are those of the answer's arguments, and their names are known.
     said = '{"name": "weather", "arguments": {"city": "75", "near": "[]"}}'
     (call,) = answer_parts(said, tools=given).tool_calls

@@ -20,24 +20,43 @@ Tensors = dict[str, rl.Tensor]
 # Row, class, tensors of its own head (name: shape), the class that is served.
 CLASSES: list[tuple[str, str, dict[str, tuple[int, ...]], str]] = [
     ("bert", "BertForMultipleChoice", {"classifier.weight": (1, 24)}, "BertModel"),
-    ("bert", "BertForNextSentencePrediction", {"cls.seq_relationship.weight": (2, 24)},
-     "BertModel"),
-    ("electra", "ElectraForPreTraining", {"discriminator_predictions.dense.weight": (24, 24)},
-     "ElectraModel"),
-    ("electra", "ElectraForMultipleChoice", {"sequence_summary.summary.weight": (24, 24)},
-     "ElectraModel"),
-    ("deberta-v2", "DebertaV2ForMultipleChoice", {"classifier.weight": (1, 24)},
-     "DebertaV2Model"),
+    (
+        "bert",
+        "BertForNextSentencePrediction",
+        {"cls.seq_relationship.weight": (2, 24)},
+        "BertModel",
+    ),
+    (
+        "electra",
+        "ElectraForPreTraining",
+        {"discriminator_predictions.dense.weight": (24, 24)},
+        "ElectraModel",
+    ),
+    (
+        "electra",
+        "ElectraForMultipleChoice",
+        {"sequence_summary.summary.weight": (24, 24)},
+        "ElectraModel",
+    ),
+    ("deberta-v2", "DebertaV2ForMultipleChoice", {"classifier.weight": (1, 24)}, "DebertaV2Model"),
     ("llama-biases", "LlamaForSequenceClassification", {"score.weight": (3, 48)}, "LlamaModel"),
     ("qwen2", "Qwen2ForTokenClassification", {"score.weight": (3, 48)}, "Qwen2Model"),
     ("gpt2", "GPT2ForSequenceClassification", {"score.weight": (3, 48)}, "GPT2Model"),
-    ("gpt2", "GPT2DoubleHeadsModel", {"multiple_choice_head.summary.weight": (1, 48)},
-     "GPT2LMHeadModel"),
-    ("bart", "BartForSequenceClassification", {"classification_head.dense.weight": (32, 32)},
-     "BartModel"),
+    (
+        "gpt2",
+        "GPT2DoubleHeadsModel",
+        {"multiple_choice_head.summary.weight": (1, 48)},
+        "GPT2LMHeadModel",
+    ),
+    (
+        "bart",
+        "BartForSequenceClassification",
+        {"classification_head.dense.weight": (32, 32)},
+        "BartModel",
+    ),
     ("t5", "T5Model", {}, "T5ForConditionalGeneration"),
     ("mt5", "MT5Model", {}, "MT5ForConditionalGeneration"),
-]  # fmt: skip
+]
 WITHOUT_WORDS = ("LlamaModel", "Qwen2Model", "GPT2Model")
 
 
@@ -56,16 +75,23 @@ def load(config: dict[str, Any], tensors: Tensors) -> Any:
 
 @pytest.mark.parametrize(("name", "architecture", "head", "served"), CLASSES)
 def test_what_another_class_saves(
-    name: str, architecture: str, head: dict[str, tuple[int, ...]], served: str,
-    table: ModuleType, rows: ModuleType, caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    name: str,
+    architecture: str,
+    head: dict[str, tuple[int, ...]],
+    served: str,
+    table: ModuleType,
+    rows: ModuleType,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The numbers are those of the class that is served; one warning names what is not used."""
     config, tensors = row_of(table, name)
     plain, given = load(config, tensors), rows.given(name, table)
     kept = {n: t for n, t in tensors.items() if not n.startswith("lm_head")}
     caplog.clear()
-    m = load(config | {"architectures": [architecture]},
-             kept | {n: rl.tensor(table.values_of(n, s)) for n, s in head.items()})  # fmt: skip
+    m = load(
+        config | {"architectures": [architecture]},
+        kept | {n: rl.tensor(table.values_of(n, s)) for n, s in head.items()},
+    )
     told = [r.message for r in caplog.records if "architecture" in r.message]
     assert len(told) == 1
     assert f"architecture {architecture} is loaded as {served}" in told[0]
@@ -90,13 +116,18 @@ def test_pretraining_keeps_the_head_of_masked_words(
     table: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = open_tables(DATA / "heads" / "bert-maskedlm.safetensors")[0][1].metadata
-    tensors = {n: rl.tensor(table.values_of(n, tuple(shape)))
-               for n, shape in json.loads(told["names"]).items()}  # fmt: skip
+    tensors = {
+        n: rl.tensor(table.values_of(n, tuple(shape)))
+        for n, shape in json.loads(told["names"]).items()
+    }
     config, ids = json.loads(told["config"]), rl.tensor([[3, 1, 4]])
     plain = load(config, tensors)
-    beside = {"cls.seq_relationship.weight": rl.ones(2, 24), "cls.seq_relationship.bias":
-              rl.ones(2), "bert.pooler.dense.weight": rl.ones(24, 24), "bert.pooler.dense.bias":
-              rl.ones(24)}  # fmt: skip
+    beside = {
+        "cls.seq_relationship.weight": rl.ones(2, 24),
+        "cls.seq_relationship.bias": rl.ones(2),
+        "bert.pooler.dense.weight": rl.ones(24, 24),
+        "bert.pooler.dense.bias": rl.ones(24),
+    }
     m = load(config | {"architectures": ["BertForPreTraining"]}, tensors | beside)
     wanted = "BertForPreTraining is loaded as BertForMaskedLM, without cls.seq_relationship.weight"
     assert wanted in caplog.text
@@ -164,8 +195,10 @@ def test_token_classes_of_a_text_to_text_model(
 ) -> None:
     config, tensors = row_of(table, "t5")
     inside = {f"transformer.{n}": t for n, t in tensors.items() if not n.startswith("decoder.")}
-    m = load(config | {"architectures": ["T5ForTokenClassification"]},
-             inside | {"classifier.weight": rl.ones(3, 32)})  # fmt: skip
+    m = load(
+        config | {"architectures": ["T5ForTokenClassification"]},
+        inside | {"classifier.weight": rl.ones(3, 32)},
+    )
     assert "T5ForTokenClassification is loaded as T5EncoderModel; 1 tensors" in caplog.text
     ids = rl.tensor(table.ids_of(97))
     with rl.no_grad():
@@ -183,22 +216,33 @@ def test_vectors_of_texts_by_the_encoder_of_a_text_to_text_model(table: ModuleTy
     ]
     letters = {chr(97 + i): i + 3 for i in range(26)} | {"<pad>": 0, "</s>": 1, "<unk>": 2}
     tokenizer = {
-        "version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"},
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": {"type": "Whitespace"},
         "model": {"type": "WordLevel", "vocab": letters, "unk_token": "<unk>"},
         "post_processor": {
-            "type": "TemplateProcessing", "pair": [],
-            "single": [{"Sequence": {"id": "A", "type_id": 0}},
-                       {"SpecialToken": {"id": "</s>", "type_id": 0}}],
-            "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
-    }  # fmt: skip
+            "type": "TemplateProcessing",
+            "pair": [],
+            "single": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"SpecialToken": {"id": "</s>", "type_id": 0}},
+            ],
+            "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}},
+        },
+    }
     weight = rl.tensor(table.values_of("linear.weight", (5, 32)))
     files = {
-        "config.json": config | {"architectures": ["T5EncoderModel"]}, "modules.json": modules,
+        "config.json": config | {"architectures": ["T5EncoderModel"]},
+        "modules.json": modules,
         "tokenizer.json": tokenizer,
         "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
-        "2_Dense/config.json": {"in_features": 32, "out_features": 5, "bias": False,
-                                "activation_function": "torch.nn.modules.linear.Identity"},
-    }  # fmt: skip
+        "2_Dense/config.json": {
+            "in_features": 32,
+            "out_features": 5,
+            "bias": False,
+            "activation_function": "torch.nn.modules.linear.Identity",
+        },
+    }
     data = {n: json.dumps(value).encode() for n, value in files.items()}
     data["2_Dense/model.safetensors"] = saved({"linear.weight": weight})
     m = rl.models.assemble(data, kept)
@@ -218,8 +262,10 @@ def test_the_inspection_tells_the_tasks_of_what_is_served(
     kept = {n: t for n, t in tensors.items() if not n.startswith("lm_head")}
     rl.save(kept | {"score.weight": rl.ones(3, 48)}, tmp_path / "model.safetensors")
     entries = open_tables(tmp_path / "model.safetensors")[0][1].entries.values()
-    for named, tasks in (("LlamaForSequenceClassification", ["feature-extraction"]),
-                         ("LlamaForCausalLM", ["text-generation", "chat"])):  # fmt: skip
+    for named, tasks in (
+        ("LlamaForSequenceClassification", ["feature-extraction"]),
+        ("LlamaForCausalLM", ["text-generation", "chat"]),
+    ):
         told = json.dumps(config | {"architectures": [named]}).encode()
         found = fit(entries, {"config.json": told}, None, None)
         assert found["supported"] and found["tasks"] == tasks, found
@@ -244,17 +290,27 @@ WHOLES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "kind", "place", "head", "more"), WHOLES)
 def test_the_language_model_within(
-    name: str, kind: str, place: str, head: dict[str, Any], more: dict[str, Any],
-    table: ModuleType, rows: ModuleType, caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    name: str,
+    kind: str,
+    place: str,
+    head: dict[str, Any],
+    more: dict[str, Any],
+    table: ModuleType,
+    rows: ModuleType,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Of a checkpoint of texts with pictures or sounds; saved, it is a language model alone."""
     config, tensors = row_of(table, name)
     plain, given = load(config | head, tensors), rl.tensor(rows.given(name, table)[0])
     text = {n: v for n, v in config.items() if n not in ("eos_token_id", "tie_word_embeddings")}
     more = {"tie_word_embeddings": config.get("tie_word_embeddings", False)} | more
-    whole = more | {"model_type": kind, "architectures": ["WholeForConditionalGeneration"],
-                    "text_config": text, "vision_config": {"hidden_size": 7},
-                    "eos_token_id": [5]}  # fmt: skip
+    whole = more | {
+        "model_type": kind,
+        "architectures": ["WholeForConditionalGeneration"],
+        "text_config": text,
+        "vision_config": {"hidden_size": 7},
+        "eos_token_id": [5],
+    }
     inside = {place + n: t for n, t in tensors.items()}
     caplog.clear()
     m = load(whole, inside | {"vision_tower.blocks.0.weight": rl.ones(2)})
@@ -267,8 +323,10 @@ def test_the_language_model_within(
 
 
 def test_a_whole_without_a_language_model_is_refused() -> None:
-    for whole in ({"model_type": "llava", "text_config": {"model_type": "quux"}},
-                  {"model_type": "paligemma", "text_config": {"model_type": "gemma"}}):  # fmt: skip
+    for whole in (
+        {"model_type": "llava", "text_config": {"model_type": "quux"}},
+        {"model_type": "paligemma", "text_config": {"model_type": "gemma"}},
+    ):
         with pytest.raises(rl.LoadError, match=f"model_type '{whole['model_type']}' is not"):
             load(whole, {})
     with pytest.raises(rl.FormatError, match="text_config is None; it must be an object"):
@@ -291,8 +349,11 @@ def test_the_older_keys_of_clip_replace_the_newer_ones(key: str, vision: ModuleT
     from rushlight.models.layers.vision import towers
 
     kind = towers.ClipText if key == "text_config" else towers.ClipVision
-    told = {"model_type": "clip", key: {"hidden_size": 8, "num_hidden_layers": 3},
-            f"{key}_dict": {"hidden_size": 4}}  # fmt: skip
+    told = {
+        "model_type": "clip",
+        key: {"hidden_size": 8, "num_hidden_layers": 3},
+        f"{key}_dict": {"hidden_size": 4},
+    }
     found: Any = towers.tower(told, key, kind)
     assert (found.hidden_size, found.num_hidden_layers) == (4, 12)
     assert towers.tower(told | {f"{key}_dict": None}, key, kind).hidden_size == 8  # type: ignore[attr-defined]

@@ -42,8 +42,10 @@ def image_row(vision: ModuleType, row: str) -> tuple[dict[str, Any], Tensors]:
     """config.json and the tensors of a row of the table of image families."""
     path = DATA / "vision" / f"{row}.safetensors"
     found = open_tables(path)[0][1].metadata
-    tensors = {n: rl.tensor(vision.values_of(n, tuple(shape)))
-               for n, shape in vision.names_of(found["names"]).items()}  # fmt: skip
+    tensors = {
+        n: rl.tensor(vision.values_of(n, tuple(shape)))
+        for n, shape in vision.names_of(found["names"]).items()
+    }
     given = {n: t for n, t in load_safetensors(path).items() if n.startswith("given:")}
     return json.loads(found["config"]), tensors | {
         n.removeprefix("given:"): t for n, t in given.items()
@@ -75,8 +77,11 @@ def check_names(row: str, config: dict[str, Any], tensors: Tensors, caplog: Any)
     assert_same(load(config, inside), plain)
     if row.endswith(STRICT):
         return
-    spare = {"vision_tower.blocks.0.attn.weight": rl.ones(2, 2), "loss_fn.weight": rl.ones(1),
-             "vision_tower.blocks.1.attn.weight": rl.ones(2, 2)}  # fmt: skip
+    spare = {
+        "vision_tower.blocks.0.attn.weight": rl.ones(2, 2),
+        "loss_fn.weight": rl.ones(1),
+        "vision_tower.blocks.1.attn.weight": rl.ones(2, 2),
+    }
     caplog.clear()
     assert_same(load(config, tensors | spare), plain)
     told = [r.message for r in caplog.records if "not used" in r.message]
@@ -133,12 +138,17 @@ def test_the_text_of_a_multimodal_checkpoint(
     """`model.layers` or `layers` below it; the head lies there or on top."""
     config, tensors = text_row(table, "llama")
     plain = load(config, tensors)
-    seen = {f"vision_tower.encoder.layers.{i}.self_attn.q_proj.weight": rl.ones(48, 48)
-            for i in range(3)}  # fmt: skip
+    seen = {
+        f"vision_tower.encoder.layers.{i}.self_attn.q_proj.weight": rl.ones(48, 48)
+        for i in range(3)
+    }
     seen |= {"multi_modal_projector.linear_1.weight": rl.ones(3, 3)}
     for head in ("lm_head.weight", "language_model.lm_head.weight"):
-        below = {names.format(n if names[0] == "l" else n.removeprefix("model.")): t
-                 for n, t in tensors.items() if n != "lm_head.weight"}  # fmt: skip
+        below = {
+            names.format(n if names[0] == "l" else n.removeprefix("model.")): t
+            for n, t in tensors.items()
+            if n != "lm_head.weight"
+        }
         caplog.clear()
         assert_same(load(config, seen | below | {head: tensors["lm_head.weight"]}), plain)
         assert "4 tensors of the checkpoint are not used: vision_tower (3), multi" in caplog.text
@@ -233,9 +243,13 @@ def masked_words(table: ModuleType) -> tuple[dict[str, Any], Tensors]:
     """A BertForMaskedLM of the table's BERT."""
     config, tensors = text_row(table, "bert")
     wide, vocab = config["hidden_size"], config["vocab_size"]
-    shapes = {"transform.dense.weight": (wide, wide), "transform.dense.bias": (wide,),
-              "transform.LayerNorm.weight": (wide,), "transform.LayerNorm.bias": (wide,),
-              "bias": (vocab,)}  # fmt: skip
+    shapes = {
+        "transform.dense.weight": (wide, wide),
+        "transform.dense.bias": (wide,),
+        "transform.LayerNorm.weight": (wide,),
+        "transform.LayerNorm.bias": (wide,),
+        "bias": (vocab,),
+    }
     head = {f"cls.predictions.{n}": rl.tensor(table.values_of(n, s)) for n, s in shapes.items()}
     base = {n if n.startswith("bert.") else f"bert.{n}": t for n, t in tensors.items()}
     return config | {"architectures": ["BertForMaskedLM"]}, base | head
@@ -309,8 +323,15 @@ def test_what_lies_beside_the_weights(table: ModuleType, tmp_path: Path) -> None
     plain = load(config, tensors)
     other = {n: t + 1 for n, t in tensors.items()}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    beside = ("adapter_model.safetensors", "optimizer.bin", "optimizer.pt", "training_args.bin",
-              "scheduler.pt", "rng_state_0.pth", "optimizer_0.bin")  # fmt: skip
+    beside = (
+        "adapter_model.safetensors",
+        "optimizer.bin",
+        "optimizer.pt",
+        "training_args.bin",
+        "scheduler.pt",
+        "rng_state_0.pth",
+        "optimizer_0.bin",
+    )
     for name in beside:
         rl.save(other, tmp_path / name)
     for name in ("model.fp16.safetensors", "model.fp32.safetensors", "model.safetensors"):
@@ -355,8 +376,12 @@ def test_checkpoints_of_trainers(key: str, table: ModuleType, tmp_path: Path) ->
         state = {prefix + n: t for n, t in tensors.items()}
         if key == "state_dict":
             state |= {"loss_fn.pos_weight": rl.ones(2)}
-        saved = {"epoch": 3, key: state, "optimizer": {"state": {0: {"step": rl.ones(1)}}},
-                 "hyper_parameters": {"lr": 0.1}}  # fmt: skip
+        saved = {
+            "epoch": 3,
+            key: state,
+            "optimizer": {"state": {0: {"step": rl.ones(1)}}},
+            "hyper_parameters": {"lr": 0.1},
+        }
         rl.save(saved, tmp_path / "last.pt")
         assert_same(rl.models.load(tmp_path), plain)
 

@@ -113,8 +113,9 @@ def test_attending_to_latents_equals_expanding_them(
     known = json.loads(open_tables(folder / "deepseek_v3.safetensors")[0][1].metadata["config"])
     config = known | {"kv_lora_rank": 32, "qk_nope_head_dim": 7, "v_head_dim": 9}
     made = family_of("deepseek_v3", "model_type").build(config, ["lm_head.weight"])
-    tensors = {n: rl.tensor(table.values_of(n, tuple(p.shape))).float()
-               for n, p in made.named_parameters()}  # fmt: skip
+    tensors = {
+        n: rl.tensor(table.values_of(n, tuple(p.shape))).float() for n, p in made.named_parameters()
+    }
     for name in tensors:
         if name.endswith("kv_b_proj.weight"):
             tensors[name] = tensors[name].to(dtype)

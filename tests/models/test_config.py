@@ -26,9 +26,13 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.reference import reference_keys
 
 LLAMA = {
-    "model_type": "llama", "vocab_size": 8, "hidden_size": 4, "intermediate_size": 4,
-    "num_hidden_layers": 1, "num_attention_heads": 1,
-}  # fmt: skip
+    "model_type": "llama",
+    "vocab_size": 8,
+    "hidden_size": 4,
+    "intermediate_size": 4,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+}
 
 
 # What files of the hub carry beside the keys of a model.
@@ -62,10 +66,12 @@ def test_keys_that_change_no_number(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("is_causal", False), ("per_layer_config", {"0": {"hidden_size": 8}}),
-        ("quantization_config", {"bits": 4}), ("is_causal", None),
+        ("is_causal", False),
+        ("per_layer_config", {"0": {"hidden_size": 8}}),
+        ("quantization_config", {"bits": 4}),
+        ("is_causal", None),
     ],
-)  # fmt: skip
+)
 def test_keys_that_may_change_numbers_are_named(name: str, value: Any) -> None:
     message = rf"config.json: {name} is .*, which is not supported and may change what the model"
     with pytest.raises(rl.FormatError, match=message):
@@ -163,8 +169,11 @@ def test_the_defaults_of_families_are_the_references() -> None:
             continue
         # A part without a configuration is an error that names it.
         values: dict[str, Any] = {"model_type": kind} | dict.fromkeys(reference.parts, {})
-        told = {n: v for n, v in vars(read_config(cls, values)).items()
-                if reference.default(n) is not None and n != "tie_word_embeddings"}  # fmt: skip
+        told = {
+            n: v
+            for n, v in vars(read_config(cls, values)).items()
+            if reference.default(n) is not None and n != "tie_word_embeddings"
+        }
         assert {n: v for n, v in told.items() if v != reference.default(n)} == {}
 
 
@@ -235,12 +244,19 @@ def test_experts_that_lie_one_by_one_are_stacked() -> None:
 
 def test_gguf_names_follow_from_the_skeletons() -> None:
     architecture = Architecture(
-        "toy", "ToyForCausalLM",
-        decoder=DecoderNames(base="transformer", layers="h", attention="attn", mlp="ffn",
-                             before_mlp=None, after_mlp="post_feedforward_layernorm"),
+        "toy",
+        "ToyForCausalLM",
+        decoder=DecoderNames(
+            base="transformer",
+            layers="h",
+            attention="attn",
+            mlp="ffn",
+            before_mlp=None,
+            after_mlp="post_feedforward_layernorm",
+        ),
         attention=AttentionNames(qkv="Wqkv", out="out_proj"),
         mlp=MLPNames(gate_up="gate_up_proj"),
-    )  # fmt: skip
+    )
     for theirs, ours in {
         "token_embd.weight": "transformer.embed_tokens.weight",
         "output.weight": "lm_head.weight",
@@ -258,9 +274,13 @@ def test_gguf_names_follow_from_the_skeletons() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "key"),
-    [("bloom", "num_hidden_layers"), ("bloom", "n_layer"), ("mpt", "n_layers"),
-     ("t5", "num_layers")],
-)  # fmt: skip
+    [
+        ("bloom", "num_hidden_layers"),
+        ("bloom", "n_layer"),
+        ("mpt", "n_layers"),
+        ("t5", "num_layers"),
+    ],
+)
 def test_layers_that_the_checkpoint_lacks_are_not_built(kind: str, key: str) -> None:
     config = {"model_type": kind, "vocab_size": 8, "hidden_size": 8, key: 1 << 27}
     with pytest.raises(rl.LoadError, match=f"{key} is 134217728, but the checkpoint has only 0"):

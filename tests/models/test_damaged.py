@@ -21,29 +21,47 @@ from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.loading import assemble, from_gguf
 
 CONFIG: dict[str, Any] = {
-    "model_type": "llama", "vocab_size": 8, "hidden_size": 16, "intermediate_size": 16,
-    "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
-    "max_position_embeddings": 32, "tie_word_embeddings": True,
-}  # fmt: skip
+    "model_type": "llama",
+    "vocab_size": 8,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 32,
+    "tie_word_embeddings": True,
+}
 METADATA: dict[str, Any] = {
-    "general.architecture": "llama", "llama.block_count": 2, "llama.embedding_length": 16,
-    "llama.feed_forward_length": 16, "llama.attention.head_count": 2,
-    "llama.attention.head_count_kv": 2, "llama.context_length": 32,
-    "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.freq_base": 10000.0,
+    "general.architecture": "llama",
+    "llama.block_count": 2,
+    "llama.embedding_length": 16,
+    "llama.feed_forward_length": 16,
+    "llama.attention.head_count": 2,
+    "llama.attention.head_count_kv": 2,
+    "llama.context_length": 32,
+    "llama.attention.layer_norm_rms_epsilon": 1e-5,
+    "llama.rope.freq_base": 10000.0,
     "llama.rope.dimension_count": 8,
-}  # fmt: skip
+}
 PARTS = {
-    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
-}  # fmt: skip
+}
 
 
 def tensors(layer: str = "blk.{}.", *, gguf: bool = True, layers: int = 2) -> dict[str, rl.Tensor]:
     """Tensors of the model above, by the names of a GGUF file or of a checkpoint."""
-    found = {"token_embd.weight" if gguf else "model.embed_tokens.weight": rl.ones(8, 16),
-             "output_norm.weight" if gguf else "model.norm.weight": rl.ones(16)}  # fmt: skip
+    found = {
+        "token_embd.weight" if gguf else "model.embed_tokens.weight": rl.ones(8, 16),
+        "output_norm.weight" if gguf else "model.norm.weight": rl.ones(16),
+    }
     for i in range(layers):
         for theirs, ours in PARTS.items():
             name = layer.format(i) + (theirs if gguf else ours)
@@ -168,10 +186,12 @@ def test_names_that_do_not_fit_are_told_in_linear_time(
         ({"rms_norm_eps": -1e-5}, "rms_norm_eps is -1e-05, out of range"),
         ({"vocab_size": 1e9}, "vocab_size is 1000000000.0; it must be of type int"),
         ({"head_dim": 1 << 24}, "head_dim is 16777216, out of range"),
-        ({"hidden_size": 1 << 28, "num_attention_heads": 1, "num_key_value_heads": 1},
-         "head_dim 268435456 is out of range"),
+        (
+            {"hidden_size": 1 << 28, "num_attention_heads": 1, "num_key_value_heads": 1},
+            "head_dim 268435456 is out of range",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_number_of_config_json_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(rl.FormatError, match=f"config.json: {message}"):
         assemble(config(**changes), checkpoint())
@@ -187,9 +207,15 @@ def test_architectures_of_another_kind(named: Any) -> None:
 
 
 def test_a_dropout_that_cannot_be() -> None:
-    bert = {"model_type": "bert", "vocab_size": 8, "hidden_size": 4, "num_hidden_layers": 1,
-            "num_attention_heads": 1, "intermediate_size": 4,
-            "hidden_dropout_prob": 1.1}  # fmt: skip
+    bert = {
+        "model_type": "bert",
+        "vocab_size": 8,
+        "hidden_size": 4,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 4,
+        "hidden_dropout_prob": 1.1,
+    }
     with pytest.raises(rl.FormatError, match="hidden_dropout_prob is 1.1, out of range"):
         assemble({"config.json": json.dumps(bert).encode()}, {"w": rl.ones(1)})
 
@@ -236,8 +262,14 @@ def test_a_file_of_a_folder_lies_in_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "model" / "pipe.json")
     with (tmp_path / "model" / "large.json").open("wb") as large:
         large.truncate((64 << 20) + 1)
-    for name in ("../config.json", str(tmp_path / "config.json"), "a\0.json", "x" * 300 + ".json",
-                 "pipe.json", "model.bin"):  # fmt: skip
+    for name in (
+        "../config.json",
+        str(tmp_path / "config.json"),
+        "a\0.json",
+        "x" * 300 + ".json",
+        "pipe.json",
+        "model.bin",
+    ):
         assert name not in files and files.get(name) is None
     with pytest.raises(rl.FormatError, match="large.json has more than 67108864 bytes"):
         files["large.json"]

@@ -43,8 +43,9 @@ def test_scores_and_boxes_agree(name: str, tmp_path: Path, device: str) -> None:
     np.testing.assert_allclose(seen, golden[f"{name}:pixels"].numpy(), atol=1e-6)
     with rl.no_grad():
         logits, boxes = model.detect(pixels)
-    close: Any = {"rtol": 1e-3, "atol": 1e-3} if device == "webgpu" else {"rtol": 1e-4,
-                                                                          "atol": 1e-5}  # fmt: skip
+    close: Any = (
+        {"rtol": 1e-3, "atol": 1e-3} if device == "webgpu" else {"rtol": 1e-4, "atol": 1e-5}
+    )
     scores = logits.sigmoid()[0].cpu().numpy()
     np.testing.assert_allclose(scores, golden[f"{name}:scores"].numpy(), **close)
     np.testing.assert_allclose(boxes[0].cpu().numpy(), golden[f"{name}:boxes"].numpy(), **close)
@@ -126,32 +127,38 @@ _CONV = "[convolutional]\nfilters=7\nactivation=linear\n"
 _YOLO = "[yolo]\nmask=0\nanchors=3,4\nclasses=2\n"
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("", "does not begin with .net."),
-    (_HEAD, "has 0 layers"),
-    (_HEAD.replace("64", "0") + _CONV, "width is '0'"),
-    (_HEAD + _CONV, r"the \.cfg has no \[yolo\] layer"),
-    (_HEAD + "[lstm]\n", "layer 0, .lstm., is not supported; supported: convolutional"),
-    (_HEAD + "what", "line 4, 'what', is no .section. or key=value"),
-    (_HEAD + _CONV + "binary=1\n", "binary=1 is not supported"),
-    (_HEAD + _CONV + "activation=mish\n", "activation=mish is not supported"),
-    (_HEAD + _CONV + "filters=99999999999\n", "filters is '99999999999'"),
-    (_HEAD + _CONV + "filters=-1\n", "filters is '-1'; it must be 1 to"),
-    (_HEAD + _CONV + "groups=2\n", "has 2 groups of 3 channels"),
-    (_HEAD + _CONV + "size=99\n", "which is too large or nothing"),
-    (_HEAD + "[route]\nlayers=-1\n", "reads layers .-1.; before it are 0"),
-    (_HEAD + _CONV + "[route]\nlayers=4\n", "reads layers .4.; before it are 1"),
-    (_HEAD + _CONV + "[shortcut]\n", "has no from"),
-    (_HEAD + _CONV * 2 + "stride=2\n[shortcut]\nfrom=0\n", "adds .7, 64, 64. to .7, 32, 32."),
-    (_HEAD + _CONV + "[upsample]\nstride=60000\n", "which is too large or nothing"),
-    (_HEAD + _CONV + "[upsample]\nstride=2\n" * 20, "which is too large or nothing"),
-    (_HEAD + _CONV + "[maxpool]\nsize=2\npadding=2\n", "has padding 2 of size 2"),
-    (_HEAD + _CONV + _YOLO.replace("mask=0", "mask=1"), "has mask .1. of the anchors"),
-    (_HEAD + _CONV + _YOLO.replace("=2", "=3"), "reads 7 channels; 1 anchors and 3 classes need 8"),
-    (_HEAD + _CONV + _YOLO.replace("mask=0\n", ""), "has no mask"),
-    (_HEAD + _CONV * 1025, "has 1025 layers"),
-    ("#" * (1 << 21), "has more than 1048576 bytes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "does not begin with .net."),
+        (_HEAD, "has 0 layers"),
+        (_HEAD.replace("64", "0") + _CONV, "width is '0'"),
+        (_HEAD + _CONV, r"the \.cfg has no \[yolo\] layer"),
+        (_HEAD + "[lstm]\n", "layer 0, .lstm., is not supported; supported: convolutional"),
+        (_HEAD + "what", "line 4, 'what', is no .section. or key=value"),
+        (_HEAD + _CONV + "binary=1\n", "binary=1 is not supported"),
+        (_HEAD + _CONV + "activation=mish\n", "activation=mish is not supported"),
+        (_HEAD + _CONV + "filters=99999999999\n", "filters is '99999999999'"),
+        (_HEAD + _CONV + "filters=-1\n", "filters is '-1'; it must be 1 to"),
+        (_HEAD + _CONV + "groups=2\n", "has 2 groups of 3 channels"),
+        (_HEAD + _CONV + "size=99\n", "which is too large or nothing"),
+        (_HEAD + "[route]\nlayers=-1\n", "reads layers .-1.; before it are 0"),
+        (_HEAD + _CONV + "[route]\nlayers=4\n", "reads layers .4.; before it are 1"),
+        (_HEAD + _CONV + "[shortcut]\n", "has no from"),
+        (_HEAD + _CONV * 2 + "stride=2\n[shortcut]\nfrom=0\n", "adds .7, 64, 64. to .7, 32, 32."),
+        (_HEAD + _CONV + "[upsample]\nstride=60000\n", "which is too large or nothing"),
+        (_HEAD + _CONV + "[upsample]\nstride=2\n" * 20, "which is too large or nothing"),
+        (_HEAD + _CONV + "[maxpool]\nsize=2\npadding=2\n", "has padding 2 of size 2"),
+        (_HEAD + _CONV + _YOLO.replace("mask=0", "mask=1"), "has mask .1. of the anchors"),
+        (
+            _HEAD + _CONV + _YOLO.replace("=2", "=3"),
+            "reads 7 channels; 1 anchors and 3 classes need 8",
+        ),
+        (_HEAD + _CONV + _YOLO.replace("mask=0\n", ""), "has no mask"),
+        (_HEAD + _CONV * 1025, "has 1025 layers"),
+        ("#" * (1 << 21), "has more than 1048576 bytes"),
+    ],
+)
 def test_wrong_layers_are_named(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "x.cfg").write_text(text)
     count = 7 * 3 + 7
@@ -165,9 +172,10 @@ def test_wrong_weights_are_named(tmp_path: Path) -> None:
     weights, data = cfg.with_suffix(".weights"), table.weights_of("tiny")
     for wrong, words in (
         (data[:-4], rf"has {len(data) - 4} bytes; the layers of the .cfg need {len(data)}"),
-        (data + b"....", "the layers of the .cfg need"), (data[:12], "12 bytes are too few"),
+        (data + b"....", "the layers of the .cfg need"),
+        (data[:12], "12 bytes are too few"),
         (struct.pack("<i", 5000) + data[4:], "version 5000.2 is no version"),
-    ):  # fmt: skip
+    ):
         weights.write_bytes(wrong)
         with pytest.raises(FormatError, match=words):
             rl.models.load(cfg)
@@ -178,8 +186,14 @@ def test_wrong_weights_are_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"tiny\.names names 1 classes; the \.cfg has 2"):
         rl.models.load(cfg)
     lying = {"model_type": "yolov3", "width": 64, "height": 64, "num_labels": 2}
-    for layers in (None, [], [3], [{"type": "yolo"}], [{"type": "upsample", "stride": [1, "x"]}],
-                   [{"type": "route", "layers": [{}]}]):  # fmt: skip
+    for layers in (
+        None,
+        [],
+        [3],
+        [{"type": "yolo"}],
+        [{"type": "upsample", "stride": [1, "x"]}],
+        [{"type": "route", "layers": [{}]}],
+    ):
         with pytest.raises(FormatError):
             rl.models.assemble({"config.json": _json({**lying, "layers": layers})}, {})
 

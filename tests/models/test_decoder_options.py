@@ -26,15 +26,24 @@ GATED = MLPSpec(32)
 LAYER = NormSpec("layer", 1e-5)
 SHARED = DecoderNames(before_mlp=None)
 AROUND = DecoderNames(
-    after_attention="post_attention_layernorm", before_mlp="pre_feedforward_layernorm",
+    after_attention="post_attention_layernorm",
+    before_mlp="pre_feedforward_layernorm",
     after_mlp="post_feedforward_layernorm",
-)  # fmt: skip
+)
 AFTER = replace(AROUND, before_attention=None, before_mlp=None)
 # GPT-2's names, and a base that is a path.
 OTHERS = DecoderNames(
-    base="transformer.inner", embedding="wte", positions="wpe", embedding_norm="ln_e", layers="h",
-    before_attention="ln_1", attention="attn", before_mlp="ln_2", norm="ln_f", head="embed_out",
-)  # fmt: skip
+    base="transformer.inner",
+    embedding="wte",
+    positions="wpe",
+    embedding_norm="ln_e",
+    layers="h",
+    before_attention="ln_1",
+    attention="attn",
+    before_mlp="ln_2",
+    norm="ln_f",
+    head="embed_out",
+)
 QKV = AttentionNames(qkv="qkv_proj")
 
 
@@ -70,10 +79,13 @@ CASES: dict[str, DecoderSpec] = {
     "q and k norm over all": spec(replace(ATTENTION, norm=NormSpec(), norm_over="all")),
     "soft cap and scale": spec(replace(ATTENTION, softcap=3.0, scale=0.7)),
     "window": spec(replace(ATTENTION, window=4)),
-    "windows in turn": spec(layers=(
-        LayerSpec(replace(ATTENTION, window=3, rotary=RotarySpec(HEAD, 50.0)), GATED),
-        LayerSpec(ATTENTION, GATED), LayerSpec(replace(ATTENTION, window=5), GATED),
-    )),
+    "windows in turn": spec(
+        layers=(
+            LayerSpec(replace(ATTENTION, window=3, rotary=RotarySpec(HEAD, 50.0)), GATED),
+            LayerSpec(ATTENTION, GATED),
+            LayerSpec(replace(ATTENTION, window=5), GATED),
+        )
+    ),
     "alibi in a window": spec(replace(PLAIN, alibi=8.0, window=4)),
     "no gate": spec(mlp=MLPSpec(32, "gelu", gated=False, bias=True)),
     "gelu of tanh": spec(mlp=replace(GATED, activation="gelu_pytorch_tanh")),
@@ -84,19 +96,36 @@ CASES: dict[str, DecoderSpec] = {
     ),
     "fused in groups": spec(replace(ATTENTION, fused="grouped", bias=True, names=QKV)),
     "transposed": spec(
-        replace(PLAIN, fused="stacked", bias=True, out_bias=True, transposed=True,
-                names=AttentionNames(qkv="c_attn", out="c_proj")),
-        MLPSpec(32, "gelu_new", gated=False, bias=True, transposed=True,
-                names=MLPNames(up="c_fc", down="c_proj")),
-        norm=LAYER, learned_positions=True, names=OTHERS, head_bias=True,
+        replace(
+            PLAIN,
+            fused="stacked",
+            bias=True,
+            out_bias=True,
+            transposed=True,
+            names=AttentionNames(qkv="c_attn", out="c_proj"),
+        ),
+        MLPSpec(
+            32,
+            "gelu_new",
+            gated=False,
+            bias=True,
+            transposed=True,
+            names=MLPNames(up="c_fc", down="c_proj"),
+        ),
+        norm=LAYER,
+        learned_positions=True,
+        names=OTHERS,
+        head_bias=True,
     ),
     "experts": spec(mlp=ExpertsSpec(5, 2, 16)),
-    "experts as they weigh": spec(mlp=ExpertsSpec(
-        4, 3, 16, "gelu", normalized=False, names=MLPNames("w1", "w3", "w2", router="router")
-    )),
+    "experts as they weigh": spec(
+        mlp=ExpertsSpec(
+            4, 3, 16, "gelu", normalized=False, names=MLPNames("w1", "w3", "w2", router="router")
+        )
+    ),
     "multipliers": spec(embedding_scale=5.0, residual_scale=0.3, logits_scale=0.25, tied=True),
     "logits soft cap": spec(logits_softcap=2.0, logits_scale=1.5, head_bias=True),
-}  # fmt: skip
+}
 
 
 def build(case: DecoderSpec, device: str) -> tuple[Any, dict[str, Array]]:
@@ -209,8 +238,10 @@ class Reference:
                 parts = [part < 0, part == 0, part == 1]
             q, k, v = (y[:, rows[chosen]] for chosen in parts)
         if by.norm is not None and by.norm_over == "all":
-            q, k = (self.norm(f"{path}.{n}", t, by.norm)
-                    for n, t in ((names.q_norm, q), (names.k_norm, k)))  # fmt: skip
+            q, k = (
+                self.norm(f"{path}.{n}", t, by.norm)
+                for n, t in ((names.q_norm, q), (names.k_norm, k))
+            )
         q, k, v = (t.reshape(len(x), -1, head) for t in (q, k, v))
         if by.norm is not None and by.norm_over == "head":
             q = self.norm(f"{path}.{names.q_norm}", q, by.norm)
@@ -254,9 +285,11 @@ class Reference:
             y = activation(by.activation, y[:, : by.inner]) * y[:, by.inner :]
         else:
             y = self.linear(f"{path}.{names.up}", x, by.transposed)
-            y = activation(by.activation, self.linear(f"{path}.{names.gate}", x)) * y if (
-                by.gated
-            ) else activation(by.activation, y)  # fmt: skip
+            y = (
+                activation(by.activation, self.linear(f"{path}.{names.gate}", x)) * y
+                if (by.gated)
+                else activation(by.activation, y)
+            )
         return self.linear(f"{path}.{names.down}", y, by.transposed)
 
     def experts(self, path: str, x: Array, by: ExpertsSpec) -> Array:
@@ -341,10 +374,14 @@ def test_logits_to_keep(device: str) -> None:
 def test_parameters_have_the_checkpoints_names() -> None:
     names = list(build(CASES["transposed"], "cpu")[0].state_dict())
     assert set(names) >= {
-        "transformer.inner.wte.weight", "transformer.inner.wpe.weight",
-        "transformer.inner.ln_e.weight", "transformer.inner.h.1.attn.c_attn.weight",
-        "transformer.inner.h.1.mlp.c_fc.bias", "transformer.inner.ln_f.bias", "embed_out.weight",
-    }  # fmt: skip
+        "transformer.inner.wte.weight",
+        "transformer.inner.wpe.weight",
+        "transformer.inner.ln_e.weight",
+        "transformer.inner.h.1.attn.c_attn.weight",
+        "transformer.inner.h.1.mlp.c_fc.bias",
+        "transformer.inner.ln_f.bias",
+        "embed_out.weight",
+    }
     assert len(names) == len(set(names))
     experts = build(CASES["experts"], "cpu")[0].state_dict()
     assert experts["model.layers.0.mlp.experts.down_proj.weight"].shape == (5, WIDTH, 16)

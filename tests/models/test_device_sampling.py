@@ -20,16 +20,23 @@ Array = npt.NDArray[Any]
 
 LOGITS = draws(1, (200,), -4, 4)
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"temperature": 0.9}, {"temperature": 1.3, "top_k": 7}, {"temperature": 1.0, "top_p": 0.7},
+    {},
+    {"temperature": 0.9},
+    {"temperature": 1.3, "top_k": 7},
+    {"temperature": 1.0, "top_p": 0.7},
     {"temperature": 0.8, "min_p": 0.2},
     {"temperature": 1.1, "top_k": 50, "top_p": 0.8, "min_p": 0.05},
-    {"repetition_penalty": 1.7}, {"frequency_penalty": 0.5, "presence_penalty": 0.3},
+    {"repetition_penalty": 1.7},
+    {"frequency_penalty": 0.5, "presence_penalty": 0.3},
     {"temperature": 0.7, "repetition_penalty": 1.2, "frequency_penalty": 0.1},
-    {"logit_bias": {3: 9.0, 4: -9.0}}, {"temperature": 1.0, "top_k": 1}, {"top_k": 500},
-    {"token_mask": LOGITS < 2}, {"temperature": 1.2, "token_mask": (LOGITS < 2).tolist()},
+    {"logit_bias": {3: 9.0, 4: -9.0}},
+    {"temperature": 1.0, "top_k": 1},
+    {"top_k": 500},
+    {"token_mask": LOGITS < 2},
+    {"temperature": 1.2, "token_mask": (LOGITS < 2).tolist()},
     {"temperature": 1.0, "top_p": 0.9, "token_mask": LOGITS < -3.9, "repetition_penalty": 1.3},
     {"logit_bias": {50: -np.inf, 51: 20.0}, "presence_penalty": 2.0},
-]  # fmt: skip
+]
 
 
 class Reference:
@@ -86,8 +93,9 @@ class Reference:
             again = np.argsort(order)
             order, weights = order[again], weights[again]
         point = float(rl.rand(1, generator=self.random).item()) * weights.sum()
-        return int(order[min(int(np.searchsorted(np.cumsum(weights), point, "right")),
-                             order.size - 1)])  # fmt: skip
+        return int(
+            order[min(int(np.searchsorted(np.cumsum(weights), point, "right")), order.size - 1)]
+        )
 
 
 def sampler(device: str, options: Options, prompt: Sequence[int], vocab: int) -> DeviceSampler:

@@ -17,10 +17,17 @@ Array = npt.NDArray[Any]
 IDS = np.random.default_rng(0).integers(0, 30, (2, 7))
 # DistilBERT's names.
 NAMES = EncoderNames(
-    layers="transformer.layer", q="attention.q_lin", k="attention.k_lin", v="attention.v_lin",
-    out="attention.out_lin", attention_norm="sa_layer_norm", up="ffn.lin1", down="ffn.lin2",
-    mlp_norm="output_layer_norm", norm="transformer.norm",
-)  # fmt: skip
+    layers="transformer.layer",
+    q="attention.q_lin",
+    k="attention.k_lin",
+    v="attention.v_lin",
+    out="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    mlp_norm="output_layer_norm",
+    norm="transformer.norm",
+)
 CASES = {
     "before": EncoderSpec(30, 16, 12, 2, 2, 24, "relu", place="before", pooler=False),
     "no types, other names": EncoderSpec(
@@ -30,9 +37,20 @@ CASES = {
 
 # As in Jina's version 2: three heads have slopes that are not all powers of the same number.
 CASES["alibi, gated"] = EncoderSpec(
-    30, 18, 12, 2, 3, 24, "relu", absolute=False, alibi=True, gated=True, pooler=False,
-    biases=(True, True, False, True), names=EncoderNames(gate_up="mlp.gated_layers"),
-)  # fmt: skip
+    30,
+    18,
+    12,
+    2,
+    3,
+    24,
+    "relu",
+    absolute=False,
+    alibi=True,
+    gated=True,
+    pooler=False,
+    biases=(True, True, False, True),
+    names=EncoderNames(gate_up="mlp.gated_layers"),
+)
 SLOPES = {3: [2**-4, 2**-8, 2**-2]}
 
 
@@ -98,8 +116,9 @@ def test_agrees_with_float64(name: str, device: str) -> None:
     with rl.no_grad():
         found = model.eval()(rl.tensor(IDS, device=device)).numpy()
         mask = rl.tensor(np.ones(IDS.shape, np.bool_), device=device)
-        np.testing.assert_allclose(model(rl.tensor(IDS, device=device), mask).numpy(), found, 1e-5,
-                                   1e-5)  # fmt: skip
+        np.testing.assert_allclose(
+            model(rl.tensor(IDS, device=device), mask).numpy(), found, 1e-5, 1e-5
+        )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -136,7 +155,13 @@ def test_nomics_published_keys_are_read() -> None:
 
 
 def test_a_damaged_number_of_layers_builds_nothing() -> None:
-    config = {"model_type": "distilbert", "vocab_size": 30, "dim": 18, "n_heads": 3,
-              "hidden_dim": 24, "n_layers": 1 << 27}  # fmt: skip
+    config = {
+        "model_type": "distilbert",
+        "vocab_size": 30,
+        "dim": 18,
+        "n_heads": 3,
+        "hidden_dim": 24,
+        "n_layers": 1 << 27,
+    }
     with pytest.raises(rl.FormatError, match="n_layers is 134217728, out of range"):
         distilbert.FAMILY.build(config, [])

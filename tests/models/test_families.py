@@ -125,8 +125,11 @@ def test_references_and_errors_are_those_of_all_families() -> None:
     )
     assert all(row["reference"] for row in figures.values())
     without = {kind for kind, row in figures.items() if "cpu" not in row or "webgpu" not in row}
-    kin = {kind for kind in without if families()[kind] in {
-        families()[k] for k in figures.keys() - without}}  # fmt: skip
+    kin = {
+        kind
+        for kind in without
+        if families()[kind] in {families()[k] for k in figures.keys() - without}
+    }
     assert without - kin == {"silero_vad", "u2net", "yolov3"}
     for kind in figures.keys() - without:
         assert figures[kind]["cpu"] <= 1e-4 and figures[kind]["webgpu"] <= 1e-3, kind
@@ -144,8 +147,9 @@ def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) ->
         "with the values that change no number, or in Family.refused"
     )
     text = Path(str(module.__file__)).read_text(encoding="utf-8")
-    converter = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)
-                 and n.name == "gguf"]  # fmt: skip
+    converter = [
+        n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "gguf"
+    ]
     lines = len(text.splitlines()) - sum((n.end_lineno or 0) - n.lineno + 3 for n in converter)
     assert lines <= 100  # without what only GGUF has
 
@@ -248,8 +252,9 @@ def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
             alone = run(m, np.array([before]), after[0][i : i + 1])[0]
             np.testing.assert_allclose(together[i], alone, **CLOSE)
             continue
-        np.testing.assert_allclose(together[i, : len(before)], run(m, np.array([before]))[0],
-                                   **CLOSE)  # fmt: skip
+        np.testing.assert_allclose(
+            together[i, : len(before)], run(m, np.array([before]))[0], **CLOSE
+        )
 
 
 # --- other devices: a family's calls are among those that the op tests make ----------------------

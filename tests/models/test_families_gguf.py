@@ -97,9 +97,12 @@ def test_positions_that_llama_cpp_would_lose_are_refused(table: ModuleType, tmp_
     made = folder("falcon_h1", table, tmp_path / "model")
     config = json.loads((made / "config.json").read_text(encoding="utf-8"))
     config["rope_parameters"] |= {
-        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
         "original_max_position_embeddings": 32,
-    }  # fmt: skip
+    }
     (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(rl.LoadError, match="'llama3' cannot be written as GGUF of falcon-h1"):
         dequantize(made, tmp_path / "x.gguf", type="f32")
@@ -115,8 +118,9 @@ def test_older_files_have_the_latents_projection_in_one(table: ModuleType, tmp_p
         tensors[f"blk.{layer}.attn_kv_b.weight"] = rl.cat([k.transpose(1, 2), v], 1).reshape(-1, 16)
     key = "deepseek2.attention."
     metadata = {k: v for k, v in metadata.items() if not k.endswith("_mla")} | {
-        f"{key}key_length": 14, f"{key}value_length": 9,
-    }  # fmt: skip
+        f"{key}key_length": 14,
+        f"{key}value_length": 9,
+    }
     found = from_gguf(metadata, tensors)(rl.tensor(table.ids_of(golden.shape[-1])))
     np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
     half = {n: t for n, t in tensors.items() if "attn_kv_b" not in n} | {
@@ -173,9 +177,11 @@ def test_layers_share_keys_as_in_llama_cpp(
 ) -> None:
     # Its first ten layers have sparse gates by a spread over n - 1, which few gates would show.
     config = dict(table.ROWS["gemma3n-gguf"][1]) | {
-        "num_hidden_layers": 21, "num_kv_shared_layers": 1, "intermediate_size": 56,
+        "num_hidden_layers": 21,
+        "num_kv_shared_layers": 1,
+        "intermediate_size": 56,
         "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 11,
-    }  # fmt: skip
+    }
     made = random_folder(config, table, tmp_path / "model", r"layers\.\d\.post_feedforward")
     tensors = load_safetensors(made / "model.safetensors")
     # A checkpoint may hold keys that no layer reads.
@@ -248,18 +254,23 @@ def test_phimoe_is_read_as_published(table: ModuleType, tmp_path: Path) -> None:
 
 
 _SCALES: list[tuple[str, dict[str, Any]]] = [
-    ("llama", {"rope.scale_linear": 3.0}), ("llama", {"rope.scaling.factor": 3.0}),
+    ("llama", {"rope.scale_linear": 3.0}),
+    ("llama", {"rope.scaling.factor": 3.0}),
     ("llama", {"rope.scaling.factor": 2.0, "rope.scale_linear": 3.0}),
-    ("llama", {"rope.scaling.factor": 0.0}), ("falcon", {"rope.scale_linear": 0.5}),
+    ("llama", {"rope.scaling.factor": 0.0}),
+    ("falcon", {"rope.scale_linear": 0.5}),
     ("llama", {"rope.scaling.type": "none", "rope.scaling.factor": 3.0}),
-    ("llama", {"rope.scaling.type": "linear"}), ("phi", {"rope.scale_linear": 2.5}),
-    ("qwen2-yarn", {"rope.scaling.attn_factor": 0.7}), ("lfm2", {"rope.scale_linear": 2.0}),
+    ("llama", {"rope.scaling.type": "linear"}),
+    ("phi", {"rope.scale_linear": 2.5}),
+    ("qwen2-yarn", {"rope.scaling.attn_factor": 0.7}),
+    ("lfm2", {"rope.scale_linear": 2.0}),
     ("gemma3-gguf", {"attention.sliding_window_pattern": 2}),
     ("cohere2-gguf", {"attention.sliding_window_pattern": 2}),
-    ("olmoe", {"attention.clamp_kqv": 0.01}), ("deepseek_v2", {"expert_gating_func": 1}),
+    ("olmoe", {"attention.clamp_kqv": 0.01}),
+    ("deepseek_v2", {"expert_gating_func": 1}),
     ("deepseek_v2", {"expert_group_count": 3, "expert_group_used_count": 1}),
     ("deepseek_v2", {"expert_group_count": 3, "expert_group_used_count": 2}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("known", "keys"), _SCALES)
@@ -271,9 +282,13 @@ def test_keys_of_other_tools_mean_what_llama_cpp_reads(
     tensors, metadata = load_gguf(file)
     name = metadata["general.architecture"]
     changed = {
-        f"{name}.{k}": np.float32(v) if isinstance(v, float) else np.uint32(v)
-        if isinstance(v, int) else v for k, v in keys.items()
-    }  # fmt: skip
+        f"{name}.{k}": np.float32(v)
+        if isinstance(v, float)
+        else np.uint32(v)
+        if isinstance(v, int)
+        else v
+        for k, v in keys.items()
+    }
     save_gguf(tensors, file, {**metadata, **changed}, overwrite=True)
     m = rl.models.load(file)
     ids = table.ids_of(m.vocab_size)[:1]
@@ -287,16 +302,22 @@ def test_keys_of_other_tools_mean_what_llama_cpp_reads(
 @pytest.mark.parametrize(
     ("known", "key", "value"),
     [
-        ("llama", "attention.causal", False), ("llama", "rope.scaling.attn_factor", 0.5),
-        ("llama", "rope.scaling.yarn_ext_factor", 0.5), ("chatglm-gguf", "rope.scale_linear", 2.0),
+        ("llama", "attention.causal", False),
+        ("llama", "rope.scaling.attn_factor", 0.5),
+        ("llama", "rope.scaling.yarn_ext_factor", 0.5),
+        ("chatglm-gguf", "rope.scale_linear", 2.0),
         ("gemma2-gguf", "rope.freq_base_swa", 500.0),
         ("gemma3-gguf", "rope.dimension_count_swa", 2),
-        ("gemma3-gguf", "final_logit_softcapping", 5.0), ("mamba", "ssm.dt_b_c_rms", True),
-        ("lfm2", "attention.sliding_window", 3), ("gpt_oss-gguf", "rope.freq_base_swa", 9.0),
-        ("deepseek_v3", "expert_gating_func", 3), ("deepseek_v2", "expert_gating_func", 3),
-        ("deepseek_v2", "expert_gating_func", 4), ("qwen3_moe", "expert_group_count", 2),
+        ("gemma3-gguf", "final_logit_softcapping", 5.0),
+        ("mamba", "ssm.dt_b_c_rms", True),
+        ("lfm2", "attention.sliding_window", 3),
+        ("gpt_oss-gguf", "rope.freq_base_swa", 9.0),
+        ("deepseek_v3", "expert_gating_func", 3),
+        ("deepseek_v2", "expert_gating_func", 3),
+        ("deepseek_v2", "expert_gating_func", 4),
+        ("qwen3_moe", "expert_group_count", 2),
     ],
-)  # fmt: skip
+)
 def test_keys_that_change_numbers_in_llama_cpp_are_refused(
     known: str, key: str, value: Any, table: ModuleType, tmp_path: Path
 ) -> None:

@@ -124,8 +124,9 @@ def test_packed_texts_are_as_if_alone(device: str) -> None:
     m = _generate.tiny(device)
     lengths = (7, 5, 9, 3, 6)
     draws = np.random.default_rng(2)
-    examples = [Example(ids, list(ids)) for n in lengths
-                if (ids := draws.integers(0, 270, n).tolist())]  # fmt: skip
+    examples = [
+        Example(ids, list(ids)) for n in lengths if (ids := draws.integers(0, 270, n).tolist())
+    ]
     batches = finetune.packed(examples, 12, rows=2, device=device)
     assert [b.ids.shape for b in batches] == [(2, 12), (2, 12)]  # 9+3, 7+5, 6
     seen = []
@@ -174,8 +175,9 @@ def test_losses_by_their_definitions(device: str) -> None:
     labels = draws.integers(0, 7, (2, 5))
     labels[0, :3] = labels[1, 4] = IGNORED
     logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    picked = [[logp[i, t - 1, labels[i, t]] for t in range(1, 5) if labels[i, t] >= 0]
-              for i in range(2)]  # fmt: skip
+    picked = [
+        [logp[i, t - 1, labels[i, t]] for t in range(1, 5) if labels[i, t] >= 0] for i in range(2)
+    ]
     on = [rl.tensor(x, device=device) for x in (logits, labels)]
     wanted = -np.mean(np.concatenate(picked))
     assert math.isclose(finetune.causal_loss(*on).item(), wanted, rel_tol=1e-5)
@@ -184,8 +186,9 @@ def test_losses_by_their_definitions(device: str) -> None:
     four = draws.normal(size=(4, 3)).astype(np.float32)
     margin = 0.3 * ((four[0] - four[2]) - (four[1] - four[3]))
     for smooth in (0.0, 0.2):
-        wanted = np.mean((1 - smooth) * np.log1p(np.exp(-margin))
-                         + smooth * np.log1p(np.exp(margin)))  # fmt: skip
+        wanted = np.mean(
+            (1 - smooth) * np.log1p(np.exp(-margin)) + smooth * np.log1p(np.exp(margin))
+        )
         given = [rl.tensor(x, device=device) for x in four]
         found = finetune.dpo_loss(*given, beta=0.3, label_smoothing=smooth)
         assert math.isclose(found.item(), wanted, rel_tol=1e-5)
@@ -224,9 +227,15 @@ def test_a_task_is_learned(device: str, pack: bool) -> None:
     rl.adapters.add_adapter(m, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"))
     told: list[tuple[int, int, float]] = []
     losses = finetune.finetune(
-        m, rows, steps=60, batch_size=1 if pack else 6, lr=0.01, pack=pack,
-        length=96 if pack else None, watch=lambda *given: told.append(given),
-    )  # fmt: skip
+        m,
+        rows,
+        steps=60,
+        batch_size=1 if pack else 6,
+        lr=0.01,
+        pack=pack,
+        length=96 if pack else None,
+        watch=lambda *given: told.append(given),
+    )
     assert [t[:2] for t in told] == [(i + 1, 60) for i in range(60)] and not m.training
     assert [t[2] for t in told] == losses and losses[-1] < 0.3 * losses[0]
     answers = ["".join(m.chat([_user(a)], max_new_tokens=4, temperature=0.0)) for a in "abcdef"]
@@ -294,8 +303,10 @@ def test_heads_and_sentences_learn() -> None:
     )
     rl.manual_seed(0)
     rl.adapters.add_adapter(m, LoraConfig(r=4, target_modules=["query", "value", "dense"]))
-    pairs = [{"anchor": a, "positive": p} for a, p in (
-        ("cat", "dog is"), ("one two", "here"), ("the", "a b c"), ("is", "cat here"))]  # fmt: skip
+    pairs = [
+        {"anchor": a, "positive": p}
+        for a, p in (("cat", "dog is"), ("one two", "here"), ("the", "a b c"), ("is", "cat here"))
+    ]
     losses = finetune.finetune(m, pairs, steps=15, batch_size=4, lr=0.02)
     assert losses[-1] < 0.5 * losses[0]
     with pytest.raises(ValueError, match="row 1: 'positive' must be a text"):
@@ -304,9 +315,12 @@ def test_heads_and_sentences_learn() -> None:
     both = rl.nn.ModuleList([m, head])
     wanted = rl.tensor([0, 1, 1])
     losses = finetune.train(
-        both, [texts], lambda t: rl.nn.functional.cross_entropy(head(finetune.embed(m, t)), wanted),
-        steps=30, lr=0.05,
-    )  # fmt: skip
+        both,
+        [texts],
+        lambda t: rl.nn.functional.cross_entropy(head(finetune.embed(m, t)), wanted),
+        steps=30,
+        lr=0.05,
+    )
     assert losses[-1] < 0.2 * losses[0]
     with pytest.raises(ValueError, match="classes is 0; at least 1"):
         finetune.ClassificationHead(4, 0)
@@ -325,8 +339,10 @@ def test_the_command_trains_an_adapter(tmp_path: Path, capsys: pytest.CaptureFix
              "--steps", "30", "--rate", "0.02", "--pack", "--length", "48"]  # fmt: skip
     assert run(given) == 0
     said = capsys.readouterr()
-    assert said.out.split() == [str(out / "adapter_model.safetensors"),
-                                str(out / "adapter_config.json")]  # fmt: skip
+    assert said.out.split() == [
+        str(out / "adapter_model.safetensors"),
+        str(out / "adapter_config.json"),
+    ]
     assert "loss" in said.err
     config = json.loads((out / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], config["task_type"]) == (4, 8, "CAUSAL_LM")

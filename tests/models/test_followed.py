@@ -50,11 +50,15 @@ def test_what_the_file_forbids(toys: ModuleType) -> None:
         ({"suppress_tokens": free[:2]}, lambda row, at: free[:2]),
         ({"begin_suppress_tokens": free[:1]}, lambda row, at: free[:1] if not at else []),
         ({"no_repeat_ngram_size": 1}, lambda row, at: set(row)),
-        ({"bad_words_ids": [[free[1]], free[2:4]]},
-         lambda row, at: [free[1], *([free[3]] if row[-1] == free[2] else [])]),
-        ({"eos_token_id": free[1], "min_new_tokens": 4},
-         lambda row, at: [free[1]] if at < 4 else []),
-    ]  # fmt: skip
+        (
+            {"bad_words_ids": [[free[1]], free[2:4]]},
+            lambda row, at: [free[1], *([free[3]] if row[-1] == free[2] else [])],
+        ),
+        (
+            {"eos_token_id": free[1], "min_new_tokens": 4},
+            lambda row, at: [free[1]] if at < 4 else [],
+        ),
+    ]
     for stored, allow in cases:
         m = toys.tiny(stored=stored)
         wanted = greedy(plain, PROMPT, 5, allow)
@@ -73,8 +77,15 @@ def test_what_the_file_forbids(toys: ModuleType) -> None:
 def test_its_numbers_are_defaults(toys: ModuleType, device: str) -> None:
     """A caller's come first, then those of the file, then ours; None is none of a caller's."""
     plain = toys.tiny(device)
-    m = toys.tiny(device, stored={"repetition_penalty": 5.0, "max_new_tokens": 3,
-                                  "temperature": 0.5, "no_repeat_ngram_size": 0})  # fmt: skip
+    m = toys.tiny(
+        device,
+        stored={
+            "repetition_penalty": 5.0,
+            "max_new_tokens": 3,
+            "temperature": 0.5,
+            "no_repeat_ngram_size": 0,
+        },
+    )
     assert ids(m) == ids(plain, repetition_penalty=5.0, max_new_tokens=3)
     assert ids(m, repetition_penalty=None, temperature=None, max_new_tokens=2) == ids(m)[:2]
     assert ids(m, repetition_penalty=1.0, max_new_tokens=6) == ids(plain, max_new_tokens=6)
@@ -104,13 +115,26 @@ def test_what_is_not_followed_is_said_once(
     toys: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "rushlight"):
-        toys.tiny(stored={"num_beams": 4, "typical_p": 0.3, "guidance_scale": 1.0,
-                          "max_length": 20, "pad_token_id": -1, "unknown": [1]})  # fmt: skip
+        toys.tiny(
+            stored={
+                "num_beams": 4,
+                "typical_p": 0.3,
+                "guidance_scale": 1.0,
+                "max_length": 20,
+                "pad_token_id": -1,
+                "unknown": [1],
+            }
+        )
     assert [r.message for r in caplog.records if "generation_config" in r.message] == [
         "generation_config.json: num_beams is not followed"
     ]
-    for stored in ({"repetition_penalty": -1.0}, {"max_new_tokens": 0}, {"suppress_tokens": 5},
-                   {"bad_words_ids": [[900]]}, {"do_sample": True, "top_p": "a"}):  # fmt: skip
+    for stored in (
+        {"repetition_penalty": -1.0},
+        {"max_new_tokens": 0},
+        {"suppress_tokens": 5},
+        {"bad_words_ids": [[900]]},
+        {"do_sample": True, "top_p": "a"},
+    ):
         key = list(stored)[-1]
         with pytest.raises(rl.FormatError, match=f"generation_config.json: {key}"):
             toys.tiny(stored=stored)

@@ -36,20 +36,32 @@ Array = npt.NDArray[Any]
 def tiny(device: str = "cpu", *, stored: dict[str, Any] | None = None, **changes: Any) -> Any:
     """A random llama over a byte-level tokenizer; stored: of its generation_config.json."""
     config = {
-        "model_type": "llama", "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "max_position_embeddings": 512, "eos_token_id": 277, **changes,
-    }  # fmt: skip
+        "model_type": "llama",
+        "vocab_size": VOCAB,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "eos_token_id": 277,
+        **changes,
+    }
     settings = {"chat_template": TEMPLATE, "bos_token": "<s>", "eos_token": "</s>"}
     rng = np.random.default_rng(4)
     shapes = {"embed_tokens": (VOCAB, 32), "norm": (32,)}
     for i in range(2):
         layer = {
-            "self_attn.q_proj": (32, 32), "self_attn.k_proj": (16, 32),
-            "self_attn.v_proj": (16, 32), "self_attn.o_proj": (32, 32), "mlp.gate_proj": (48, 32),
-            "mlp.up_proj": (48, 32), "mlp.down_proj": (32, 48), "input_layernorm": (32,),
+            "self_attn.q_proj": (32, 32),
+            "self_attn.k_proj": (16, 32),
+            "self_attn.v_proj": (16, 32),
+            "self_attn.o_proj": (32, 32),
+            "mlp.gate_proj": (48, 32),
+            "mlp.up_proj": (48, 32),
+            "mlp.down_proj": (32, 48),
+            "input_layernorm": (32,),
             "post_attention_layernorm": (32,),
-        }  # fmt: skip
+        }
         shapes |= {f"layers.{i}.{name}": shape for name, shape in layer.items()}
     tensors = {
         f"model.{name}.weight": rl.tensor(
@@ -524,8 +536,10 @@ def test_cached_tokens_are_not_computed_again(device: str) -> None:
     prompt = [1, 2, 3, 4]
     made = ids_of(m, prompt, max_new_tokens=12, temperature=1.0, seed=3)
     for options, count in (
-        ({"max_new_tokens": 5}, 5), ({"max_new_tokens": 12}, 12), ({"max_new_tokens": 1}, 1)
-    ):  # fmt: skip
+        ({"max_new_tokens": 5}, 5),
+        ({"max_new_tokens": 12}, 12),
+        ({"max_new_tokens": 1}, 1),
+    ):
         m._session = None
         assert ids_of(m, prompt, temperature=1.0, seed=3, **options) == made[:count]
         assert m._session.ids == (prompt + made)[: m._session.cache.longest]
@@ -544,8 +558,11 @@ def test_cached_tokens_are_not_computed_again(device: str) -> None:
 def test_batches_equal_single_prompts(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     m = tiny(device)
     prompts = ["a candle", [5, 6, 7], "x", list(range(150))]
-    for options in ({"max_new_tokens": 12}, {"max_new_tokens": 9, "temperature": 1.0, "seed": 3},
-                    {"max_new_tokens": 12, "stop": ["e", "\ufffd"]}):  # fmt: skip
+    for options in (
+        {"max_new_tokens": 12},
+        {"max_new_tokens": 9, "temperature": 1.0, "seed": 3},
+        {"max_new_tokens": 12, "stop": ["e", "\ufffd"]},
+    ):
         expected = ["".join(m.generate(p, **options)) for p in prompts]
         assert m.generate_batch(prompts, **options) == expected
     assert len(set(expected)) > 1
@@ -611,8 +628,10 @@ def test_a_batch_goes_on_with_what_was_captured_for_the_last(
 
     runs = counting(m, monkeypatch)
     lists: list[list[Any]] = [
-        [[5, 6, 7], list(range(128))], [list(range(128)), [9]], [[1], list(range(50, 178))]
-    ]  # fmt: skip
+        [[5, 6, 7], list(range(128))],
+        [list(range(128)), [9]],
+        [[1], list(range(50, 178))],
+    ]
     first, second, third = (run(prompts, seed) for seed, prompts in enumerate(lists))
     assert first > 1 >= second and third == 0
     assert run([[1], [2], [3]], 1) > 0  # another number of rows

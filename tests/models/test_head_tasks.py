@@ -34,9 +34,11 @@ def model(row: str, table: ModuleType, spelling: str = "words", **keys: Any) -> 
         "config.json": json.loads(found["config"]) | keys,
         "tokenizer.json": GOLDENS["tokenizers"][spelling],
         "tokenizer_config.json": {
-            "model_max_length": GOLDENS["limit"], "mask_token": "[MASK]", "model_input_names": read,
+            "model_max_length": GOLDENS["limit"],
+            "mask_token": "[MASK]",
+            "model_input_names": read,
         },
-    }  # fmt: skip
+    }
     return rl.models.assemble({n: json.dumps(v).encode() for n, v in files.items()}, tensors)
 
 
@@ -92,18 +94,37 @@ def test_what_cannot_be_answered_is_named(table: ModuleType) -> None:
     five, ends = model("bert-sequenceclassification", table), model("bert-questionanswering", table)
     tags = model("bert-tokenclassification", table)
     nli = model("bert-sequenceclassification", table, id2label={0: "entailment", 1: "not"})
-    odd = model("bert-sequenceclassification", table, id2label={0: "x"},
-                sbert_ce_default_activation_function="torch.nn.Tanh")  # fmt: skip
+    odd = model(
+        "bert-sequenceclassification",
+        table,
+        id2label={0: "x"},
+        sbert_ce_default_activation_function="torch.nn.Tanh",
+    )
     long = {"question": "w5 " * 20, "context": "w5"}
     for made, task, given, options, message in (
         (five, "zero-shot-classification", "w5", {}, "candidate_labels is missing"),
         (five, "zero-shot-classification", "w5", {"candidate_labels": " , "}, "is missing"),
-        (five, "zero-shot-classification", "w5", {"candidate_labels": "w6"},
-         "no class of the checkpoint begins with entail; it has O, B-A, I-A, B-B, I-B"),
-        (nli, "zero-shot-classification", "w5",
-         {"candidate_labels": "w6", "hypothesis_template": "w7"}, r"'w7' has no \{\} for"),
-        (nli, "zero-shot-classification", "w5", {"candidate_labels": "w6 " * 20},
-         "the second text has 24 tokens, which leaves no room"),
+        (
+            five,
+            "zero-shot-classification",
+            "w5",
+            {"candidate_labels": "w6"},
+            "no class of the checkpoint begins with entail; it has O, B-A, I-A, B-B, I-B",
+        ),
+        (
+            nli,
+            "zero-shot-classification",
+            "w5",
+            {"candidate_labels": "w6", "hypothesis_template": "w7"},
+            r"'w7' has no \{\} for",
+        ),
+        (
+            nli,
+            "zero-shot-classification",
+            "w5",
+            {"candidate_labels": "w6 " * 20},
+            "the second text has 24 tokens, which leaves no room",
+        ),
         (five, "text-ranking", ["w5"], {}, "query is missing"),
         (five, "text-ranking", ["w5"], {"query": "w6"}, "has 5 classes, O, B-A.* has one score"),
         (odd, "text-ranking", ["w5"], {"query": "w6"}, "activation_fn 'Tanh' is not supported"),
@@ -112,10 +133,15 @@ def test_what_cannot_be_answered_is_named(table: ModuleType) -> None:
         (ends, "question-answering", long, {}, "windows of 16 tokens have room for 0 of the text"),
         (ends, "question-answering", long | {"question": "w5"}, {"doc_stride": 99}, "share 99"),
         (tags, "token-classification", "w5", {"stride": 2}, "a stride needs an aggregation_strat"),
-        (tags, "token-classification", "w5", {"stride": 14, "aggregation_strategy": "max"},
-         "room for 14 of the text, and neighbours share 14"),
+        (
+            tags,
+            "token-classification",
+            "w5",
+            {"stride": 14, "aggregation_strategy": "max"},
+            "room for 14 of the text, and neighbours share 14",
+        ),
         (tags, "token-classification", "w5", {"aggregation_strategy": "mean"}, "supported: none"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             rl.pipeline(task, made)(given, **options)
     for wrong in ("w5", {"question": "w5"}, [["w5"]], {"question": "w5", "context": 3}):
@@ -123,14 +149,24 @@ def test_what_cannot_be_answered_is_named(table: ModuleType) -> None:
             rl.pipeline("question-answering", ends)(wrong)
 
 
-@pytest.mark.parametrize("task", ["fill-mask", "text-classification", "token-classification",
-                                  "zero-shot-classification", "text-ranking"])  # fmt: skip
+@pytest.mark.parametrize(
+    "task",
+    [
+        "fill-mask",
+        "text-classification",
+        "token-classification",
+        "zero-shot-classification",
+        "text-ranking",
+    ],
+)
 def test_any_text_ends_in_an_answer_or_an_error(table: ModuleType, task: str) -> None:
     head = {"fill-mask": "maskedlm", "token-classification": "tokenclassification"}
     keys = {} if task in head else {"id2label": {0: "entailment"}}
     made = model(f"bert-{head.get(task, 'sequenceclassification')}", table, "pieces", **keys)
-    options = {"zero-shot-classification": {"candidate_labels": "w6"},
-               "text-ranking": {"query": "w6"}}  # fmt: skip
+    options = {
+        "zero-shot-classification": {"candidate_labels": "w6"},
+        "text-ranking": {"query": "w6"},
+    }
     pipe = rl.pipeline(task, made, **options.get(task, {}))
     mask = "[MASK] " if task == "fill-mask" else ""
     assert pipe([mask]) and len(pipe([mask + "w5 " * 9_999, mask + "zz" * 500_000])) == 2
@@ -162,8 +198,9 @@ def test_the_commands_print_what_pipelines_give(
          ["tag", "reds", "--ignore-labels", "LABEL_1"]),
     ):  # fmt: skip
         keys = {"text-ranking": {0: "entails"}, "zero-shot-classification": {0: "x", 1: "entails"}}
-        made = model(f"bert-{row}", table, "pieces",
-                     **({"id2label": keys[task]} if task in keys else {}))  # fmt: skip
+        made = model(
+            f"bert-{row}", table, "pieces", **({"id2label": keys[task]} if task in keys else {})
+        )
         made.save_pretrained(tmp_path / task, overwrite=True)
         assert run([*command, "--model", str(tmp_path / task), "--json"]) == 0
         same(
@@ -175,9 +212,15 @@ def test_families_list_the_tasks_of_their_heads(capsys: pytest.CaptureFixture[st
     assert run(["models", "--json"]) == 0
     rows = {row["model_type"]: row["tasks"] for row in json.loads(capsys.readouterr().out)}
     assert set(rows["bert"]) == {
-        "feature-extraction", "sentence-similarity", "fill-mask", "text-classification",
-        "token-classification", "question-answering", "zero-shot-classification", "text-ranking",
-    }  # fmt: skip
+        "feature-extraction",
+        "sentence-similarity",
+        "fill-mask",
+        "text-classification",
+        "token-classification",
+        "question-answering",
+        "zero-shot-classification",
+        "text-ranking",
+    }
     assert "chat" in rows["llama"] and "fill-mask" not in rows["llama"]
     assert {task for row in rows.values() for task in row} == set(tasks())
 

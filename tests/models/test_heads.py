@@ -22,8 +22,9 @@ def model(row: str, table: ModuleType, device: str = "cpu", without: str = "-", 
     found = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
     tensors = {
         n: rl.tensor(table.values_of(n, tuple(shape)))
-        for n, shape in json.loads(found["names"]).items() if without not in n
-    }  # fmt: skip
+        for n, shape in json.loads(found["names"]).items()
+        if without not in n
+    }
     config = json.loads(found["config"]) | keys
     return rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors, device=device)
 
@@ -81,8 +82,10 @@ def test_missing_labels_are_named() -> None:
     assert labels_of({}) == ("LABEL_0", "LABEL_1")
     assert labels_of({"id2label": {"1": "b", "0": "a"}}) == ("a", "b")
     for wrong, message in (
-        ({"id2label": {"0": "a", "2": "c"}}, "no text for class 1"), ({"id2label": []}, "id2label"),
-        ({"id2label": {"0": 3}}, "class 0"), ({"num_labels": -1}, "num_labels is -1"),
-    ):  # fmt: skip
+        ({"id2label": {"0": "a", "2": "c"}}, "no text for class 1"),
+        ({"id2label": []}, "id2label"),
+        ({"id2label": {"0": 3}}, "class 0"),
+        ({"num_labels": -1}, "num_labels is -1"),
+    ):
         with pytest.raises(rl.FormatError, match=message):
             labels_of(wrong)

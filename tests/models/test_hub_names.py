@@ -217,8 +217,13 @@ class Handler(BaseHTTPRequestHandler):
             data = data[:-1] + b"!"
         if data is WEIGHTS and state.wrong_size:
             data = data[:-1]
-        headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{etag}"', "Accept-Ranges": "bytes",
-                   "X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(size)}  # fmt: skip
+        headers = {
+            "X-Repo-Commit": COMMIT,
+            "ETag": f'"{etag}"',
+            "Accept-Ranges": "bytes",
+            "X-Linked-Etag": f'"{etag}"',
+            "X-Linked-Size": str(size),
+        }
         status, cut = 200, 0
         if wanted:
             first = int(wanted.removeprefix("bytes=").partition("-")[0])

@@ -9,8 +9,16 @@ import pytest
 
 # Selective scans, these beside attention, RWKV's recurrence, gated delta rules, a linear
 # recurrence, convolutions, latent attention, and attention with sinks and experts of blocks.
-ROWS = ("mamba", "falcon_h1", "rwkv7", "qwen3_next", "recurrent_gemma", "lfm2", "deepseek_v3",
-        "gpt_oss")  # fmt: skip
+ROWS = (
+    "mamba",
+    "falcon_h1",
+    "rwkv7",
+    "qwen3_next",
+    "recurrent_gemma",
+    "lfm2",
+    "deepseek_v3",
+    "gpt_oss",
+)
 
 
 @pytest.mark.parametrize("kind", ROWS)

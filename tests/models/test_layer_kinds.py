@@ -18,10 +18,22 @@ def test_pairs_of_kinds_and_times_are_expanded() -> None:
     assert found == ["global", "local", "global", "local", "local"]
 
 
-@pytest.mark.parametrize("pairs", [
-    7, "global", [7], [[["global"], "5"]], [["global", 5]], [[["global"], 4]], [[["banded"], 5]],
-    [[["global"], 10**30]], [[[], 10**30]], [[[["global"]], 5]], [[["global"], -5]],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        7,
+        "global",
+        [7],
+        [[["global"], "5"]],
+        [["global", 5]],
+        [[["global"], 4]],
+        [[["banded"], 5]],
+        [[["global"], 10**30]],
+        [[[], 10**30]],
+        [[[["global"]], 5]],
+        [[["global"], -5]],
+    ],
+)
 def test_pairs_that_lie_are_refused_in_bounded_steps(pairs: Any) -> None:
     with pytest.raises(FormatError, match="attention_types is .*; it must give each of 5 layers"):
         kinds_by_pairs("attention_types", pairs, 5, KINDS)

@@ -39,9 +39,13 @@ def test_equal_neighbours_are_one_letter_and_blanks_part_them() -> None:
 
 
 def test_files_say_what_letters_mean() -> None:
-    said = {"pad_token": {"content": "H"}, "word_delimiter_token": "C", "do_lower_case": True,
-            "replace_word_delimiter_char": "-", "added_tokens_decoder": {
-                "13": {"content": "XY"}, "99": {"content": "beyond"}}}  # fmt: skip
+    said = {
+        "pad_token": {"content": "H"},
+        "word_delimiter_token": "C",
+        "do_lower_case": True,
+        "replace_word_delimiter_char": "-",
+        "added_tokens_decoder": {"13": {"content": "XY"}, "99": {"content": "beyond"}},
+    }
     files = {"vocab.json": VOCAB, "tokenizer_config.json": json.dumps(said).encode()}
     letters = stored_letters(files, 14, 0)
     assert letters is not None
@@ -193,8 +197,13 @@ def test_a_tiny_model_writes_its_likeliest_letters(
 def test_what_a_checkpoint_cannot_do_is_named(rows: ModuleType, table: ModuleType) -> None:
     samples = np.ones(RATE, np.float32)
     pipe = rl.pipeline(TASK, wav2vec2(rows, table))
-    others: dict[str, Any] = {"task": "translate", "language": "de", "batch_size": 2,
-                              "prompt": "a", "temperature": 0.5}  # fmt: skip
+    others: dict[str, Any] = {
+        "task": "translate",
+        "language": "de",
+        "batch_size": 2,
+        "prompt": "a",
+        "temperature": 0.5,
+    }
     for name, value in others.items():
         with pytest.raises(ValueError, match=f"{name} .* is not supported by wav2vec2"):
             pipe(samples, **{name: value})
@@ -215,9 +224,14 @@ def test_what_a_checkpoint_cannot_do_is_named(rows: ModuleType, table: ModuleTyp
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("feature_size", 2), ("padding_value", -1.0), ("padding_side", "left"),
-     ("sampling_rate", None), ("feature_extractor_type", "WhisperFeatureExtractor")],
-)  # fmt: skip
+    [
+        ("feature_size", 2),
+        ("padding_value", -1.0),
+        ("padding_side", "left"),
+        ("sampling_rate", None),
+        ("feature_extractor_type", "WhisperFeatureExtractor"),
+    ],
+)
 def test_settings_that_would_change_samples_are_named(
     key: str, value: Any, rows: ModuleType, table: ModuleType
 ) -> None:
@@ -226,8 +240,13 @@ def test_settings_that_would_change_samples_are_named(
 
 
 def test_settings_have_the_defaults_of_their_class(rows: ModuleType, table: ModuleType) -> None:
-    told = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "padding_value": 0.0,
-            "return_attention_mask": True, "n_fft": 12, "do_normalise": False}  # fmt: skip
+    told = {
+        "feature_extractor_type": "Wav2Vec2FeatureExtractor",
+        "padding_value": 0.0,
+        "return_attention_mask": True,
+        "n_fft": 12,
+        "do_normalise": False,
+    }
     assert moonshine(rows, table, preprocessor=told).normalized
     assert wav2vec2(rows, table, preprocessor=told).normalized
     # null is no value, and what is not normalized
@@ -239,8 +258,12 @@ def test_parts_of_a_model_that_are_not_supported_are_named(
 ) -> None:
     config, names = rows.metadata("wav2vec2")
     tensors = {n: rl.zeros(*shape, device="meta") for n, shape in names.items()}
-    for key, value in (("add_adapter", True), ("adapter_attn_dim", 16),
-                       ("feat_extract_norm", "batch"), ("conv_stride", [5, 2, 0])):  # fmt: skip
+    for key, value in (
+        ("add_adapter", True),
+        ("adapter_attn_dim", 16),
+        ("feat_extract_norm", "batch"),
+        ("conv_stride", [5, 2, 0]),
+    ):
         file = {"config.json": json.dumps(config | {key: value}).encode()}
         with pytest.raises(rl.FormatError, match=key):
             rl.models.assemble(file, tensors, device="meta")

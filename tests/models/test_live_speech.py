@@ -53,8 +53,13 @@ class Speaker:
         if found and len(self.calls) in self.slips:
             found[-1]["word"] = " " + self.slips[len(self.calls)]
         text = "".join(w["word"] for w in found)
-        segment = {"start": 0.0, "end": len(samples) / RATE, "text": text, "probability": 0.5,
-                   "words": found if self.timed else []}  # fmt: skip
+        segment = {
+            "start": 0.0,
+            "end": len(samples) / RATE,
+            "text": text,
+            "probability": 0.5,
+            "words": found if self.timed else [],
+        }
         return {"language": "en", "segments": [segment] if found else []}
 
 
@@ -159,8 +164,14 @@ def test_words_agree_whatever_their_marks() -> None:
     a = [word("And", 0, 1), word("so,", 1, 2), word("it", 2, 3)]
     b = [word("and", 0, 1), word("so", 1, 2), word("is", 2, 3)]
     assert agreed(a, b) == 2 and agreed(a, []) == 0
-    given = [word("a,", 0, 1), word("b", 2.5, 3), word("c.", 3, 4), word("d", 4, 13),
-             word("e,", 13, 14), word("f", 14, 15)]  # fmt: skip
+    given = [
+        word("a,", 0, 1),
+        word("b", 2.5, 3),
+        word("c.", 3, 4),
+        word("d", 4, 13),
+        word("e,", 13, 14),
+        word("f", 14, 15),
+    ]
     assert [s["text"] for s in grouped(given)] == [" a,", " b c.", " d e,", " f"]
     there = grouped([word(text, i, i + 0.5) for i, text in enumerate(("well", "no", "no"))])
     again = [word(text, i, i + 0.5) for i, text in enumerate(("well", "no", "no", "no", "yes"))]

@@ -19,9 +19,15 @@ HEAD, IDS = WIDTH // HEADS, [1, 9, 266, 14, 30]
 PIECES = ["<unk>", "\n<s>\n", "\n</s>\n", *(f"<0x{i:02X}>" for i in range(256)),
           " ", "a", "b", "c", " a", " ab", " abc", "bc"]  # fmt: skip
 VOCAB = len(PIECES)
-MATRICES = {"wq": (WIDTH, WIDTH), "wk": (KV * HEAD, WIDTH), "wv": (KV * HEAD, WIDTH),
-            "wo": (WIDTH, WIDTH), "w1": (INNER, WIDTH), "w2": (WIDTH, INNER),
-            "w3": (INNER, WIDTH)}  # fmt: skip
+MATRICES = {
+    "wq": (WIDTH, WIDTH),
+    "wk": (KV * HEAD, WIDTH),
+    "wv": (KV * HEAD, WIDTH),
+    "wo": (WIDTH, WIDTH),
+    "w1": (INNER, WIDTH),
+    "w2": (WIDTH, INNER),
+    "w3": (INNER, WIDTH),
+}
 
 
 def weights_of() -> dict[str, Array]:

@@ -12,9 +12,12 @@ from rushlight.models.generation.session import DecodeSession
 from rushlight.models.tasks import Pipeline, find
 from rushlight.models.tasks.pipeline import parts
 
-LONG = {"rope_type": "longrope", "original_max_position_embeddings": 140,
-        "short_factor": [1.0, 1.1, 1.2, 1.3],
-        "long_factor": [3.0, 5.0, 7.0, 9.0]}  # fmt: skip
+LONG = {
+    "rope_type": "longrope",
+    "original_max_position_embeddings": 140,
+    "short_factor": [1.0, 1.1, 1.2, 1.3],
+    "long_factor": [3.0, 5.0, 7.0, 9.0],
+}
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
 
 

@@ -60,9 +60,10 @@ def test_numbers_that_lie(table: ModuleType, counted: list[int]) -> None:
         config, names = metadata(row)
         numbers = told.setdefault(families()[config["model_type"]], set())
         keys = {
-            k for k, v in config.items()
+            k
+            for k, v in config.items()
             if isinstance(v, (int, float, list)) and not isinstance(v, bool)
-        } - numbers  # fmt: skip
+        } - numbers
         keys -= {"architectures", "bos_token_id", "eos_token_id"}
         numbers |= keys
         tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}
@@ -96,8 +97,11 @@ def test_numbers_of_image_models_that_lie(vision: ModuleType, counted: list[int]
         config, names = json.loads(found["config"]), vision.names_of(found["names"])
         if source != "transformers":
             continue
-        keys = {k for k, v in config.items() if isinstance(v, (int, float, list, dict))
-                and not isinstance(v, bool)} - {"architectures"}  # fmt: skip
+        keys = {
+            k
+            for k, v in config.items()
+            if isinstance(v, (int, float, list, dict)) and not isinstance(v, bool)
+        } - {"architectures"}
         tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}
         pixels = rl.zeros(1, config.get("num_channels", 3), *size, device="meta")
         for what, changed in lies(row, config, keys):
@@ -136,9 +140,13 @@ def test_a_value_that_no_model_can_be_built_of_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("name", "task", "error"),
-    [("bert", "feature-extraction", IndexError), ("llama", "text-generation", ValueError),
-     ("t5", "text2text-generation", ValueError), ("rwkv6", "text-generation", ValueError)],
-)  # fmt: skip
+    [
+        ("bert", "feature-extraction", IndexError),
+        ("llama", "text-generation", ValueError),
+        ("t5", "text2text-generation", ValueError),
+        ("rwkv6", "text-generation", ValueError),
+    ],
+)
 def test_ids_beyond_the_vocabulary(
     table: ModuleType, name: str, task: str, error: type[Exception]
 ) -> None:

@@ -27,8 +27,9 @@ def field(number: int, value: bytes | int) -> bytes:
 def tensor(name: str, x: np.ndarray | float | int) -> bytes:
     if not isinstance(x, np.ndarray):
         inner = struct.pack("<f", x) if isinstance(x, float) else bytes([x])
-        kind = field(2, 1) + field(4, inner) if isinstance(x, float) else field(2, 3) + field(
-            5, inner)  # fmt: skip
+        kind = (
+            field(2, 1) + field(4, inner) if isinstance(x, float) else field(2, 3) + field(5, inner)
+        )
         return field(5, kind + field(8, name.encode()))
     dims = b"".join(field(1, n) for n in x.shape)
     kinds = {"float32": 1, "uint8": 2, "int8": 3}
@@ -45,11 +46,14 @@ GRAPH = field(
     7,
     node("/enc/block.0/q/Quantize", "x")
     + node("/enc/block.0/q/MatMul_quant", "x_q", "onnx::MatMul_9_quantized", "x_z")
-    + tensor("onnx::MatMul_9_quantized", Q) + tensor("onnx::MatMul_9_scale", 0.5)
+    + tensor("onnx::MatMul_9_quantized", Q)
+    + tensor("onnx::MatMul_9_scale", 0.5)
     + tensor("onnx::MatMul_9_zero_point", 3)
-    + tensor("m.shared.weight_quantized", Q.astype(np.uint8)) + tensor("m.shared.weight_scale", 2.0)
-    + tensor("m.shared.weight_zero_point", 0) + tensor("enc.norm.weight", np.ones(3, np.float32)),
-)  # fmt: skip
+    + tensor("m.shared.weight_quantized", Q.astype(np.uint8))
+    + tensor("m.shared.weight_scale", 2.0)
+    + tensor("m.shared.weight_zero_point", 0)
+    + tensor("enc.norm.weight", np.ones(3, np.float32)),
+)
 
 
 def test_matrices_are_named_by_their_nodes() -> None:

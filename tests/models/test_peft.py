@@ -156,8 +156,10 @@ def test_folders_are_read_and_written(table: ModuleType, tmp_path: Path, kind: s
     m = rl.adapters.load_adapter(row.model(), tmp_path)
     near(row.run(m), row.out)
     files = rl.adapters.save_adapter(m, tmp_path / "again")
-    assert sorted(path.name for path in files) == ["adapter_config.json",
-                                                   "adapter_model.safetensors"]  # fmt: skip
+    assert sorted(path.name for path in files) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
     wanted = row.tensors()
     for name, t in rl.load(tmp_path / "again" / "adapter_model.safetensors").items():
         np.testing.assert_array_equal(t.numpy(), wanted[name].numpy(), err_msg=name)
@@ -321,8 +323,11 @@ def test_what_trains_is_what_the_configuration_says() -> None:
         rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"], **options))
         return {n for n, p in m.named_parameters() if p.requires_grad}
 
-    inside = {f"model.layers.{i}.self_attn.q_proj.attached.default.lora_{x}.weight"
-              for i in range(2) for x in "AB"}  # fmt: skip
+    inside = {
+        f"model.layers.{i}.self_attn.q_proj.attached.default.lora_{x}.weight"
+        for i in range(2)
+        for x in "AB"
+    }
     assert trained() == inside
     assert trained(modules_to_save=["lm_head"]) == inside | {"lm_head.weight"}
 
@@ -363,8 +368,12 @@ def _gguf_of(row: Row, table: ModuleType) -> tuple[dict[str, Any], dict[str, rl.
             t = t.reshape(heads, 2, rows, -1).transpose(1, 2).reshape(t.shape)
         found[f"{base}.weight.{kind.lower()}"] = t
     alpha = float(json.loads(row.adapter)["lora_alpha"])
-    metadata = {"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora",
-                "adapter.lora.alpha": alpha}  # fmt: skip
+    metadata = {
+        "general.architecture": "llama",
+        "general.type": "adapter",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": alpha,
+    }
     return metadata, found
 
 
@@ -394,8 +403,10 @@ def test_gguf_adapters_are_read(table: ModuleType, tmp_path: Path) -> None:
         far = {n.replace("blk.0", "blk.7"): t for n, t in tensors.items()}
         rl.adapters.adapter_from_gguf(m, metadata, far)
     assert rl.adapters.adapters(m) == {} and not any("attached" in n for n in m.state_dict())
-    ranks = {n: t[:, :2] if n.endswith("_b") and "attn" in n else t[:2] if "attn" in n else t
-             for n, t in tensors.items()}  # fmt: skip
+    ranks = {
+        n: t[:, :2] if n.endswith("_b") and "attn" in n else t[:2] if "attn" in n else t
+        for n, t in tensors.items()
+    }
     rl.adapters.adapter_from_gguf(m, metadata | {"adapter.lora.alpha": 0.0}, ranks)
     layer = m.model.layers[0].self_attn.k_proj.attached.default
     assert (layer.rank, layer.scale) == (
@@ -528,9 +539,11 @@ def test_a_table_that_was_resized_is_the_adapters(table: ModuleType) -> None:
     rows = np.concatenate([row.base("model.embed_tokens.weight"), np.ones((3, width), np.float32)])
     before = "base_model.model."
     for wrap in ("", "modules_to_save.", "modules_to_save.default."):
-        more = {f"{before}model.embed_tokens.{wrap}weight": rl.tensor(rows),
-                f"{before}lm_head.{wrap}weight": rl.tensor(rows * 2),
-                f"{before}lm_head.original_module.weight": rl.tensor(rows)}  # fmt: skip
+        more = {
+            f"{before}model.embed_tokens.{wrap}weight": rl.tensor(rows),
+            f"{before}lm_head.{wrap}weight": rl.tensor(rows * 2),
+            f"{before}lm_head.original_module.weight": rl.tensor(rows),
+        }
         rl.adapters.adapter_from(m, json.dumps(config).encode(), lora | more)
         assert m.vocab_size == len(rows) and row.run(m).shape[-1] == len(rows)
         hidden = m.hidden(rl.tensor([[len(rows) - 1]])).detach().numpy()
@@ -558,12 +571,14 @@ def test_tokens_are_trained_alone(table: ModuleType) -> None:
     rl.adapters.delete_adapter(m, "default")
     np.testing.assert_array_equal(row.run(m), plain)
     with pytest.raises(ValueError, match="must be different numbers below 131"):
-        rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"],
-                                              trainable_token_indices=[131]))  # fmt: skip
+        rl.adapters.add_adapter(
+            m, LoraConfig(target_modules=["q_proj"], trainable_token_indices=[131])
+        )
     assert m.spec.tied
     with pytest.raises(ValueError, match="there is no module 'nope'"):
-        rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"],
-                                              trainable_token_indices={"nope": [1]}))  # fmt: skip
+        rl.adapters.add_adapter(
+            m, LoraConfig(target_modules=["q_proj"], trainable_token_indices={"nope": [1]})
+        )
     assert m.spec.tied
 
 
@@ -572,15 +587,28 @@ def test_keys_that_peft_does_not_read_are_ignored(table: ModuleType) -> None:
     row = Row("lora", table)
     known = json.loads(row.adapter)
     m = row.model()
-    more = {"trained_by": "someone", "r_max": [1], "notes": {"a": True}, "use_qalora": False,
-            "layer_replication": None, "corda_config": {}, "target_parameters": []}  # fmt: skip
+    more = {
+        "trained_by": "someone",
+        "r_max": [1],
+        "notes": {"a": True},
+        "use_qalora": False,
+        "layer_replication": None,
+        "corda_config": {},
+        "target_parameters": [],
+    }
     rl.adapters.adapter_from(m, json.dumps(known | more).encode(), row.tensors())
     near(row.run(m), row.out)
     rl.adapters.delete_adapter(m, "default")
-    for key, value in (("use_qalora", True), ("layer_replication", [[0, 2]]),
-                       ("target_parameters", ["q_proj.weight"]), ("use_bdlora", {}),
-                       ("alora_invocation_tokens", [1]), ("arrow_config", {"top_k": 1}),
-                       ("kasa_config", {}), ("velora_config", {"a": 1})):  # fmt: skip
+    for key, value in (
+        ("use_qalora", True),
+        ("layer_replication", [[0, 2]]),
+        ("target_parameters", ["q_proj.weight"]),
+        ("use_bdlora", {}),
+        ("alora_invocation_tokens", [1]),
+        ("arrow_config", {"top_k": 1}),
+        ("kasa_config", {}),
+        ("velora_config", {"a": 1}),
+    ):
         with pytest.raises(rl.FormatError, match=f"{key} is .* is not supported; supported: "):
             rl.adapters.adapter_from(m, json.dumps(known | {key: value}).encode(), row.tensors())
 
@@ -614,8 +642,11 @@ def test_kinds_say_what_they_lack(table: ModuleType) -> None:
         data = json.dumps(config | {"rank_pattern": {path: [1, 2]}}).encode()
         rl.adapters.adapter_from(row.model(), data, tensors)
     row = Row("oft", table)
-    for changes, message in (({"oft_block_size": 7}, "oft_block_size 7 of"), ({"coft": True}, "co"),
-                             ({"r": "x"}, "r is 'x'; it must be a whole number")):  # fmt: skip
+    for changes, message in (
+        ({"oft_block_size": 7}, "oft_block_size 7 of"),
+        ({"coft": True}, "co"),
+        ({"r": "x"}, "r is 'x'; it must be a whole number"),
+    ):
         data = json.dumps(json.loads(row.adapter) | changes).encode()
         with pytest.raises((rl.LoadError, rl.FormatError), match=message):
             rl.adapters.adapter_from(row.model(), data, row.tensors())

@@ -32,10 +32,13 @@ def toy(seed: int, device: str, vocab: int = VOCAB) -> Any:
     config = SimpleNamespace(model_type="llama", eos_token_id=None)
     model: Any = Decoder(config, DecoderSpec(vocab, WIDTH, CONTEXT, layers, norm=NormSpec(eps=EPS)))
     draws = np.random.default_rng(seed)
-    model.load_state_dict({
-        name: rl.tensor((draws.normal(size=p.shape) * 0.6).astype(np.float32), device=device)
-        for name, p in model.state_dict().items()
-    }, assign=True)  # fmt: skip
+    model.load_state_dict(
+        {
+            name: rl.tensor((draws.normal(size=p.shape) * 0.6).astype(np.float32), device=device)
+            for name, p in model.state_dict().items()
+        },
+        assign=True,
+    )
     return model.eval()
 
 
@@ -60,9 +63,13 @@ def wanted(model: Any, starts: list[int], context: int, first: int) -> tuple[Arr
 
 @pytest.mark.parametrize(
     ("context", "stride", "starts", "first"),
-    [(20, None, [0, 20, 40], 10), (13, None, [0, 13, 26, 39], 6), (20, 4, [*range(0, 42, 4)], 15),
-     (60, 50, [0], 30)],
-)  # fmt: skip
+    [
+        (20, None, [0, 20, 40], 10),
+        (13, None, [0, 13, 26, 39], 6),
+        (20, 4, [*range(0, 42, 4)], 15),
+        (60, 50, [0], 30),
+    ],
+)
 def test_by_its_definition(
     context: int,
     stride: int | None,

@@ -37,15 +37,24 @@ def words_of(numbers: Array, bits: int, order: tuple[int, ...]) -> Array:
 
 
 def packed(
-    method: str, bits: int, inside: int, outside: int, size: int, shuffled: bool = False,
-    less: int = 1, middle: int | None = None,
-) -> tuple[dict[str, Array], Array]:  # fmt: skip
+    method: str,
+    bits: int,
+    inside: int,
+    outside: int,
+    size: int,
+    shuffled: bool = False,
+    less: int = 1,
+    middle: int | None = None,
+) -> tuple[dict[str, Array], Array]:
     """The tensors of a layer, and its weight (out, in) in float64."""
     rng, most = np.random.default_rng(bits + inside), 1 << bits
     groups = -(-inside // size)
     q = rng.integers(0, most, (inside, outside))
-    zeros = rng.integers(1, most, (groups, outside)) if middle is None else np.full(
-        (groups, outside), middle)  # fmt: skip
+    zeros = (
+        rng.integers(1, most, (groups, outside))
+        if middle is None
+        else np.full((groups, outside), middle)
+    )
     scales = rng.normal(size=(groups, outside)).astype(np.float16) * np.float16(0.1)
     of = np.array([i // size for i in range(inside)])
     of = rng.permutation(of) if shuffled else of
@@ -56,16 +65,25 @@ def packed(
     order = ORDER[method]
     along = words_of(q, bits, order) if method == "awq" else words_of(q.T, bits, order).T
     stored = zeros - (less if method == "gptq" else 0)
-    found = {"qweight": np.ascontiguousarray(along), "qzeros": words_of(stored, bits, order),
-             "scales": scales}  # fmt: skip
+    found = {
+        "qweight": np.ascontiguousarray(along),
+        "qzeros": words_of(stored, bits, order),
+        "scales": scales,
+    }
     return found | ({"g_idx": of.astype(np.int32)} if method == "gptq" else {}), weight
 
 
 def config_of(**changes: Any) -> dict[str, Any]:
     return {
-        "model_type": "llama", "vocab_size": 20, "hidden_size": 32, "intermediate_size": 48,
-        "num_hidden_layers": 1, "num_attention_heads": 4, "tie_word_embeddings": True, **changes,
-    }  # fmt: skip
+        "model_type": "llama",
+        "vocab_size": 20,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "tie_word_embeddings": True,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize(
@@ -203,9 +221,12 @@ CONFIGS = {
     for name, text in read_table(BytesSource(STORED.read_bytes(), "m")).metadata.items()
 }
 BLOCKS = {
-    "compressed w4a16 half": "q4_0", "compressed w8a16": "q8_0", "compressed mxfp4": "mxfp4",
-    "auto_round:auto_gptq 4 32 True": "q4_0", "auto_round 4 32 True": "q4_0",
-}  # fmt: skip
+    "compressed w4a16 half": "q4_0",
+    "compressed w8a16": "q8_0",
+    "compressed mxfp4": "mxfp4",
+    "auto_round:auto_gptq 4 32 True": "q4_0",
+    "auto_round 4 32 True": "q4_0",
+}
 
 
 def stored_case(name: str) -> tuple[dict[str, rl.Tensor], Array]:
@@ -265,8 +286,11 @@ def test_groups_have_targets_and_layers_sizes_of_their_own() -> None:
     tensors = {n.replace("m.", "eight."): t for n, t in eight.items()}
     tensors |= {n.replace("m.", "layers.0.four."): t for n, t in four.items()}
     tensors |= {n.replace("m.", "three."): t for n, t in three.items()}
-    given: dict[str, Any] = {"quant_method": "compressed-tensors", "format": "mixed-precision",
-             "config_groups": groups}  # fmt: skip
+    given: dict[str, Any] = {
+        "quant_method": "compressed-tensors",
+        "format": "mixed-precision",
+        "config_groups": groups,
+    }
     _, found = dequantized({"quantization_config": given}, tensors)
     for name, expected in (("eight", weight), ("layers.0.four", wanted), ("three", third)):
         np.testing.assert_allclose(found[f"{name}.weight"].numpy(), expected, atol=1e-6)
@@ -277,8 +301,13 @@ def test_groups_have_targets_and_layers_sizes_of_their_own() -> None:
     more, expected = packed("gptq", 8, 64, 32, 32)
     tensors = {f"a.{n}": rl.tensor(t) for n, t in parts.items()}
     tensors |= {f"b.{n}": rl.tensor(t) for n, t in more.items()}
-    given = {"quant_method": "gptq", "bits": 4, "group_size": 16, "checkpoint_format": "gptq",
-             "dynamic": {"+:b": {"bits": 8, "group_size": 32}}}  # fmt: skip
+    given = {
+        "quant_method": "gptq",
+        "bits": 4,
+        "group_size": 16,
+        "checkpoint_format": "gptq",
+        "dynamic": {"+:b": {"bits": 8, "group_size": 32}},
+    }
     _, found = dequantized({"quantization_config": given}, tensors)
     np.testing.assert_allclose(found["b.weight"].numpy(), expected, rtol=1e-6, atol=1e-7)
 

@@ -52,8 +52,10 @@ def test_pixels_are_those_of_the_reference(name: str, goldens: dict[str, rl.Tens
     assert (off > 1e-5).mean() <= (1 if p.floats else 0.08)  # almost all are equal
 
 
-@pytest.mark.parametrize("name", ["timm", "timm-squash", "dpt", "detr", "detr-short", "maskformer",
-                                  "vit", "bit", "convnext"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    ["timm", "timm-squash", "dpt", "detr", "detr-short", "maskformer", "vit", "bit", "convnext"],
+)
 def test_a_processor_is_written_and_read(name: str) -> None:
     for p in (described(table.CASES[name]), TORCHVISION, DINOV2, Processor(), *KINDS.values()):
         assert described(json.loads(json.dumps(as_file(p)))) == p

@@ -29,9 +29,12 @@ Array = npt.NDArray[Any]
 WIDTH, ROWS = 256, 300
 TEXT = "<|end|>It's 3 candles,\n\nis it?  caf\u00e9"
 LLAMA3 = {
-    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
-}  # fmt: skip
+}
 CONFIGS: dict[str, dict[str, Any]] = {
     "grouped": {},
     "tied": {"tie_word_embeddings": True, "num_key_value_heads": None, "eos_token_id": [0, 258]},
@@ -52,11 +55,19 @@ def write_folder(folder: Path, name: str, dtype: rl.DType = rl.float32) -> None:
     """A random llama of one layer with a tokenizer of bytes and two merges."""
     folder.mkdir()
     config = {
-        "model_type": "llama", "vocab_size": ROWS, "hidden_size": WIDTH, "intermediate_size": 512,
-        "num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 4,
-        "max_position_embeddings": 128, "tie_word_embeddings": False, "eos_token_id": 258,
-        "rms_norm_eps": 1e-5, **CONFIGS[name],
-    }  # fmt: skip
+        "model_type": "llama",
+        "vocab_size": ROWS,
+        "hidden_size": WIDTH,
+        "intermediate_size": 512,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 128,
+        "tie_word_embeddings": False,
+        "eos_token_id": 258,
+        "rms_norm_eps": 1e-5,
+        **CONFIGS[name],
+    }
     (folder / "config.json").write_text(json.dumps(config))
     tokens = [*byte_tokens(), "an", "can"]
     byte_level = {
@@ -270,15 +281,26 @@ def test_experts_have_an_importance_each(tmp_path: Path) -> None:
     metadata = {"general.architecture": "llama", "llama.expert_count": 3, "llama.block_count": 1}
     save_gguf({name: rl.tensor(experts)}, tmp_path / "a.gguf", metadata)
     for given in (importance, importance.reshape(-1)):  # as GGUF has it, and as the older format
-        (path,) = quantize(tmp_path / "a.gguf", tmp_path / "b.gguf", "q4_k_s",
-                           imatrix={name: given}, overwrite=True)  # fmt: skip
+        (path,) = quantize(
+            tmp_path / "a.gguf",
+            tmp_path / "b.gguf",
+            "q4_k_s",
+            imatrix={name: given},
+            overwrite=True,
+        )
         found = load_gguf(path)[0][name]
         assert found.shape == (3, 8, 256) and found.dtype is rl.q4_k
         for i in range(3):
-            save_gguf({"w.weight": rl.tensor(experts[i])}, tmp_path / "c.gguf", metadata,
-                      overwrite=True)  # fmt: skip
-            (alone,) = quantize(tmp_path / "c.gguf", tmp_path / "d.gguf", "q4_k_s",
-                                imatrix={"w.weight": importance[i]}, overwrite=True)  # fmt: skip
+            save_gguf(
+                {"w.weight": rl.tensor(experts[i])}, tmp_path / "c.gguf", metadata, overwrite=True
+            )
+            (alone,) = quantize(
+                tmp_path / "c.gguf",
+                tmp_path / "d.gguf",
+                "q4_k_s",
+                imatrix={"w.weight": importance[i]},
+                overwrite=True,
+            )
             n = found.dtype.nbytes(8 * 256)
             one = load_gguf(alone)[0]["w.weight"].raw_bytes()
             assert found.raw_bytes()[i * n : (i + 1) * n] == one
@@ -339,9 +361,11 @@ def test_memory_is_that_of_the_largest_tensor(tmp_path: Path) -> None:
     save_gguf({"blk.0.a.weight": values[:64]}, tmp_path / "warm.gguf", metadata)
     found = subprocess.run(
         [sys.executable, "-c", _GROWN, *(str(tmp_path / n) for n in ("m.gguf", "warm.gguf", "o"))],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True,
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert int(found.stdout) < 3 * (16 << 20)
 
 
@@ -358,9 +382,12 @@ def test_parts_of_parts(tmp_path: Path, tiny: Path, llama_cpp: Any) -> None:
 
 def test_metadata_stays_as_it_was(tmp_path: Path, tiny: Path) -> None:
     metadata: dict[str, Any] = {
-        "general.architecture": "llama", "general.file_type": np.uint32(99), "x.small": np.int8(-3),
-        "x.real": np.float64(0.1), "x.list": np.arange(3, dtype=np.uint16),
-    }  # fmt: skip
+        "general.architecture": "llama",
+        "general.file_type": np.uint32(99),
+        "x.small": np.int8(-3),
+        "x.real": np.float64(0.1),
+        "x.list": np.arange(3, dtype=np.uint16),
+    }
     save_gguf(load_gguf(tiny)[0], tmp_path / "a.gguf", metadata)
     quantize(tmp_path / "a.gguf", tmp_path / "b.gguf", bits=8)
     ((source, part),) = open_gguf(tmp_path / "b.gguf")

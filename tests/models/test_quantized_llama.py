@@ -61,17 +61,22 @@ def test_q6_k_generates_without_c(quantized_llama: Path) -> None:
         f"print(''.join(model.generate({IDS[0]}, max_new_tokens=12, temperature=0)))"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, str(quantized_llama)], capture_output=True, text=True,
-        check=True, env={**os.environ, "RUSHLIGHT_KERNELS": "numpy"},
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(quantized_llama)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "RUSHLIGHT_KERNELS": "numpy"},
+    )
     assert found.stdout.strip() == generated(dequantized(quantized_llama))
 
 
 def test_inspect_names_every_type(mixed_llama: Path) -> None:
     code = "from rushlight.cli import main; main()"
     found = subprocess.run(
-        [sys.executable, "-c", code, "inspect", str(mixed_llama)], capture_output=True, text=True,
+        [sys.executable, "-c", code, "inspect", str(mixed_llama)],
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     for name in ("q4_k", "q6_k", "nvfp4", "iq4_nl", "q1_0", "mxfp4", "iq3_s"):
         assert f" {name} " in found.stdout

@@ -41,12 +41,18 @@ def write(path: Path, name: str) -> None:
     layers, width, wide, heads, shared, experts, tied = MODELS[name]
     a = "falcon" if name == "falcon" else "llama"
     metadata: dict[str, Any] = {
-        "general.architecture": a, f"{a}.block_count": layers, f"{a}.embedding_length": width,
-        f"{a}.feed_forward_length": wide, f"{a}.attention.head_count": heads,
-        f"{a}.attention.head_count_kv": shared, f"{a}.context_length": 64,
-        f"{a}.attention.layer_norm_rms_epsilon": 1e-5, f"{a}.attention.layer_norm_epsilon": 1e-5,
-        f"{a}.vocab_size": 32, "tokenizer.ggml.model": "none",
-    }  # fmt: skip
+        "general.architecture": a,
+        f"{a}.block_count": layers,
+        f"{a}.embedding_length": width,
+        f"{a}.feed_forward_length": wide,
+        f"{a}.attention.head_count": heads,
+        f"{a}.attention.head_count_kv": shared,
+        f"{a}.context_length": 64,
+        f"{a}.attention.layer_norm_rms_epsilon": 1e-5,
+        f"{a}.attention.layer_norm_epsilon": 1e-5,
+        f"{a}.vocab_size": 32,
+        "tokenizer.ggml.model": "none",
+    }
     if experts:
         metadata |= {f"{a}.expert_count": experts, f"{a}.expert_used_count": 1}
     head = width // heads * shared
@@ -55,9 +61,12 @@ def write(path: Path, name: str) -> None:
         lead = (experts,) if experts else ()
         ending = "_exps" if experts else ""
         own: dict[str, tuple[int, ...]] = {
-            "attn_norm": (width,), "ffn_norm": (width,), "attn_output": (width, width),
-            f"ffn_up{ending}": (*lead, wide, width), f"ffn_down{ending}": (*lead, width, wide),
-        }  # fmt: skip
+            "attn_norm": (width,),
+            "ffn_norm": (width,),
+            "attn_output": (width, width),
+            f"ffn_up{ending}": (*lead, wide, width),
+            f"ffn_down{ending}": (*lead, width, wide),
+        }
         if a == "falcon":
             own["attn_qkv"] = (width + 2 * head, width)
         else:
@@ -106,9 +115,11 @@ def of_tensors(**shapes: tuple[int, ...]) -> dict[str, Any]:
 
 
 GIVEN = of_tensors(
-    token_embd__weight=(8, 256), blk__0__attn_v__weight=(256, 256), blk__0__attn_q__weight=(8, 288),
+    token_embd__weight=(8, 256),
+    blk__0__attn_v__weight=(256, 256),
+    blk__0__attn_q__weight=(8, 288),
     blk__0__attn_norm__weight=(256,),
-)  # fmt: skip
+)
 LLAMA = {"general.architecture": "llama", "llama.block_count": 1, "llama.attention.head_count": 4}
 
 
@@ -134,8 +145,11 @@ def test_a_wrong_rule_is_named(said: str) -> None:
 
 def test_file_types_have_names() -> None:
     assert [file_type(name) for name in ("Q4_K", "Q4_K_M", "mxfp4", "F16")] == [
-        "q4_k_m", "q4_k_m", "mxfp4_moe", "f16",
-    ]  # fmt: skip
+        "q4_k_m",
+        "q4_k_m",
+        "mxfp4_moe",
+        "f16",
+    ]
     with pytest.raises(ValueError, match="'q4_k_n' is not supported\n  hint: did you mean q4_k_"):
         file_type("q4_k_n")
     assert len({number for number, _ in FILE_TYPES.values()}) == len(FILE_TYPES)

@@ -60,11 +60,16 @@ def test_names_and_shapes_say_what_config_json_would(kind: str, table: ModuleTyp
 
 
 _FOLDER = (
-    (r"^(blocks|emb|ln_out)\.", r"rwkv.\1."), (r"\.emb\.", ".embeddings."),
-    (r"\.att\.", ".attention."), (r"\.ffn\.", ".feed_forward."), (r"\.ln0\.", ".pre_ln."),
-    (r"mix_k$", "mix_key"), (r"mix_v$", "mix_value"), (r"mix_r$", "mix_receptance"),
+    (r"^(blocks|emb|ln_out)\.", r"rwkv.\1."),
+    (r"\.emb\.", ".embeddings."),
+    (r"\.att\.", ".attention."),
+    (r"\.ffn\.", ".feed_forward."),
+    (r"\.ln0\.", ".pre_ln."),
+    (r"mix_k$", "mix_key"),
+    (r"mix_v$", "mix_value"),
+    (r"mix_r$", "mix_receptance"),
     (r"mix_g$", "mix_gate"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.native
@@ -78,21 +83,34 @@ def test_names_of_hugging_face(kind: str, table: ModuleType) -> None:
         found[name] = tensor
     assert "rwkv.blocks.0.feed_forward.key.weight" in found
     config = {
-        **stored_config(kind), "model_version": "6_0", "rescale_every": 6, "head_size_divisor": 8,
-        "num_attention_heads": 64, "context_length": 4096,
-    }  # fmt: skip
+        **stored_config(kind),
+        "model_version": "6_0",
+        "rescale_every": 6,
+        "head_size_divisor": 8,
+        "num_attention_heads": 64,
+        "context_length": 4096,
+    }
     check(rl.models.assemble({"config.json": json.dumps(config).encode()}, found), kind, table)
 
 
 _LINEAR = (
-    (r"^blocks\.", "model.layers."), (r"^emb\.", "model.embeddings."), (r"^head\.", "lm_head."),
-    (r"^ln_out\.", "model.norm."), (r"\.att\.", ".attn."), (r"\.ln0\.", ".pre_norm."),
-    (r"\.ln1\.", ".attn_norm."), (r"\.ln2\.", ".ffn_norm."), (r"\.ln_x\.", ".g_norm."),
-    (r"attn\.receptance", "attn.r_proj"), (r"attn\.key", "attn.k_proj"),
-    (r"attn\.value", "attn.v_proj"), (r"attn\.output", "attn.o_proj"),
-    (r"\.([wavg])0$", r".\1_lora.lora.2.bias"), (r"\.([wavg])1$", r".\1_lora.lora.0.weight"),
+    (r"^blocks\.", "model.layers."),
+    (r"^emb\.", "model.embeddings."),
+    (r"^head\.", "lm_head."),
+    (r"^ln_out\.", "model.norm."),
+    (r"\.att\.", ".attn."),
+    (r"\.ln0\.", ".pre_norm."),
+    (r"\.ln1\.", ".attn_norm."),
+    (r"\.ln2\.", ".ffn_norm."),
+    (r"\.ln_x\.", ".g_norm."),
+    (r"attn\.receptance", "attn.r_proj"),
+    (r"attn\.key", "attn.k_proj"),
+    (r"attn\.value", "attn.v_proj"),
+    (r"attn\.output", "attn.o_proj"),
+    (r"\.([wavg])0$", r".\1_lora.lora.2.bias"),
+    (r"\.([wavg])1$", r".\1_lora.lora.0.weight"),
     (r"\.([wavg])2$", r".\1_lora.lora.2.weight"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.native

@@ -68,8 +68,13 @@ def test_tokenizer_template_and_overwriting(tiny: Any, tmp_path: Path) -> None:
     # The loaded model's weights are views of the files that are replaced.
     rl.models.load(folder).save_pretrained(folder, overwrite=True)
     left = {p.name for p in folder.iterdir()}
-    assert left == {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json",
-                    "notes.md"}  # fmt: skip
+    assert left == {
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "notes.md",
+    }
     assert rl.models.load(folder).chat_ids(messages) == model.chat_ids(messages)
     assert [p.name for p in tmp_path.iterdir()] == ["saved"]
     with pytest.raises(ValueError, match="max_shard_bytes is 0"):

@@ -23,9 +23,13 @@ def tiny(device: str) -> Any:
     """A random encoder over a byte-level tokenizer."""
     rl.manual_seed(3)
     config = dict(
-        vocab_size=280, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=40,
-    )  # fmt: skip
+        vocab_size=280,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+    )
     model = bert.FAMILY.build(config, []).init_().to(device)
     model.configure({"tokenizer.json": TOKENIZER})
     return model.eval()

@@ -48,8 +48,12 @@ def test_vectors_of_tokens(tmp_path: Path, device: str, sentence_folders: Module
     listed = json.loads((tmp_path / "modules.json").read_bytes())
     dense = sentence_folders.values("colbert", (6, 24))
     rl.save({"linear.weight": rl.tensor(dense)}, tmp_path / "2_Dense" / "model.safetensors")
-    config = {"in_features": 24, "out_features": 6, "bias": False,
-              "activation_function": "torch.nn.modules.linear.Identity"}  # fmt: skip
+    config = {
+        "in_features": 24,
+        "out_features": 6,
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
     (tmp_path / "2_Dense" / "config.json").write_text(json.dumps(config))
     mask = {"type": "sentence_transformers.x.MultiVectorMask", "path": "3_Mask"}
     (tmp_path / "modules.json").write_text(json.dumps([listed[0], listed[2], mask]))
@@ -67,8 +71,10 @@ def test_vectors_of_tokens(tmp_path: Path, device: str, sentence_folders: Module
         m.encode_sparse(["a"])
     # The same as the first checkpoints have it.
     config = json.loads((tmp_path / "config.json").read_bytes())
-    files = {"config.json": json.dumps(config | {"architectures": ["HF_ColBERT"]}).encode(),
-             "tokenizer.json": (tmp_path / "tokenizer.json").read_bytes()}  # fmt: skip
+    files = {
+        "config.json": json.dumps(config | {"architectures": ["HF_ColBERT"]}).encode(),
+        "tokenizer.json": (tmp_path / "tokenizer.json").read_bytes(),
+    }
     tensors = {f"bert.{n}": t for n, t in rl.load(tmp_path / "model.safetensors").items()}
     late: Any = rl.models.assemble(files, tensors | {"linear.weight": rl.tensor(dense)})
     late.max_length = m.max_length
@@ -94,12 +100,21 @@ def test_a_tables_unknown_tokens_are_left_out(tmp_path: Path, sentence_folders: 
     file["model"]["unk_token"] = "c"
     (tmp_path / "tokenizer.json").write_text(json.dumps(file))
     (tmp_path / "modules.json").unlink()
-    config = {"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": True,
-              "apply_pca": 24, "apply_zipf": True, "seq_length": 1000}  # fmt: skip
+    config = {
+        "model_type": "model2vec",
+        "architectures": ["StaticModel"],
+        "normalize": True,
+        "apply_pca": 24,
+        "apply_zipf": True,
+        "seq_length": 1000,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     m: Any = rl.models.load(tmp_path)
-    ids = [i for i in m.tokenizer.encode("a cup", add_special_tokens=False).ids
-           if i != m.tokenizer.token_to_id("c")]  # fmt: skip
+    ids = [
+        i
+        for i in m.tokenizer.encode("a cup", add_special_tokens=False).ids
+        if i != m.tokenizer.token_to_id("c")
+    ]
     table, weights = m.embeddings.detach().numpy(), m.weights.detach().numpy()
     mean = (table[m.mapping.numpy()[ids]] * weights[ids, None]).mean(0)
     found = m.encode(["a cup", ""]).numpy()

@@ -23,9 +23,13 @@ def encoder(device: str) -> Any:
     """A random encoder whose vectors are not normalised."""
     rl.manual_seed(3)
     config = dict(
-        vocab_size=280, hidden_size=24, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=40,
-    )  # fmt: skip
+        vocab_size=280,
+        hidden_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+    )
     model: Any = bert.FAMILY.build(config, []).init_().to(device)
     modules = [{"type": "sentence_transformers.models.Transformer"}]
     model.configure({"tokenizer.json": TOKENIZER, "modules.json": json.dumps(modules).encode()})

@@ -67,9 +67,13 @@ def test_an_end_that_is_not_listed_is_numbered_too(tmp_path: Path, marian: Modul
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("least", [8, 512])
 def test_answers_have_listed_words_alone(
-    device: str, beams: int, least: int, tmp_path: Path, marian: ModuleType,
+    device: str,
+    beams: int,
+    least: int,
+    tmp_path: Path,
+    marian: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Answers by part of the head or by all of it equal a search with all other words banned."""
     monkeypatch.setattr(candidates, "_LEAST", least)
     (tmp_path / "model.xxyy.bin").write_bytes(binary(marian.weights_of()))

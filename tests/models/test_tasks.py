@@ -151,33 +151,62 @@ def test_arguments_of_pipelines(encoder: Any, writer: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda e, w: rl.pipeline("text-generation", e), ValueError,
-         "^bert serves feature-extraction, sentence-similarity; text-generation is not supported$"),
-        (lambda e, w: rl.pipeline("fill-mask", w), ValueError,
-         "^llama serves text-generation, chat, feature-extraction, sentence-similarity; fill-mask "
-         "is not supported$"),
-        (lambda e, w: rl.pipeline("txt-generation", w), ValueError,
-         "'txt-generation' is not supported; did you mean 'text-generation'[?] supported: auto"),
+        (
+            lambda e, w: rl.pipeline("text-generation", e),
+            ValueError,
+            "^bert serves feature-extraction, sentence-similarity; text-generation is not "
+            "supported$",
+        ),
+        (
+            lambda e, w: rl.pipeline("fill-mask", w),
+            ValueError,
+            "^llama serves text-generation, chat, feature-extraction, sentence-similarity; "
+            "fill-mask is not supported$",
+        ),
+        (
+            lambda e, w: rl.pipeline("txt-generation", w),
+            ValueError,
+            "'txt-generation' is not supported; did you mean 'text-generation'[?] supported: auto",
+        ),
         (lambda e, w: rl.pipeline(), ValueError, "model is missing"),
         (lambda e, w: rl.pipeline(model=e, device="cpu"), ValueError, "not to a loaded model"),
-        (lambda e, w: rl.pipeline(model=e, batchsize=2), TypeError,
-         "option 'batchsize' is not supported; did you mean 'batch_size'[?] supported: batch_size"),
-        (lambda e, w: rl.pipeline(model=e)("a", batch_size=0), ValueError,
-         "^feature-extraction: batch_size is 0; it must be at least 1$"),
-        (lambda e, w: rl.pipeline(model=e)("a", batch_size=True), TypeError,
-         "batch_size is True; it must be a whole number"),
-        (lambda e, w: rl.pipeline(model=e)([1]), TypeError,
-         r"^feature-extraction: texts is \[1\]; it must be a text or a list of texts$"),
+        (
+            lambda e, w: rl.pipeline(model=e, batchsize=2),
+            TypeError,
+            "option 'batchsize' is not supported; did you mean 'batch_size'[?] "
+            "supported: batch_size",
+        ),
+        (
+            lambda e, w: rl.pipeline(model=e)("a", batch_size=0),
+            ValueError,
+            "^feature-extraction: batch_size is 0; it must be at least 1$",
+        ),
+        (
+            lambda e, w: rl.pipeline(model=e)("a", batch_size=True),
+            TypeError,
+            "batch_size is True; it must be a whole number",
+        ),
+        (
+            lambda e, w: rl.pipeline(model=e)([1]),
+            TypeError,
+            r"^feature-extraction: texts is \[1\]; it must be a text or a list of texts$",
+        ),
         (lambda e, w: rl.pipeline("chat", w)(PROMPT), TypeError, "must be a list of messages"),
         (lambda e, w: rl.pipeline(model=w)([0.5]), TypeError, "a text or a list of token ids"),
         (lambda e, w: rl.pipeline(model=e).stream("a"), ValueError, "does not stream"),
-        (lambda e, w: rl.pipeline("chat", w)(ASK, temprature=1), TypeError,
-         "'temprature' is not supported; did you mean 'temperature'"),
+        (
+            lambda e, w: rl.pipeline("chat", w)(ASK, temprature=1),
+            TypeError,
+            "'temprature' is not supported; did you mean 'temperature'",
+        ),
         (lambda e, w: rl.pipeline("chat", w)(ASK, top_p=0), ValueError, "top_p is 0; it must be"),
-        (lambda e, w: rl.pipeline("chat", w)(ASK, linear="slow"), ValueError,
-         "chat: linear 'slow' is not supported; supported: exact, fast"),
+        (
+            lambda e, w: rl.pipeline("chat", w)(ASK, linear="slow"),
+            ValueError,
+            "chat: linear 'slow' is not supported; supported: exact, fast",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_named(
     call: Any, error: type[Exception], message: str, encoder: Any, writer: Any
 ) -> None:

@@ -47,8 +47,12 @@ def folder(table: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
     save_safetensors(tensors, place / "model.safetensors")
     config = json.loads(stored["config"]) | {"task_specific_params": TASKS}
-    files = {"config": config, "tokenizer": WORDS, "generation_config": LIMITS,
-             "tokenizer_config": {"tokenizer_class": "MBart50Tokenizer"}}  # fmt: skip
+    files = {
+        "config": config,
+        "tokenizer": WORDS,
+        "generation_config": LIMITS,
+        "tokenizer_config": {"tokenizer_class": "MBart50Tokenizer"},
+    }
     for name, value in files.items():
         (place / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
     return place

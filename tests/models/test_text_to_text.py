@@ -108,18 +108,36 @@ def test_the_checkpoint_says_how_to_search(table: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("num_beam_groups", 2), ("diversity_penalty", 0.5), ("guidance_scale", 3.0),
-        ("force_words_ids", [[5]]), ("stop_strings", "a"), ("token_healing", True),
-        ("dola_layers", "low"), ("watermarking_config", {"bias": 9.0}), ("top_h", 0.2),
-        ("eos_token_id", "2"), ("eos_token_id", [3, None]), ("decoder_start_token_id", 900),
-        ("forced_bos_token_id", -1), ("forced_eos_token_id", "5"), ("suppress_tokens", 5),
-        ("max_length", "5"), ("max_length", 5.0), ("max_new_tokens", 0), ("min_length", "a"),
-        ("num_beams", "3"), ("early_stopping", "soon"), ("repetition_penalty", -1.0),
-        ("no_repeat_ngram_size", "a"), ("bad_words_ids", [5]), ("bad_words_ids", [[900]]),
-        ("sequence_bias", [[[5]]]), ("exponential_decay_length_penalty", [1]),
+        ("num_beam_groups", 2),
+        ("diversity_penalty", 0.5),
+        ("guidance_scale", 3.0),
+        ("force_words_ids", [[5]]),
+        ("stop_strings", "a"),
+        ("token_healing", True),
+        ("dola_layers", "low"),
+        ("watermarking_config", {"bias": 9.0}),
+        ("top_h", 0.2),
+        ("eos_token_id", "2"),
+        ("eos_token_id", [3, None]),
+        ("decoder_start_token_id", 900),
+        ("forced_bos_token_id", -1),
+        ("forced_eos_token_id", "5"),
+        ("suppress_tokens", 5),
+        ("max_length", "5"),
+        ("max_length", 5.0),
+        ("max_new_tokens", 0),
+        ("min_length", "a"),
+        ("num_beams", "3"),
+        ("early_stopping", "soon"),
+        ("repetition_penalty", -1.0),
+        ("no_repeat_ngram_size", "a"),
+        ("bad_words_ids", [5]),
+        ("bad_words_ids", [[900]]),
+        ("sequence_bias", [[[5]]]),
+        ("exponential_decay_length_penalty", [1]),
         ("do_sample", "yes"),
     ],
-)  # fmt: skip
+)
 def test_stored_values_that_cannot_be_followed_are_named(
     key: str, value: Any, legacy: bool, table: ModuleType
 ) -> None:
@@ -192,8 +210,11 @@ def test_options_out_of_range_are_named(
 
 def test_sources_out_of_range_are_named(table: ModuleType) -> None:
     m = make("marian-vocabularies", table)
-    for source, message in (([], "is empty"), ([97], "token 97 is not one of the 97"),
-                            ([5] * 25, "has 25 tokens, the context holds 24")):  # fmt: skip
+    for source, message in (
+        ([], "is empty"),
+        ([97], "token 97 is not one of the 97"),
+        ([5] * 25, "has 25 tokens, the context holds 24"),
+    ):
         with pytest.raises(ValueError, match=message):
             m.answers([source])
     with pytest.raises(ValueError, match="no tokenizer"):

@@ -174,22 +174,45 @@ def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(run(again, "forward", pixels), run(m, "forward", pixels))
 
 
-@pytest.mark.parametrize(("name", "changes", "words"), [
-    ("vit-timm", {"architecture": "vit_pe_spatial_tiny_patch16_512"}, "a kind of ViT that is not"),
-    ("vit-timm", {"global_pool": "map"}, "global_pool 'map' is not supp.*: token, avg"),
-    ("vit-mean-timm", {"global_pool": "token"}, "global_pool 'token' is not supported; supp.* avg"),
-    ("vit-timm", {"model_args": {"act_layer": "silu"}}, "act_layer 'silu' is not supported"),
-    ("vit-timm", {"pretrained_cfg": 3}, "timm's 'vit_tiny_patch16_224' has no such values"),
-    ("hiera-timm", {"global_pool": "max"}, "global_pool 'max' is not supported; supported: avg"),
-    ("hiera", {"depths": [2, 1]}, "depths .* do not agree"),
-    ("hiera", {"image_size": [60, 32]}, "image_size .* do not fit each other"),
-    ("hiera", {"masked_unit_size": [4, 7]}, "layer 0 of stage 0 does not fit: 128 places in units"),
-    ("vit-rope-timm", {"global_pool": "avg"}, "global_pool 'avg' is not supported; supp.* token"),
-    ("vit-rope-timm", {"model_args": {"rope_temperature": 9.0}}, "'rope_temp.* of an EVA"),
-    ("resnetv2-deep-timm", {"model_args": {"output_stride": 8}}, "'output_str.* of a ResNet"),
-    ("hiera-backbone", {"out_features": ["stage4"]}, "name no states of 3 layers"),
-    ("swin-backbone", {"out_features": None, "out_indices": [3]}, "name no states of 2 layers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        (
+            "vit-timm",
+            {"architecture": "vit_pe_spatial_tiny_patch16_512"},
+            "a kind of ViT that is not",
+        ),
+        ("vit-timm", {"global_pool": "map"}, "global_pool 'map' is not supp.*: token, avg"),
+        (
+            "vit-mean-timm",
+            {"global_pool": "token"},
+            "global_pool 'token' is not supported; supp.* avg",
+        ),
+        ("vit-timm", {"model_args": {"act_layer": "silu"}}, "act_layer 'silu' is not supported"),
+        ("vit-timm", {"pretrained_cfg": 3}, "timm's 'vit_tiny_patch16_224' has no such values"),
+        (
+            "hiera-timm",
+            {"global_pool": "max"},
+            "global_pool 'max' is not supported; supported: avg",
+        ),
+        ("hiera", {"depths": [2, 1]}, "depths .* do not agree"),
+        ("hiera", {"image_size": [60, 32]}, "image_size .* do not fit each other"),
+        (
+            "hiera",
+            {"masked_unit_size": [4, 7]},
+            "layer 0 of stage 0 does not fit: 128 places in units",
+        ),
+        (
+            "vit-rope-timm",
+            {"global_pool": "avg"},
+            "global_pool 'avg' is not supported; supp.* token",
+        ),
+        ("vit-rope-timm", {"model_args": {"rope_temperature": 9.0}}, "'rope_temp.* of an EVA"),
+        ("resnetv2-deep-timm", {"model_args": {"output_stride": 8}}, "'output_str.* of a ResNet"),
+        ("hiera-backbone", {"out_features": ["stage4"]}, "name no states of 3 layers"),
+        ("swin-backbone", {"out_features": None, "out_indices": [3]}, "name no states of 2 layers"),
+    ],
+)
 def test_what_a_family_does_not_read_is_named(
     name: str, changes: dict[str, Any], words: str
 ) -> None:
@@ -217,17 +240,21 @@ def test_pixels_of_another_shape_are_named() -> None:
         model("resnet")(rl.zeros(2, 1, 8, 8))
 
 
-@pytest.mark.parametrize(("of", "name", "words"), [
-    ("resnetv2-evo-timm", "resnetv2_50d_frn", " is a kind of ResNet V2 that is not supported"),
-    ("regnet-timm", "regnety_040_sgn", " is not supported: it normalizes groups"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("of", "name", "words"),
+    [
+        ("resnetv2-evo-timm", "resnetv2_50d_frn", " is a kind of ResNet V2 that is not supported"),
+        ("regnet-timm", "regnety_040_sgn", " is not supported: it normalizes groups"),
+    ],
+)
 def test_networks_of_another_norm_are_refused_by_name(of: str, name: str, words: str) -> None:
     """Filter response norms have weights and biases as those of groups, and thresholds besides."""
     names = open_tables(DATA / f"{of}.safetensors")[0][1].metadata["names"]
     shapes = {n.replace("norm.v", "norm.tau"): s for n, s in table.names_of(names).items()}
     config = json.dumps({"architecture": name, "num_classes": 3}).encode()
-    tensors = {n: rl.empty(*shape, device="meta") for n, shape in shapes.items()
-               if ".running_" not in n}  # fmt: skip
+    tensors = {
+        n: rl.empty(*shape, device="meta") for n, shape in shapes.items() if ".running_" not in n
+    }
     with pytest.raises(rl.FormatError, match=name + words):
         rl.models.assemble({"config.json": config}, tensors, device="meta")
 
@@ -240,24 +267,39 @@ def test_networks_that_smooth_have_the_same_tensors_and_are_refused_by_name(name
         rl.models.assemble({"config.json": config}, {"conv1.weight": rl.zeros(1)})
 
 
-@pytest.mark.parametrize(("name", "change", "words"), [
-    ("dpt", {"backbone_out_indices": [0, 9]}, "backbone_out_indices is .0, 9."),
-    ("dpt", {"neck_hidden_sizes": [5, 6]}, "and the states .1, 3, 4. do not agree"),
-    ("dpt", {"reassemble_factors": [2, 1, "x"]}, "factors are whole, or below 1"),
-    ("dpt", {"readout_type": "twice"}, "readout_type 'twice' is not supported"),
-    ("dpt-beit", {"backbone_config": {"model_type": "vgg"}}, "supported: dinov2, beit, swinv2"),
-    ("dpt-beit", {"out_features": ["stage9"]}, "name no states of 2 layers"),
-    ("dpt-beit", {"reshape_hidden_states": True}, "reshape_hidden_states True is not supported"),
-    ("dpt-swinv2", {"out_features": ["stem", "stage2"]}, '"stem", which is no stage'),
-    ("dpt-hybrid", {"layer_type": "preactivation"}, "layer_type 'preactivation' is not supported"),
-    ("dpt-hybrid", {"backbone_featmap_shape": [1, 5, 4, 4]}, "backbone_featmap_shape .* do not"),
-    ("maskformer", {"backbone_config": {"model_type": "swinv2"}}, "'swinv2' is not supported"),
-    ("maskformer", {"fpn_feature_size": 30}, "fpn_feature_size 30 is out of range"),
-    ("maskformer", {"decoder_config": 3}, "decoder_config must be an object"),
-    ("maskformer-resnet", {"out_features": ["stage3"]}, "there must be two at least"),
-    ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are at least 3 stages"),
-    ("mask2former", {"pre_norm": True}, "pre_norm True is not supported"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("dpt", {"backbone_out_indices": [0, 9]}, "backbone_out_indices is .0, 9."),
+        ("dpt", {"neck_hidden_sizes": [5, 6]}, "and the states .1, 3, 4. do not agree"),
+        ("dpt", {"reassemble_factors": [2, 1, "x"]}, "factors are whole, or below 1"),
+        ("dpt", {"readout_type": "twice"}, "readout_type 'twice' is not supported"),
+        ("dpt-beit", {"backbone_config": {"model_type": "vgg"}}, "supported: dinov2, beit, swinv2"),
+        ("dpt-beit", {"out_features": ["stage9"]}, "name no states of 2 layers"),
+        (
+            "dpt-beit",
+            {"reshape_hidden_states": True},
+            "reshape_hidden_states True is not supported",
+        ),
+        ("dpt-swinv2", {"out_features": ["stem", "stage2"]}, '"stem", which is no stage'),
+        (
+            "dpt-hybrid",
+            {"layer_type": "preactivation"},
+            "layer_type 'preactivation' is not supported",
+        ),
+        (
+            "dpt-hybrid",
+            {"backbone_featmap_shape": [1, 5, 4, 4]},
+            "backbone_featmap_shape .* do not",
+        ),
+        ("maskformer", {"backbone_config": {"model_type": "swinv2"}}, "'swinv2' is not supported"),
+        ("maskformer", {"fpn_feature_size": 30}, "fpn_feature_size 30 is out of range"),
+        ("maskformer", {"decoder_config": 3}, "decoder_config must be an object"),
+        ("maskformer-resnet", {"out_features": ["stage3"]}, "there must be two at least"),
+        ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are at least 3 stages"),
+        ("mask2former", {"pre_norm": True}, "pre_norm True is not supported"),
+    ],
+)
 def test_wrong_parts_are_named(name: str, change: dict[str, Any], words: str) -> None:
     """Keys of the file, or of its backbone_config."""
     found = open_tables(DATA / f"{name}.safetensors")[0][1].metadata
@@ -265,7 +307,8 @@ def test_wrong_parts_are_named(name: str, change: dict[str, Any], words: str) ->
     inner = config.get("backbone_config") or {}
     key = next(iter(change))
     config |= {"backbone_config": inner | change} if key in inner and key not in config else change
-    names = {n: rl.empty(*shape, device="meta") for n, shape in table.names_of(
-        found["names"]).items()}  # fmt: skip
+    names = {
+        n: rl.empty(*shape, device="meta") for n, shape in table.names_of(found["names"]).items()
+    }
     with pytest.raises((rl.FormatError, rl.LoadError), match=words):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, names, device="meta")

@@ -78,9 +78,12 @@ def test_the_command_prints_seconds(
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"threshold": 1.5}, "between 0 and 1"), ({"padding": -1.0}, "a number of seconds"),
-     ({"max_speech": 0.1}, "at least 0.16")],
-)  # fmt: skip
+    [
+        ({"threshold": 1.5}, "between 0 and 1"),
+        ({"padding": -1.0}, "a number of seconds"),
+        ({"max_speech": 0.1}, "at least 0.16"),
+    ],
+)
 def test_settings_out_of_range_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rl.pipeline("voice-activity-detection", **options)

@@ -66,15 +66,20 @@ PCM = _format(1, 1, 8000, 2, 16)
 def test_odd_chunks_and_sizes() -> None:
     data = _chunk(b"data", DATA)
     for raw in (
-        _wav(PCM, data), _wav(_chunk(b"LIST", b"odd"), PCM, _chunk(b"fact", b"\3\0\0\0"), data),
-        _wav(PCM, data, _chunk(b"id3 ", b"x" * 7)), _wav(PCM, _chunk(b"JUNK", b""), data, size=0),
+        _wav(PCM, data),
+        _wav(_chunk(b"LIST", b"odd"), PCM, _chunk(b"fact", b"\3\0\0\0"), data),
+        _wav(PCM, data, _chunk(b"id3 ", b"x" * 7)),
+        _wav(PCM, _chunk(b"JUNK", b""), data, size=0),
         _wav(PCM, b"data" + struct.pack("<I", 0xFFFFFFFF) + DATA, size=0xFFFFFFFF),
         _wav(PCM, b"data" + struct.pack("<I", 0) + DATA, size=0),  # as a stream is written
         _wav(_format(1, 1, 8000, 2, 16, b"\0\0"), data),
         _wav(_format(1, 1, 8000, 2, 12), data),  # 12 bits at the upper end of 16
-        b"RF64\xff\xff\xff\xffWAVE" + _chunk(b"ds64", struct.pack("<QQQI", 0, 6, 3, 0)) + PCM
-        + b"data\xff\xff\xff\xff" + DATA,
-    ):  # fmt: skip
+        b"RF64\xff\xff\xff\xffWAVE"
+        + _chunk(b"ds64", struct.pack("<QQQI", 0, 6, 3, 0))
+        + PCM
+        + b"data\xff\xff\xff\xff"
+        + DATA,
+    ):
         found = rl.audio.load(raw)
         assert (found.samples * 32768).tolist() == [100, -200, 300]
 
@@ -88,10 +93,11 @@ def test_what_is_refused() -> None:
         (_wav(_format(17, 1, 8000, 3, 4), data), "IMA ADPCM in blocks of 3 bytes"),
         (_wav(_format(2, 2, 8000, 13, 4), data), "Microsoft ADPCM in blocks of 13 bytes"),
         (_wav(_format(0x31, 1, 8000, 65, 0), data), "format 49 .*supported: PCM of 8 to 32 bits"),
-        (_wav(data, PCM), "samples come before their format"), (_wav(PCM), "without samples"),
+        (_wav(data, PCM), "samples come before their format"),
+        (_wav(PCM), "without samples"),
         (_wav(_format(17, 1, 8000, 512, 4), data), "holds no samples"),
         (_wav(PCM, _chunk(b"data", b""), _chunk(b"LIST", b"x" * 99)), "holds no samples"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(FormatError, match=words):
             rl.audio.load(raw)
 

@@ -52,8 +52,10 @@ def test_steps_equal_the_whole(device: str, rows: ModuleType, table: ModuleType)
     state = m.start(states, copies=2)
     twice = np.repeat(ids, 2, 0)  # the rows of one audio follow each other
     for _ in range(2):  # again with what was captured
-        found = [m.step(state, twice[:, a : a + n]).numpy().copy()
-                 for a, n in ((0, 3), (3, 1), (4, 1), (5, 4))]  # fmt: skip
+        found = [
+            m.step(state, twice[:, a : a + n]).numpy().copy()
+            for a, n in ((0, 3), (3, 1), (4, 1), (5, 4))
+        ]
         np.testing.assert_allclose(np.concatenate(found, 1), np.repeat(wanted, 2, 0), **CLOSE)
         assert m.start(states, copies=2, reuse=state) is state and state.length == 0
 
@@ -171,10 +173,13 @@ def test_prompts_are_the_papers() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "message"),
-    [({"alignment_heads": [[0, 9]]}, "alignment_heads is"),
-     ({"alignment_heads": 3}, "alignment_heads is 3"), ({"suppress_tokens": [97]}, "tokens of 97"),
-     ({"begin_suppress_tokens": "x"}, "begin_suppress_tokens is 'x'")],
-)  # fmt: skip
+    [
+        ({"alignment_heads": [[0, 9]]}, "alignment_heads is"),
+        ({"alignment_heads": 3}, "alignment_heads is 3"),
+        ({"suppress_tokens": [97]}, "tokens of 97"),
+        ({"begin_suppress_tokens": "x"}, "begin_suppress_tokens is 'x'"),
+    ],
+)
 def test_generation_configs_that_lie(
     stored: dict[str, Any], message: str, rows: ModuleType, table: ModuleType
 ) -> None:
@@ -187,10 +192,18 @@ def test_generation_configs_that_lie(
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("feature_size", 81), ("hop_length", 320), ("n_fft", 512), ("chunk_length", 15),
-     ("sampling_rate", 8000), ("padding_value", 0.5), ("padding_side", "left"), ("dither", 0.1),
-     ("feature_extractor_type", "Wav2Vec2FeatureExtractor")],
-)  # fmt: skip
+    [
+        ("feature_size", 81),
+        ("hop_length", 320),
+        ("n_fft", 512),
+        ("chunk_length", 15),
+        ("sampling_rate", 8000),
+        ("padding_value", 0.5),
+        ("padding_side", "left"),
+        ("dither", 0.1),
+        ("feature_extractor_type", "Wav2Vec2FeatureExtractor"),
+    ],
+)
 @pytest.mark.parametrize("nested", [False, True])
 def test_settings_that_would_change_features_are_named(
     key: str, value: Any, nested: bool, rows: ModuleType
@@ -219,9 +232,11 @@ def weights(table: ModuleType) -> dict[str, Array]:
     vocab = len(TEXT) + len(special_tokens(51864))
     shapes: dict[str, tuple[int, ...]] = {
         "model.decoder.embed_tokens.weight": (vocab, WIDTH),
-        "model.encoder.conv1.weight": (WIDTH, MELS, 3), "model.encoder.conv1.bias": (WIDTH,),
-        "model.encoder.conv2.weight": (WIDTH, WIDTH, 3), "model.encoder.conv2.bias": (WIDTH,),
-    }  # fmt: skip
+        "model.encoder.conv1.weight": (WIDTH, MELS, 3),
+        "model.encoder.conv1.bias": (WIDTH,),
+        "model.encoder.conv2.weight": (WIDTH, WIDTH, 3),
+        "model.encoder.conv2.bias": (WIDTH,),
+    }
     for stack, rows in (("encoder", FRAMES), ("decoder", CONTEXT)):
         base = f"model.{stack}"
         shapes[f"{base}.embed_positions.weight"] = rows, WIDTH
@@ -239,16 +254,26 @@ def weights(table: ModuleType) -> dict[str, Array]:
             shapes[f"{layer}.{name}.weight"] = shapes[f"{layer}.{name}.bias"] = (WIDTH,)
         for i, (out, into) in enumerate(((INNER, WIDTH), (WIDTH, INNER)), 1):
             shapes |= {f"{layer}.fc{i}.weight": (out, into), f"{layer}.fc{i}.bias": (out,)}
-    return {n: table.values_of(n, s).astype(np.float16).astype(np.float32)
-            for n, s in shapes.items()}  # fmt: skip
+    return {
+        n: table.values_of(n, s).astype(np.float16).astype(np.float32) for n, s in shapes.items()
+    }
 
 
 def config(w: dict[str, Array]) -> dict[str, Any]:
-    sizes = {f"{s}_{k}": v for s in ("encoder", "decoder") for k, v in
-             (("layers", 1), ("attention_heads", HEADS), ("ffn_dim", INNER))}  # fmt: skip
-    return {"model_type": "whisper", "vocab_size": len(w["model.decoder.embed_tokens.weight"]),
-            "d_model": WIDTH, "num_mel_bins": MELS, "max_source_positions": FRAMES,
-            "max_target_positions": CONTEXT, **sizes}  # fmt: skip
+    sizes = {
+        f"{s}_{k}": v
+        for s in ("encoder", "decoder")
+        for k, v in (("layers", 1), ("attention_heads", HEADS), ("ffn_dim", INNER))
+    }
+    return {
+        "model_type": "whisper",
+        "vocab_size": len(w["model.decoder.embed_tokens.weight"]),
+        "d_model": WIDTH,
+        "num_mel_bins": MELS,
+        "max_source_positions": FRAMES,
+        "max_target_positions": CONTEXT,
+        **sizes,
+    }
 
 
 def assembled(w: dict[str, Array]) -> Any:
@@ -284,8 +309,10 @@ def ctranslate2(w: dict[str, Array], *, int8: bool = False) -> bytes:
             norms[f"layer_0/{part}/layer_norm"] = f"layers.0.{own}_layer_norm"
             groups = ["qkv"] if own == "self_attn" else ["q", "kv"]
             for i, names in enumerate((*groups, ("out",))):
-                to, parts = f"{stack}/layer_0/{part}/linear_{i}", [f"{base}{own}.{n}_proj"
-                                                                   for n in names]  # fmt: skip
+                to, parts = (
+                    f"{stack}/layer_0/{part}/linear_{i}",
+                    [f"{base}{own}.{n}_proj" for n in names],
+                )
                 rows[f"{to}/weight"] = np.concatenate([w[f"{p}.weight"] for p in parts])
                 none = np.zeros(WIDTH, np.float32)
                 rows[f"{to}/bias"] = np.concatenate([w.get(f"{p}.bias", none) for p in parts])
@@ -302,8 +329,10 @@ def ctranslate2(w: dict[str, Array], *, int8: bool = False) -> bytes:
     for name, x in rows.items():
         if int8 and x.ndim == 2 and "encodings" not in name:
             scale = (127 / np.abs(x).max(1)).astype(np.float32)
-            stored += [(name, np.round(x * scale[:, None]).astype(np.int8), 1),
-                       (name + "_scale", scale, 0)]  # fmt: skip
+            stored += [
+                (name, np.round(x * scale[:, None]).astype(np.int8), 1),
+                (name + "_scale", scale, 0),
+            ]
         else:
             number = {"int16": 2, "int8": 1}.get(x.dtype.name, 4)
             stored.append((name, x.astype(np.float16) if number == 4 else x, number))
@@ -326,8 +355,12 @@ def ctranslate2(w: dict[str, Array], *, int8: bool = False) -> bytes:
 def test_ctranslate2s_folder(int8: bool, tmp_path: Path, table: ModuleType) -> None:
     w = weights(table)
     (tmp_path / "model.bin").write_bytes(ctranslate2(w, int8=int8))
-    stored = {"alignment_heads": [[0, 1]], "suppress_ids": [3], "suppress_ids_begin": [4, 5],
-              "lang_ids": [7]}  # fmt: skip
+    stored = {
+        "alignment_heads": [[0, 1]],
+        "suppress_ids": [3],
+        "suppress_ids_begin": [4, 5],
+        "lang_ids": [7],
+    }
     (tmp_path / "config.json").write_text(json.dumps(stored))
     m = rl.models.load(tmp_path)
     same(m, w, 0.05 if int8 else 1e-5)
@@ -381,9 +414,16 @@ def ggml(w: dict[str, Array], kind: str = "float16") -> bytes:
 @pytest.mark.native
 @pytest.mark.parametrize(
     ("kind", "most"),
-    [("float32", 1e-5), ("float16", 1e-5), ("q8_0", 0.05), ("q5_0", 0.3), ("q5_1", 0.3),
-     ("q4_0", 0.5), ("q4_1", 0.5)],
-)  # fmt: skip
+    [
+        ("float32", 1e-5),
+        ("float16", 1e-5),
+        ("q8_0", 0.05),
+        ("q5_0", 0.3),
+        ("q5_1", 0.3),
+        ("q4_0", 0.5),
+        ("q4_1", 0.5),
+    ],
+)
 def test_whisper_cpps_files(kind: str, most: float, tmp_path: Path, table: ModuleType) -> None:
     w = weights(table)
     (tmp_path / "ggml-odd.bin").write_bytes(ggml(w, kind))
@@ -440,9 +480,15 @@ def test_openais_ranks_are_the_vocabulary(
 
 @pytest.mark.parametrize(
     ("layers", "heads", "vocab", "first", "count"),
-    [(4, 6, 51864, (1, 0), 8), (6, 8, 51865, (3, 1), 8), (32, 20, 51865, (10, 12), 23),
-     (32, 20, 51866, (7, 0), 10), (4, 20, 51866, (2, 4), 6), (4, 6, 100, (2, 0), 12)],
-)  # fmt: skip
+    [
+        (4, 6, 51864, (1, 0), 8),
+        (6, 8, 51865, (3, 1), 8),
+        (32, 20, 51865, (10, 12), 23),
+        (32, 20, 51866, (7, 0), 10),
+        (4, 20, 51866, (2, 4), 6),
+        (4, 6, 100, (2, 0), 12),
+    ],
+)
 def test_published_sizes_have_their_alignment_heads(
     layers: int, heads: int, vocab: int, first: tuple[int, int], count: int
 ) -> None:
@@ -457,13 +503,17 @@ def put(at: int, content: bytes) -> Callable[[bytes], bytes]:
 
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [(put(0, b"\5"), "version 5"), (put(22, b"\xff" * 4), "too many"),
-     (put(17, b"x"), "has no end"), (lambda raw: raw[:-3], "past the end"),
-     (lambda raw: raw.replace(b"num_heads\0\0", b"num_heads\0\xff"), "255 dims"),
-     (lambda raw: raw.replace(b"decoder/num_heads", b"encoder/num_heads"), "occurs twice"),
-     (lambda raw: raw.replace(b"num_heads\0\0\2", b"num_heads\0\0\x09"), "type 9"),
-     (lambda raw: raw[:-60] + raw[-60:].replace(b"embeddings", b"embeddingX"), "no variable")],
-)  # fmt: skip
+    [
+        (put(0, b"\5"), "version 5"),
+        (put(22, b"\xff" * 4), "too many"),
+        (put(17, b"x"), "has no end"),
+        (lambda raw: raw[:-3], "past the end"),
+        (lambda raw: raw.replace(b"num_heads\0\0", b"num_heads\0\xff"), "255 dims"),
+        (lambda raw: raw.replace(b"decoder/num_heads", b"encoder/num_heads"), "occurs twice"),
+        (lambda raw: raw.replace(b"num_heads\0\0\2", b"num_heads\0\0\x09"), "type 9"),
+        (lambda raw: raw[:-60] + raw[-60:].replace(b"embeddings", b"embeddingX"), "no variable"),
+    ],
+)
 def test_damaged_ctranslate2(
     damage: Callable[[bytes], bytes], message: str, table: ModuleType
 ) -> None:
@@ -474,11 +524,15 @@ def test_damaged_ctranslate2(
 
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [(put(40, b"\7"), "mel filters"), (put(28, b"\7"), "no Whisper model"),
-     (put(56 + 4 * MELS * 4, b"\xff\xff\xff\xff"), "tokens of"), (lambda raw: raw[:-1], "not fit"),
-     (lambda raw: raw[:60], "mel filters"),
-     (lambda raw: raw.replace(b"blocks.0.mlp_ln.bias", b"blocks.0.mlp.2.bias\0"[:20]), None)],
-)  # fmt: skip
+    [
+        (put(40, b"\7"), "mel filters"),
+        (put(28, b"\7"), "no Whisper model"),
+        (put(56 + 4 * MELS * 4, b"\xff\xff\xff\xff"), "tokens of"),
+        (lambda raw: raw[:-1], "not fit"),
+        (lambda raw: raw[:60], "mel filters"),
+        (lambda raw: raw.replace(b"blocks.0.mlp_ln.bias", b"blocks.0.mlp.2.bias\0"[:20]), None),
+    ],
+)
 def test_damaged_ggml(
     damage: Callable[[bytes], bytes], message: str | None, table: ModuleType
 ) -> None:

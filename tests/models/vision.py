@@ -19,10 +19,22 @@ import numpy.typing as npt
 
 Row = tuple[str, str, dict[str, Any], tuple[int, int]]
 _LABELS: dict[str, Any] = {"num_labels": 5}
-_VIT: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
-                        "intermediate_size": 40, "image_size": 24, "patch_size": 8}  # fmt: skip
-_DINO: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
-                         "mlp_ratio": 2, "image_size": 24, "patch_size": 6}  # fmt: skip
+_VIT: dict[str, Any] = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "image_size": 24,
+    "patch_size": 8,
+}
+_DINO: dict[str, Any] = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "mlp_ratio": 2,
+    "image_size": 24,
+    "patch_size": 6,
+}
 _CONVNEXT: dict[str, Any] = {"hidden_sizes": [8, 12, 20], "depths": [1, 2, 1], "num_stages": 3}
 _TEXT: dict[str, Any] = {
     "vocab_size": 31,
@@ -769,9 +781,10 @@ def prompts_of() -> dict[str, npt.NDArray[Any]]:
     boxes = np.sort(draw.uniform(0, 32, (2, 2, 2)), 1).reshape(2, 4)
     return {
         "points": draw.uniform(0, 32, (2, 3, 2)).astype(np.float32),
-        "labels": np.array([[1, 0, 1], [0, 1, -1]]), "boxes": boxes.astype(np.float32),
+        "labels": np.array([[1, 0, 1], [0, 1, -1]]),
+        "boxes": boxes.astype(np.float32),
         "masks": draw.standard_normal((2, 1, 16, 16)).astype(np.float32),
-    }  # fmt: skip
+    }
 
 
 def pixels_of(size: tuple[int, int], channels: int = 3) -> npt.NDArray[np.float32]:

@@ -64,8 +64,17 @@ def test_it_imports_from_the_real_folders(plain: Path) -> None:
 def test_its_modules_exist_once_and_its_ops_work(plain: Path) -> None:
     """The house and every op without C kernels; `make pytest-numpy` has its other tests."""
     done = _run(
-        plain, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not native",
-        "tests/test_house.py", "tests/core/ops/test_registry.py",
-    )  # fmt: skip
+        plain,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not native",
+        "tests/test_house.py",
+        "tests/core/ops/test_registry.py",
+    )
     assert done.returncode == 0, done.stdout[-4000:]
     assert " passed" in done.stdout

@@ -26,8 +26,10 @@ DATA = Path(__file__).parents[1] / "core" / "data"
 def _build(root: Path, out: Path, target: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", out, root],
-        env={**os.environ, "RUSHLIGHT_WHEEL": target}, capture_output=True, text=True,
-    )  # fmt: skip
+        env={**os.environ, "RUSHLIGHT_WHEEL": target},
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.fixture(scope="module", params=["here", "windows-x86_64"])
@@ -69,10 +71,16 @@ def test_a_wheel_for_no_platform_is_refused(root: Path, tmp_path: Path) -> None:
 def _tiny_model(folder: Path) -> None:
     """A random llama of one layer, over a byte-level tokenizer, as a folder."""
     config = {
-        "model_type": "llama", "vocab_size": 280, "hidden_size": 32, "intermediate_size": 64,
-        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
-        "max_position_embeddings": 64, "eos_token_id": 277,
-    }  # fmt: skip
+        "model_type": "llama",
+        "vocab_size": 280,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "eos_token_id": 277,
+    }
     square, wide = (32, 32), (64, 32)
     layer = {
         **{f"self_attn.{n}_proj": square for n in "qkvo"},
@@ -116,9 +124,12 @@ def test_an_installed_wheel_generates_with_its_kernels(
         done = subprocess.run(
             [home / "bin" / "rushlight", *args],
             # "simd": to run without the library is an error.
-            cwd=tmp_path, env={**clean, "RUSHLIGHT_KERNELS": "simd"},
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env={**clean, "RUSHLIGHT_KERNELS": "simd"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -127,7 +138,11 @@ def test_an_installed_wheel_generates_with_its_kernels(
     assert told("generate", "--model", "./tiny", *options)
     code = "import rushlight; print(rushlight.__file__)"
     place = subprocess.run(
-        [home / "bin" / "python", "-c", code], cwd=tmp_path, env=clean, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
+        [home / "bin" / "python", "-c", code],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert Path(place.stdout.strip()).is_relative_to(home)

@@ -86,17 +86,21 @@ def _lowest(library: Any) -> str:
 # The wheel of Windows is built in that group too, and takes the same library.
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.xdist_group("packaging")) if n == "windows-x86_64" else n
-     for n in PLATFORMS],
-)  # fmt: skip
+    [
+        pytest.param(n, marks=pytest.mark.xdist_group("packaging")) if n == "windows-x86_64" else n
+        for n in PLATFORMS
+    ],
+)
 def test_a_platform_has_its_library(builder: ModuleType, name: str) -> None:
     path = builder.library(name)
     library: Any = lief.parse(str(path))
     kind, machine, allowed = PLATFORMS[name]
     assert isinstance(library, kind.Binary)
-    found = library.header.cpu_type if kind is lief.MachO else getattr(
-        library.header, "machine" if kind is lief.PE else "machine_type"
-    )  # fmt: skip
+    found = (
+        library.header.cpu_type
+        if kind is lief.MachO
+        else getattr(library.header, "machine" if kind is lief.PE else "machine_type")
+    )
     assert found.name == machine
     exported = {str(f.name).removeprefix("_") for f in library.exported_functions}
     assert exported >= FUNCTIONS

@@ -77,9 +77,10 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     types = {"rushlight/web/page/comlink.d.ts", "rushlight/web/types.d.ts"}
     assert types <= sources
     kernels = {
-        name for name in sources
+        name
+        for name in sources
         if name.startswith("rushlight/simd_kernels/") and not name.endswith("/__init__.py")
-    }  # fmt: skip
+    }
     rooms = ("core/jit", "core/backends/cpu", "core/backends/webgpu", "wgsl_kernels", "web")
     readers = {f"rushlight/{room}/README.md" for room in rooms}
     assert readers <= sources
@@ -225,9 +226,11 @@ def test_a_type_checker_finds_the_modules(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--python-executable", empty, "program.py"],
-        cwd=tmp_path, capture_output=True, text=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")},
-    )  # fmt: skip
+    )
     wrong, count = done.stdout.splitlines()
     assert "program.py:17: error: Incompatible types in assignment" in wrong, done.stdout
     assert "Found 1 error in 1 file" in count

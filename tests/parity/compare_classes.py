@@ -312,10 +312,12 @@ def main() -> None:
                 if cls is kind:
                     plain = json.loads(file.read_text())
                     for what, value in (
-                        ("absent", ...), ("null", None), ("empty", []),
+                        ("absent", ...),
+                        ("null", None),
+                        ("empty", []),
                         ("several", [*plain["architectures"], "OtherModel"]),
                         ("unknown", ["NoSuchModel"]),
-                    ):  # fmt: skip
+                    ):
                         plain["architectures"] = value
                         if value is ...:
                             del plain["architectures"]

@@ -55,8 +55,15 @@ MOST = 12  # tensors of other shapes that a golden lists
 MISSING = object()
 CLOSE = 2e-4
 # Keys that name what is loaded, not how it computes.
-SKIPPED = {"model_type", "architectures", "transformers_version", "dtype", "id2label", "label2id",
-           "quantization_config"}  # fmt: skip
+SKIPPED = {
+    "model_type",
+    "architectures",
+    "transformers_version",
+    "dtype",
+    "id2label",
+    "label2id",
+    "quantization_config",
+}
 Change = tuple[tuple[str, ...], Any]
 
 
@@ -97,16 +104,20 @@ def candidates(name: str, value: Any, default: Any) -> list[Any]:
         found += ["relu"] if "act" in name else []
     if name == "rope_parameters":
         theta = {"rope_type": "default", "rope_theta": 500.0}
-        found += [theta, theta | {"rope_type": "linear", "factor": 3.0},
-                  theta | {"partial_rotary_factor": 0.5}]  # fmt: skip
+        found += [
+            theta,
+            theta | {"rope_type": "linear", "factor": 3.0},
+            theta | {"partial_rotary_factor": 0.5},
+        ]
     if name == "rope_theta":
         found += [321.0]
     if name == "rope_scaling":
         found += [{"type": "linear", "factor": 3.0}, {"rope_type": "dynamic", "factor": 2.0}]
     if name == "partial_rotary_factor":
         found += [0.5]
-    return [v for v in found if v is MISSING or v is None or type(v) is not type(value)
-            or v != value]  # fmt: skip
+    return [
+        v for v in found if v is MISSING or v is None or type(v) is not type(value) or v != value
+    ]
 
 
 def changes(config: dict[str, Any], at: tuple[str, ...] = (), kind: str = "") -> Iterator[Change]:
@@ -170,8 +181,10 @@ def of_reference(
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         file = folder / "model.safetensors"
         if table is TEXT:
-            values = {n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
-                      for n, t in load_file(file).items()}  # fmt: skip
+            values = {
+                n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
+                for n, t in load_file(file).items()
+            }
         else:
             values, _, _ = VISION._values(load_file(file), table)
         save_file(values, file, metadata={"format": "pt"})
@@ -320,11 +333,16 @@ def compare_image(row: str, change: Change, base: dict[str, Any], kind: Any) -> 
             if row not in BASES:
                 model, _ = base_of(row, kind, base, SEEN, "eager")
                 with torch.no_grad():
-                    BASES[row] = VISION._run("transformers", model, pixels,
-                                             torch.from_numpy(SEEN.ids_of()))  # fmt: skip
+                    BASES[row] = VISION._run(
+                        "transformers", model, pixels, torch.from_numpy(SEEN.ids_of())
+                    )
             plain = BASES[row]
-            if all(n in golden and t.shape == golden[n].shape and torch.allclose(
-                t.float(), golden[n].float(), 1e-5, 1e-6) for n, t in plain.items()):  # fmt: skip
+            if all(
+                n in golden
+                and t.shape == golden[n].shape
+                and torch.allclose(t.float(), golden[n].float(), 1e-5, 1e-6)
+                for n, t in plain.items()
+            ):
                 return "needless"
         return outcome
     return "equal"

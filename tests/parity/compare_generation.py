@@ -94,8 +94,10 @@ class Checkpoint:
         file = folder / "model.safetensors"
         # Wider than in other tests, so that an answer has several tokens.
         draw = torch.Generator().manual_seed(1)
-        tensors = {n: torch.randn(t.shape, generator=draw) * 0.5 if t.ndim == 2 else t
-                   for n, t in load_file(file).items()}  # fmt: skip
+        tensors = {
+            n: torch.randn(t.shape, generator=draw) * 0.5 if t.ndim == 2 else t
+            for n, t in load_file(file).items()
+        }
         save_file(tensors, file, metadata={"format": "pt"})
         self.folder = folder
         self.config = json.loads((folder / "config.json").read_text())
@@ -190,26 +192,36 @@ def main(rows: list[str]) -> None:
                 print(row, made.answer)
                 cases: list[Any] = [("", "", {}, None)]
                 cases += [(f"no {key}", key, {}, key) for key in made.usual]
-                cases += [(key, key, {key: value}, None)
-                          for key, values in VALUES.items() for value in values]  # fmt: skip
-                cases += [(f"beams {key}", key, {"num_beams": 3, key: value}, None)
-                          for key in ("length_penalty", "early_stopping", "num_return_sequences")
-                          for value in VALUES[key]]  # fmt: skip
+                cases += [
+                    (key, key, {key: value}, None)
+                    for key, values in VALUES.items()
+                    for value in values
+                ]
+                cases += [
+                    (f"beams {key}", key, {"num_beams": 3, key: value}, None)
+                    for key in ("length_penalty", "early_stopping", "num_return_sequences")
+                    for value in VALUES[key]
+                ]
                 # An end that the answer comes to.
                 end = made.answer[3]
                 ends = [None, end, [1, end], [], [end, 900], "x"]
-                cases += [("ends", "eos_token_id", {"eos_token_id": value}, None)
-                          for value in ends]  # fmt: skip
-                bans = [("suppress_tokens", [end]), ("bad_words_ids", [[end]]),
-                        ("bad_words_ids", [[made.answer[2], end]])]  # fmt: skip
+                cases += [("ends", "eos_token_id", {"eos_token_id": value}, None) for value in ends]
+                bans = [
+                    ("suppress_tokens", [end]),
+                    ("bad_words_ids", [[end]]),
+                    ("bad_words_ids", [[made.answer[2], end]]),
+                ]
                 cases += [("banned", key, {key: value}, None) for key, value in bans]
                 for name, key, more, less in cases:
                     verdict, why = made.compare(legacy, key, more, less)
                     counts[verdict] += 1
                     if verdict not in ("equal", "both refuse"):
                         place = "config" if legacy else "generation_config"
-                        print(f"{row:8} {place:18} {verdict:17} {name}={more.get(key)!r}: "
-                              f"{why[:150]}", flush=True)  # fmt: skip
+                        print(
+                            f"{row:8} {place:18} {verdict:17} {name}={more.get(key)!r}: "
+                            f"{why[:150]}",
+                            flush=True,
+                        )
     print(dict(counts))
 
 

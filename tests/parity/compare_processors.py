@@ -37,10 +37,12 @@ _SPEC.loader.exec_module(TABLE)
 
 # Small files, so that a comparison takes milliseconds.
 SIZES: dict[str, dict[str, int]] = {
-    "shortest": {"shortest_edge": 24}, "both": {"shortest_edge": 24, "longest_edge": 40},
-    "longest": {"longest_edge": 24}, "square": {"height": 24, "width": 18},
+    "shortest": {"shortest_edge": 24},
+    "both": {"shortest_edge": 24, "longest_edge": 40},
+    "longest": {"longest_edge": 24},
+    "square": {"height": 24, "width": 18},
     "even": {"height": 24, "width": 24},
-}  # fmt: skip
+}
 VALUES: dict[str, list[Any]] = {
     "do_resize": [True, False, None, 0, 1, "no"],
     "size": [19, 0, -3, 20.0, [20, 14], [20], None, "20", {}, {"shortest_edge": 20},
@@ -78,8 +80,12 @@ VALUES: dict[str, list[Any]] = {
 }  # fmt: skip
 
 # Values of which each is set beside others.
-_OLD: list[tuple[str, Any]] = [("max_size", 30), ("do_pad", True), ("default_to_square", True),
-                               ("default_to_square", False)]  # fmt: skip
+_OLD: list[tuple[str, Any]] = [
+    ("max_size", 30),
+    ("do_pad", True),
+    ("default_to_square", True),
+    ("default_to_square", False),
+]
 TOGETHER: list[tuple[dict[str, Any], list[tuple[str, Any]]]] = [
     ({"size": 19}, _OLD), ({"size": [20, 14]}, _OLD),
     ({"do_center_crop": True}, [("crop_size", 12), ("crop_size", {"height": 30, "width": 12}),
@@ -102,8 +108,9 @@ def start(kind: str) -> dict[str, Any]:
     else:
         form = "longest"
     made: dict[str, Any] = {
-        "image_processor_type": f"{kind}ImageProcessor", "size": SIZES[form],
-    }  # fmt: skip
+        "image_processor_type": f"{kind}ImageProcessor",
+        "size": SIZES[form],
+    }
     if usual.crop is not None or kind in ("Beit", "EfficientNet", "OwlViT"):
         made["crop_size"] = {"height": 20, "width": 15}
     if usual.pad is not None:
@@ -114,14 +121,18 @@ def start(kind: str) -> dict[str, Any]:
 def cases(kind: str) -> list[tuple[str, Any, dict[str, Any]]]:
     """Each key, its value, and the file with it."""
     made: list[tuple[str, Any, dict[str, Any]]] = [("", None, start(kind))]
-    made += [("(absent)", key, {k: v for k, v in start(kind).items() if k != key})
-             for key in ("crop_size", "pad_size") if key in start(kind)]  # fmt: skip
+    made += [
+        ("(absent)", key, {k: v for k, v in start(kind).items() if k != key})
+        for key in ("crop_size", "pad_size")
+        if key in start(kind)
+    ]
     for key, values in VALUES.items():
         made += [(key, value, {**start(kind), key: value}) for value in values]
     for told, pairs in TOGETHER:
         name = ",".join(f"{key}={value}" for key, value in told.items())
-        made += [(f"{name},{key}", value, {**start(kind), **told, key: value})
-                 for key, value in pairs]  # fmt: skip
+        made += [
+            (f"{name},{key}", value, {**start(kind), **told, key: value}) for key, value in pairs
+        ]
     return made
 
 

@@ -23,9 +23,12 @@ from silero_vad.utils_vad import get_speech_timestamps_from_probs
 
 TARGET = Path(__file__).parent.parent / "models" / "data" / "activity.json"
 SETTINGS: list[dict[str, float]] = [
-    {}, {"threshold": 0.3, "min_silence": 0.5}, {"min_speech": 0.0, "padding": 0.2},
-    {"max_speech": 1.5}, {"max_speech": 0.6, "min_silence": 0.3, "padding": 0.0},
-]  # fmt: skip
+    {},
+    {"threshold": 0.3, "min_silence": 0.5},
+    {"min_speech": 0.0, "padding": 0.2},
+    {"max_speech": 1.5},
+    {"max_speech": 0.6, "min_silence": 0.3, "padding": 0.0},
+]
 
 
 def heard(samples: Any, rate: int) -> list[float]:
@@ -48,10 +51,15 @@ def heard(samples: Any, rate: int) -> list[float]:
 def segments(track: list[float], rate: int, total: int, told: dict[str, float]) -> list[list[int]]:
     """The package's segments of a track."""
     parts = get_speech_timestamps_from_probs(
-        track, rate, told.get("threshold", 0.5), told.get("min_speech", 0.25) * 1000,
-        told.get("max_speech", math.inf), told.get("min_silence", 0.1) * 1000,
-        told.get("padding", 0.03) * 1000, audio_length_samples=total,
-    )  # fmt: skip
+        track,
+        rate,
+        told.get("threshold", 0.5),
+        told.get("min_speech", 0.25) * 1000,
+        told.get("max_speech", math.inf),
+        told.get("min_silence", 0.1) * 1000,
+        told.get("padding", 0.03) * 1000,
+        audio_length_samples=total,
+    )
     return [[p["start"], p["end"]] for p in parts]
 
 

@@ -26,10 +26,17 @@ import rushlight as rl
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
-CONFIGS = {"LORA": peft.LoraConfig, "LOHA": peft.LoHaConfig, "IA3": peft.IA3Config,
-           "TRAINABLE_TOKENS": peft.TrainableTokensConfig, "ADALORA": peft.AdaLoraConfig,
-           "HIRA": peft.HiraConfig, "LOKR": peft.LoKrConfig, "OFT": peft.OFTConfig,
-           "VERA": peft.VeraConfig}  # fmt: skip
+CONFIGS = {
+    "LORA": peft.LoraConfig,
+    "LOHA": peft.LoHaConfig,
+    "IA3": peft.IA3Config,
+    "TRAINABLE_TOKENS": peft.TrainableTokensConfig,
+    "ADALORA": peft.AdaLoraConfig,
+    "HIRA": peft.HiraConfig,
+    "LOKR": peft.LoKrConfig,
+    "OFT": peft.OFTConfig,
+    "VERA": peft.VeraConfig,
+}
 # Those that we save as LoRA on the base as it is.
 CONVERTED = ("pissa", "olora")
 
@@ -106,11 +113,12 @@ def main(rows: list[str]) -> None:
             assert converted or differ <= {"base_model_name_or_path", "init_lora_weights"}, differ
             metadata = {
                 "config": (folder / "config.json").read_text(encoding="utf-8"),
-                "names": json.dumps({n: list(t.shape) for n, t in
-                                     load_file(folder / "model.safetensors").items()}),
+                "names": json.dumps(
+                    {n: list(t.shape) for n, t in load_file(folder / "model.safetensors").items()}
+                ),
                 "adapter_config": (target / "adapter_config.json").read_text(encoding="utf-8"),
                 "adapter": json.dumps({n: list(t.shape) for n, t in stored.items()}),
-            }  # fmt: skip
+            }
         golden = MODELS / "data" / "adapters" / f"{row}.safetensors"
         save_file({"out": out.contiguous()}, golden, metadata=metadata)
         print(row, golden.stat().st_size, "bytes")

@@ -64,8 +64,9 @@ def _course() -> list[list[float]]:
     """Scale, a weight and the loss over steps of Adam, with infinite gradients at two of them."""
     weight = torch.nn.Parameter(torch.tensor(values()["f"]))
     optimizer = torch.optim.Adam([weight], lr=0.05)
-    scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_factor=3.0, backoff_factor=0.25,
-                                  growth_interval=2)  # fmt: skip
+    scaler = torch.amp.GradScaler(
+        "cpu", init_scale=64.0, growth_factor=3.0, backoff_factor=0.25, growth_interval=2
+    )
     course = []
     for step in range(9):
         optimizer.zero_grad()
@@ -84,5 +85,9 @@ def _course() -> list[list[float]]:
 
 if __name__ == "__main__":
     found = {name: _functions(name) for name in ("bfloat16", "float16")}
-    OUT.write_text(json.dumps({"torch": torch.__version__, **values(), "functions": found,
-                               "course": _course()}) + "\n")  # fmt: skip
+    OUT.write_text(
+        json.dumps(
+            {"torch": torch.__version__, **values(), "functions": found, "course": _course()}
+        )
+        + "\n"
+    )

@@ -121,10 +121,19 @@ def GC(call, *given):
 
 
 def attention(  # noqa: PLR0913
-    q: Any, k: Any, v: Any, *, scale: Any = None, causal: bool = False, window: Any = None,
-    softcap: Any = None, bias: Any = None, mask: Any = None, q_offset: Any = 0,
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    scale: Any = None,
+    causal: bool = False,
+    window: Any = None,
+    softcap: Any = None,
+    bias: Any = None,
+    mask: Any = None,
+    q_offset: Any = 0,
     kv_lengths: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Attention from torch's own ops, with rows that see nothing set to zero."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
@@ -287,8 +296,13 @@ def reductions() -> list[Case]:
         cases.append(case(f"{make}.{fn}({argument})", "sum"))
         if not argument:
             cases.append(case(f"{make}.{fn}(dim=0){'[0]' if fn in ('max', 'min') else ''}", "sum"))
-    points = ("[1.0, 2.0, 3.0]", "[2.0, 2.0, 2.0]", "[0.0, 0.0, 0.0]", "[0.0, 3.0, 4.0]",
-              "[[1.0, 5.0], [5.0, 2.0]]")  # fmt: skip
+    points = (
+        "[1.0, 2.0, 3.0]",
+        "[2.0, 2.0, 2.0]",
+        "[0.0, 0.0, 0.0]",
+        "[0.0, 3.0, 4.0]",
+        "[[1.0, 5.0], [5.0, 2.0]]",
+    )
     for fn, x in itertools.product("sum mean amax std norm logsumexp prod".split(), points):
         argument = "0" if fn in ("prod", "logsumexp") else ""
         code = f"x = T.tensor({x}, requires_grad=True)\nx.{fn}({argument}).sum().backward()\nx.grad"
@@ -447,9 +461,14 @@ def convolutions() -> list[Case]:
 def functions() -> list[Case]:
     """Products, norms, activations, sorting, special values, strides."""
     cases = [case(code, "several") for code in listed("functions")]
-    rows = ("[3.0, 1.0, 2.0]", "[1.0, float('nan'), -1.0, float('nan')]",
-            "[float('inf'), -float('inf'), 0.0, float('nan')]", "[2.0, 2.0, 1.0, 2.0, 1.0]",
-            "[[3.0, 1.0], [0.0, 5.0]]", "[]")  # fmt: skip
+    rows = (
+        "[3.0, 1.0, 2.0]",
+        "[1.0, float('nan'), -1.0, float('nan')]",
+        "[float('inf'), -float('inf'), 0.0, float('nan')]",
+        "[2.0, 2.0, 1.0, 2.0, 1.0]",
+        "[[3.0, 1.0], [0.0, 5.0]]",
+        "[]",
+    )
     for x, down in itertools.product(rows, (False, True)):
         how = f"dim=-1, descending={down}, stable=True"
         cases.append(case(f"x = T.tensor({x})\ny = x.sort({how})\n(y[0], y[1])"))

@@ -83,8 +83,9 @@ def convolved(x: Any, block: dict[str, str], numbers: Numbers) -> Any:
         first = f // (filters // groups) * each
         for i in range(tall):
             for j in range(wide):
-                seen = x[first : first + each, i * step : i * step + size,
-                         j * step : j * step + size]  # fmt: skip
+                seen = x[
+                    first : first + each, i * step : i * step + size, j * step : j * step + size
+                ]
                 out[f, i, j] = (seen * kernel[f]).sum()
         if normed:
             out[f] = (out[f] - mean[f]) / math.sqrt(variance[f] + 1e-5) * scale[f]
@@ -123,8 +124,9 @@ def boxed(picture: Any, wide: int, tall: int) -> tuple[Any, int, int]:
             z = j * (width - 1) / (new_wide - 1)
             a, b = min(int(y), height - 2), min(int(z), width - 2)
             y, z = y - a, z - b
-            small[i, j] = ((1 - y) * ((1 - z) * x[a, b] + z * x[a, b + 1])
-                           + y * ((1 - z) * x[a + 1, b] + z * x[a + 1, b + 1]))  # fmt: skip
+            small[i, j] = (1 - y) * ((1 - z) * x[a, b] + z * x[a, b + 1]) + y * (
+                (1 - z) * x[a + 1, b] + z * x[a + 1, b + 1]
+            )
     whole = np.full((tall, wide, 3), 0.5)
     top, left = (tall - new_tall) // 2, (wide - new_wide) // 2
     whole[top : top + new_tall, left : left + new_wide] = small
@@ -144,17 +146,24 @@ def looked(x: Any, block: dict[str, str], wide: int, tall: int) -> list[list[flo
         for j in range(x.shape[2]):
             for n, which in enumerate(mask):
                 v = x[n * (5 + classes) : (n + 1) * (5 + classes), i, j]
-                rows.append([sure(v[4]) * sure(c) for c in v[5:]] + [
-                    (j + sure(v[0])) / x.shape[2], (i + sure(v[1])) / x.shape[1],
-                    math.exp(v[2]) * anchors[2 * which] / wide,
-                    math.exp(v[3]) * anchors[2 * which + 1] / tall,
-                ])  # fmt: skip
+                rows.append(
+                    [sure(v[4]) * sure(c) for c in v[5:]]
+                    + [
+                        (j + sure(v[0])) / x.shape[2],
+                        (i + sure(v[1])) / x.shape[1],
+                        math.exp(v[2]) * anchors[2 * which] / wide,
+                        math.exp(v[3]) * anchors[2 * which + 1] / tall,
+                    ]
+                )
     return rows
 
 
 def overlap(a: Any, b: Any) -> float:
-    sides = [min(a[k] + a[k + 2] / 2, b[k] + b[k + 2] / 2)
-             - max(a[k] - a[k + 2] / 2, b[k] - b[k + 2] / 2) for k in (0, 1)]  # fmt: skip
+    sides = [
+        min(a[k] + a[k + 2] / 2, b[k] + b[k + 2] / 2)
+        - max(a[k] - a[k + 2] / 2, b[k] - b[k + 2] / 2)
+        for k in (0, 1)
+    ]
     shared = max(sides[0], 0) * max(sides[1], 0)
     return float(shared / (a[2] * a[3] + b[2] * b[3] - shared))
 
@@ -202,8 +211,16 @@ def main() -> None:
                 y0 = (y0 - (tall - new_tall) / 2 / tall) * tall / new_tall
                 w, h = w * wide / new_wide, h * tall / new_tall
                 height, width = table.picture().shape[:2]
-                kept.append([scores[k, c], c, (x0 - w / 2) * width, (y0 - h / 2) * height,
-                             (x0 + w / 2) * width, (y0 + h / 2) * height])  # fmt: skip
+                kept.append(
+                    [
+                        scores[k, c],
+                        c,
+                        (x0 - w / 2) * width,
+                        (y0 - h / 2) * height,
+                        (x0 + w / 2) * width,
+                        (y0 + h / 2) * height,
+                    ]
+                )
         kept.sort(key=lambda row: -row[0])
         found[f"{name}:objects"] = np.array(kept, np.float32)
         print(name, len(rows), "places,", len(kept), "objects")

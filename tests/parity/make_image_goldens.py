@@ -39,8 +39,11 @@ def main(focus: str, u2netp: str, mobilenet: str) -> None:
     net.load_state_dict(torch.load(mobilenet))
     with torch.no_grad():
         logits = net(torch.from_numpy(small)).numpy()
-    found = {"dinov2-small": states[0, 0], "u2netp": mask[0, 0, ::16, ::16],
-             "mobilenet-v2": logits[0, ::10]}  # fmt: skip
+    found = {
+        "dinov2-small": states[0, 0],
+        "u2netp": mask[0, 0, ::16, ::16],
+        "mobilenet-v2": logits[0, ::10],
+    }
     save_file({n: np.ascontiguousarray(x) for n, x in found.items()}, TARGET)
     print(TARGET.stat().st_size, "bytes")
 

@@ -54,8 +54,13 @@ def law(draws: list[np.ndarray]) -> list[Any]:
     peak = ((some - some.mean()) ** 4).mean() / some.var() ** 2  # 1.8 of uniform, 3 of normal ones
     kind = "uniform" if peak < 2.4 else "normal"
     most = round(float(np.abs(some).max()), 6) if kind == "uniform" else None
-    return [kind, most, round(float(some.std()), 6), round(float((values == 0).mean()), 8),
-            values.size]  # fmt: skip
+    return [
+        kind,
+        most,
+        round(float(some.std()), 6),
+        round(float((values == 0).mean()), 8),
+        values.size,
+    ]
 
 
 def feed(layer: Any, *shape: int) -> Any:

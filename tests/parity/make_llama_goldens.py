@@ -20,14 +20,20 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 OUT = Path(__file__).parents[1] / "models" / "data" / "llama_tiny.safetensors"
 LLAMA3 = {
-    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
-}  # fmt: skip
+}
 MODELS: dict[str, dict[str, Any]] = {
     "plain": {"num_key_value_heads": 4, "num_hidden_layers": 1},
     "grouped": {"num_key_value_heads": 2, "tie_word_embeddings": True},
     "one key head": {
-        "num_key_value_heads": 1, "head_dim": 16, "rope_theta": 500.0, "num_hidden_layers": 1,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "rope_theta": 500.0,
+        "num_hidden_layers": 1,
     },
     "biased": {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 2},
     "llama3": {"rope_parameters": {"rope_theta": 100.0, **LLAMA3}, "num_hidden_layers": 1},
@@ -36,7 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 1,
     },
     "bf16": {"num_key_value_heads": 2, "dtype": "bfloat16"},
-}  # fmt: skip
+}
 
 
 def main() -> None:
@@ -49,10 +55,15 @@ def main() -> None:
         half = options.pop("dtype", None)
         options.setdefault("num_hidden_layers", 2)
         config = LlamaConfig(
-            vocab_size=64, hidden_size=32, intermediate_size=64, num_attention_heads=4,
-            max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            num_attention_heads=4,
+            max_position_embeddings=64,
+            bos_token_id=1,
+            eos_token_id=2,
             **options,
-        )  # fmt: skip
+        )
         model = LlamaForCausalLM(config).eval()
         with torch.no_grad():
             for p in model.parameters():

@@ -46,11 +46,11 @@ def main() -> None:
             weights[name] = values.T if matrix else values.reshape(x.shape)
         ids, after = table.ids_of(config["vocab_size"]), table.decoder_ids_of(config["vocab_size"])
         found = {
-            key: np.stack([
-                marian.logits_of(weights, *rows) for rows in zip(ids, after, seen, strict=True)
-            ])
+            key: np.stack(
+                [marian.logits_of(weights, *rows) for rows in zip(ids, after, seen, strict=True)]
+            )
             for key, seen in (("out", [None] * 2), ("padded", table.mask_of()))
-        }  # fmt: skip
+        }
         save_safetensors(
             {key: rl.tensor(x.astype(np.float32)) for key, x in found.items()},
             MODELS / "data" / "families" / f"{row}.safetensors",

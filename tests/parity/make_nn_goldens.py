@@ -48,18 +48,21 @@ LAYERS: dict[str, tuple[str, Any, bool]] = {
     "conv1d": ("nn.Conv1d(3, 4, 3)", (2, 3, 9), True),
     "conv1d_all": (
         "nn.Conv1d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2, bias=False)",
-        (2, 4, 9), True,
+        (2, 4, 9),
+        True,
     ),
     "conv2d": ("nn.Conv2d(2, 3, 3, padding=1)", (2, 2, 5, 4), True),
     "conv2d_all": (
         "nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(2, 1), groups=2)",
-        (2, 4, 7, 5), True,
+        (2, 4, 7, 5),
+        True,
     ),
     "conv2d_depth": ("nn.Conv2d(3, 3, 2, groups=3, bias=False)", (1, 3, 4, 4), True),
     "conv_transpose2d": ("nn.ConvTranspose2d(3, 2, 3)", (2, 3, 4, 3), True),
     "conv_transpose2d_all": (
         "nn.ConvTranspose2d(4, 6, 3, stride=(2, 3), padding=1, output_padding=(1, 2), groups=2)",
-        (2, 4, 4, 3), True,
+        (2, 4, 4, 3),
+        True,
     ),
     "relu": ("nn.ReLU()", (3, 4), True),
     "gelu": ("nn.GELU()", (3, 4), True),
@@ -79,9 +82,10 @@ LAYERS: dict[str, tuple[str, Any, bool]] = {
     "sequential": (
         "nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), "
         "nn.Sequential(nn.Linear(12, 5), nn.Tanh(), nn.Linear(5, 2, bias=False)))",
-        (3, 1, 5, 4), True,
+        (3, 1, 5, 4),
+        True,
     ),
-}  # fmt: skip
+}
 
 # name: (expression, shape of x, the other tensors: "classes", "classes with holes", ...)
 LOSSES: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
@@ -93,12 +97,15 @@ LOSSES: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "l1_none": ("F.l1_loss(x, y, reduction='none')", (3, 4), ("y",)),
     "bce": ("F.binary_cross_entropy_with_logits(x, p)", (3, 4), ("p",)),
     "bce_zero": (
-        "F.binary_cross_entropy_with_logits(x - x.detach(), p, reduction='sum')", (3, 4), ("p",),
+        "F.binary_cross_entropy_with_logits(x - x.detach(), p, reduction='sum')",
+        (3, 4),
+        ("p",),
     ),
     "bce_far": ("F.binary_cross_entropy_with_logits(x * 200, p)", (3, 4), ("p",)),
     "bce_all": (
         "F.binary_cross_entropy_with_logits(x, p, weight=w, pos_weight=w + 1, reduction='none')",
-        (3, 4), ("p", "w"),
+        (3, 4),
+        ("p", "w"),
     ),
     "nll": ("F.nll_loss(x.log_softmax(1), t)", (5, 4), ("t",)),
     "nll_weight": ("F.nll_loss(x.log_softmax(1), t, weight=w)", (5, 4), ("t", "w")),
@@ -111,31 +118,42 @@ LOSSES: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "ce_ignore": ("F.cross_entropy(x, t, ignore_index=1)", (6, 4), ("t",)),
     "ce_weight": ("F.cross_entropy(x, holes, weight=w)", (6, 4), ("holes", "w")),
     "ce_weight_none": (
-        "F.cross_entropy(x, holes, weight=w, reduction='none')", (6, 4), ("holes", "w"),
+        "F.cross_entropy(x, holes, weight=w, reduction='none')",
+        (6, 4),
+        ("holes", "w"),
     ),
     "ce_smooth": ("F.cross_entropy(x, holes, label_smoothing=0.2)", (6, 4), ("holes",)),
     "ce_smooth_weight": (
-        "F.cross_entropy(x, holes, weight=w, label_smoothing=0.2)", (2, 4, 3), ("holes", "w"),
+        "F.cross_entropy(x, holes, weight=w, label_smoothing=0.2)",
+        (2, 4, 3),
+        ("holes", "w"),
     ),
     "ce_smooth_sum": (
         "F.cross_entropy(x, holes, weight=w, label_smoothing=0.2, reduction='sum')",
-        (6, 4), ("holes", "w"),
+        (6, 4),
+        ("holes", "w"),
     ),
     "ce_smooth_none": (
-        "F.cross_entropy(x, holes, label_smoothing=0.2, reduction='none')", (6, 4), ("holes",),
+        "F.cross_entropy(x, holes, label_smoothing=0.2, reduction='none')",
+        (6, 4),
+        ("holes",),
     ),
     "ce_soft": ("F.cross_entropy(x, soft)", (5, 4), ("soft",)),
     "ce_soft_image": (
-        "F.cross_entropy(x, soft, weight=w, label_smoothing=0.1)", (2, 4, 3), ("soft", "w"),
+        "F.cross_entropy(x, soft, weight=w, label_smoothing=0.1)",
+        (2, 4, 3),
+        ("soft", "w"),
     ),
     "ce_soft_one": ("F.cross_entropy(x, soft, reduction='sum')", (4,), ("soft",)),
     "ce_module": (
-        "nn.CrossEntropyLoss(weight=w, label_smoothing=0.1)(x, t)", (5, 4), ("t", "w"),
+        "nn.CrossEntropyLoss(weight=w, label_smoothing=0.1)(x, t)",
+        (5, 4),
+        ("t", "w"),
     ),
     "normalize": ("F.normalize(x, dim=-1)", (3, 4), ()),
     "normalize_one": ("F.normalize(x, p=1.0)", (3, 4, 2), ()),
     "embedding_call": ("F.embedding(t, x, padding_idx=2)", (4, 3), ("rows",)),
-}  # fmt: skip
+}
 
 OPTIMIZERS = {
     "sgd": "optim.SGD(params, lr=0.1)",

@@ -63,38 +63,60 @@ OPTIMIZERS = [
 
 # Optimizers whose step takes a closure, which evaluates `loss` of trajectory.py.
 CLOSURES = [
-    "LBFGS(ps)", "LBFGS(ps, 0.1, max_iter=6, history_size=3)",
+    "LBFGS(ps)",
+    "LBFGS(ps, 0.1, max_iter=6, history_size=3)",
     "LBFGS(ps, line_search_fn='strong_wolfe')",
-    "LBFGS(ps, 3.0, 7, 12, 1e-5, 1e-8, 4, 'strong_wolfe')", "Adam(ps, 0.1)",
-]  # fmt: skip
+    "LBFGS(ps, 3.0, 7, 12, 1e-5, 1e-8, 4, 'strong_wolfe')",
+    "Adam(ps, 0.1)",
+]
 SCHEDULES = [
-    "ConstantLR(o, 0.4, 3)", "LinearLR(o, 0.2, 0.9, 6)", "ExponentialLR(o, 0.8)",
-    "MultiStepLR(o, [2, 5, 5, 9], 0.3)", "PolynomialLR(o, 7, 2.0)", "StepLR(o, 3, 0.5)",
-    "MultiplicativeLR(o, lambda n: 1 - 0.05 * n)", "LambdaLR(o, lambda n: 0.9 ** n)",
+    "ConstantLR(o, 0.4, 3)",
+    "LinearLR(o, 0.2, 0.9, 6)",
+    "ExponentialLR(o, 0.8)",
+    "MultiStepLR(o, [2, 5, 5, 9], 0.3)",
+    "PolynomialLR(o, 7, 2.0)",
+    "StepLR(o, 3, 0.5)",
+    "MultiplicativeLR(o, lambda n: 1 - 0.05 * n)",
+    "LambdaLR(o, lambda n: 0.9 ** n)",
     "CosineAnnealingLR(o, 5, 0.01)",
-    "CosineAnnealingWarmRestarts(o, 3, 2, 0.02)", "CosineAnnealingWarmRestarts(o, 4)",
-    "CyclicLR(o, 0.01, 0.3, 3)", "CyclicLR(o, [0.01, 0.02], 0.3, 2, 3, 'triangular2')",
+    "CosineAnnealingWarmRestarts(o, 3, 2, 0.02)",
+    "CosineAnnealingWarmRestarts(o, 4)",
+    "CyclicLR(o, 0.01, 0.3, 3)",
+    "CyclicLR(o, [0.01, 0.02], 0.3, 2, 3, 'triangular2')",
     "CyclicLR(o, 0.01, 0.3, 3, None, 'exp_range', 0.9, cycle_momentum=False)",
     "CyclicLR(o, 0.01, 0.3, 2, scale_fn=lambda n: 1 / n)",
-    "OneCycleLR(o, 0.4, 14)", "OneCycleLR(o, [0.4, 0.1], epochs=4, steps_per_epoch=3, "
+    "OneCycleLR(o, 0.4, 14)",
+    "OneCycleLR(o, [0.4, 0.1], epochs=4, steps_per_epoch=3, "
     "anneal_strategy='linear', three_phase=True, final_div_factor=10)",
     "SequentialLR(o, [LinearLR(o, 0.2, 1.0, 3), CosineAnnealingLR(o, 5), StepLR(o, 2)], [3, 8])",
     "SequentialLR(o, [ConstantLR(o, 0.1, 2), MultiStepLR(o, [0, 2]), PolynomialLR(o, 3)], [4, 9])",
     "SequentialLR(o, [ExponentialLR(o, 0.9), LambdaLR(o, lambda n: 0.5 ** n)], [5])",
     "ChainedScheduler([ConstantLR(o, 0.1, 2), ExponentialLR(o, 0.9)])",
     "ChainedScheduler([LinearLR(o), CosineAnnealingLR(o, 6)], o)",
-    "swa_utils.SWALR(o, [0.05, 0.2], 4)", "swa_utils.SWALR(o, 0.05, 3, 'linear')",
-]  # fmt: skip
+    "swa_utils.SWALR(o, [0.05, 0.2], 4)",
+    "swa_utils.SWALR(o, 0.05, 3, 'linear')",
+]
 
 
 class Lion(torch.optim.Optimizer):  # type: ignore[misc]
     """Algorithm 2 of Chen et al. (2023)."""
 
-    def __init__(self, params: Any, lr: float, betas: Any = (0.9, 0.99), weight_decay: float = 0.0,
-                 *, maximize: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: float,
+        betas: Any = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
         own = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, own | dict.fromkeys(("foreach",)) |
-                         dict.fromkeys(("capturable", "differentiable"), False))  # fmt: skip
+        super().__init__(
+            params,
+            own
+            | dict.fromkeys(("foreach",))
+            | dict.fromkeys(("capturable", "differentiable"), False),
+        )
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def step(self) -> None:
@@ -184,14 +206,16 @@ class Halving:
 
 
 RESUMED = [
-    *SCHEDULES, "ReduceLROnPlateau(o, patience=1, cooldown=1, min_lr=[0.001, 0.0])",
-    "ReduceLROnPlateau(o, 'max', 0.5, 0, threshold_mode='abs')", "LambdaLR(o, Halving())",
+    *SCHEDULES,
+    "ReduceLROnPlateau(o, patience=1, cooldown=1, min_lr=[0.001, 0.0])",
+    "ReduceLROnPlateau(o, 'max', 0.5, 0, threshold_mode='abs')",
+    "LambdaLR(o, Halving())",
     "MultiplicativeLR(o, [lambda n: 0.9, lambda n: 0.8])",
     "CyclicLR(o, 0.01, 0.3, 2, scale_fn=Halving())",
     "SequentialLR(o, [StepLR(o, 2), MultiStepLR(o, [1, 3, 3], 0.5)], [5])",
     "SequentialLR(o, [StepLR(o, 2), ExponentialLR(o, 0.5)], [0])",
     "ChainedScheduler([MultiStepLR(o, [4, 7, 7], 0.5), LambdaLR(o, lambda n: 0.9 ** n)])",
-]  # fmt: skip
+]
 BEFORE, AFTER = 6, 6  # steps before the state is taken, and after
 
 

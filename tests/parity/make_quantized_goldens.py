@@ -34,12 +34,19 @@ def weight(rows: int, columns: int, seed: int = 0) -> torch.Tensor:
 
 def four_bits(kind: str, nested: bool, size: int, shape: tuple[int, int], store: Any) -> Case:
     w, state = bnb.functional.quantize_4bit(
-        weight(*shape), blocksize=size, quant_type=kind, compress_statistics=nested,
+        weight(*shape),
+        blocksize=size,
+        quant_type=kind,
+        compress_statistics=nested,
         quant_storage=store,
-    )  # fmt: skip
+    )
     found = {"weight": w, **{f"weight.{k}": v for k, v in state.as_dict(packed=True).items()}}
-    given = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": kind,
-             "bnb_4bit_use_double_quant": nested}  # fmt: skip
+    given = {
+        "quant_method": "bitsandbytes",
+        "load_in_4bit": True,
+        "bnb_4bit_quant_type": kind,
+        "bnb_4bit_use_double_quant": nested,
+    }
     return given, found, bnb.functional.dequantize_4bit(w, state).float()
 
 
@@ -55,15 +62,18 @@ def compressed(form: str, shape: tuple[int, int], scales: Any = torch.float32, *
     w, own = weight(*shape), QuantizationArgs(**args)
     activations = QuantizationArgs(num_bits=8, type=own.type, strategy="tensor")
     both = form in ("int-quantized", "float-quantized")
-    scheme = QuantizationScheme(targets=["Linear"], weights=own,
-                                input_activations=activations if both else None)  # fmt: skip
+    scheme = QuantizationScheme(
+        targets=["Linear"], weights=own, input_activations=activations if both else None
+    )
     whole = None
     if own.strategy == "block":
         tall, wide = own.block_structure
-        rows = torch.stack([
-            torch.stack([piece.abs().amax() for piece in some.split(wide, 1)])
-            for some in w.split(tall, 0)
-        ])  # fmt: skip
+        rows = torch.stack(
+            [
+                torch.stack([piece.abs().amax() for piece in some.split(wide, 1)])
+                for some in w.split(tall, 0)
+            ]
+        )
         scale, zero = calculate_qparams(-rows, rows, own)
     else:
         each = {"group": own.group_size, "tensor_group": own.group_size, "channel": shape[1]}
@@ -82,8 +92,12 @@ def compressed(form: str, shape: tuple[int, int], scales: Any = torch.float32, *
     made = BaseCompressor.get_value_from_registry(form)
     stored = made.compress(state, scheme)
     plain = made.decompress(dict(stored), scheme)["weight"].float()
-    given = {"quant_method": "compressed-tensors", "format": form, "config_groups": {
-        "group_0": json.loads(scheme.model_dump_json())}, "ignore": ["lm_head"]}  # fmt: skip
+    given = {
+        "quant_method": "compressed-tensors",
+        "format": form,
+        "config_groups": {"group_0": json.loads(scheme.model_dump_json())},
+        "ignore": ["lm_head"],
+    }
     return given, {k: v for k, v in stored.items() if v is not None}, plain
 
 
@@ -145,8 +159,14 @@ def rounded(form: str, bits: int, size: int, symmetric: bool) -> Case:
     exact = q - (zeros if symmetric else zeros.repeat_interleave(size, 1))
     exact = exact * scale.repeat_interleave(size, 1)
     assert plain is None or torch.allclose(plain, exact, atol=2e-3, rtol=2e-3), form
-    given = {"quant_method": "auto-round", "bits": bits, "group_size": size, "sym": symmetric,
-             "data_type": "int", "packing_format": form}  # fmt: skip
+    given = {
+        "quant_method": "auto-round",
+        "bits": bits,
+        "group_size": size,
+        "sym": symmetric,
+        "data_type": "int",
+        "packing_format": form,
+    }
     stored = {"qweight": made.qweight, "qzeros": made.qzeros, "scales": made.scales}
     return given, stored, exact
 
@@ -155,11 +175,14 @@ def cases() -> dict[str, Case]:
     found = {
         f"bnb {kind} {nested} {size} {shape}": four_bits(kind, nested, size, shape, store)
         for kind, nested, size, shape, store in (
-            ("nf4", False, 64, (8, 64), torch.uint8), ("nf4", True, 64, (24, 64), torch.uint8),
-            ("fp4", True, 128, (8, 128), torch.uint8), ("nf4", False, 64, (6, 22), torch.uint8),
-            ("fp4", False, 64, (8, 64), torch.bfloat16), ("nf4", False, 64, (5, 13), torch.uint8),
+            ("nf4", False, 64, (8, 64), torch.uint8),
+            ("nf4", True, 64, (24, 64), torch.uint8),
+            ("fp4", True, 128, (8, 128), torch.uint8),
+            ("nf4", False, 64, (6, 22), torch.uint8),
+            ("fp4", False, 64, (8, 64), torch.bfloat16),
+            ("nf4", False, 64, (5, 13), torch.uint8),
         )
-    }  # fmt: skip
+    }
     found["bnb int8"] = eight_bits()
     w4: dict[str, Any] = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}
     w8: dict[str, Any] = {"num_bits": 8, "type": "int", "strategy": "channel"}
@@ -194,15 +217,25 @@ def cases() -> dict[str, Case]:
     ):  # fmt: skip
         found[f"compressed {name}"] = compressed(form, shape, **args)
     for bits, size, axis, shape in (
-        (4, 16, 1, (12, 32)), (4, 16, 0, (12, 32)), (8, 32, 1, (6, 32)), (3, 16, 1, (10, 48)),
-        (3, 16, 0, (12, 32)), (2, 16, 1, (8, 32)), (1, 16, 1, (8, 32)), (4, None, 1, (8, 20)),
-    ):  # fmt: skip
+        (4, 16, 1, (12, 32)),
+        (4, 16, 0, (12, 32)),
+        (8, 32, 1, (6, 32)),
+        (3, 16, 1, (10, 48)),
+        (3, 16, 0, (12, 32)),
+        (2, 16, 1, (8, 32)),
+        (1, 16, 1, (8, 32)),
+        (4, None, 1, (8, 20)),
+    ):
         found[f"hqq {bits} {size} {axis}"] = half_quadratic(bits, size, axis, shape)
     for form, bits, size, symmetric in (
-        ("auto_round:auto_gptq", 4, 32, True), ("auto_round:auto_gptq", 4, 48, False),
-        ("auto_round", 4, 32, True), ("auto_round", 2, 32, False), ("auto_round", 8, 96, False),
-        ("auto_round", 3, 32, False), ("auto_round", 5, 32, False),
-    ):  # fmt: skip
+        ("auto_round:auto_gptq", 4, 32, True),
+        ("auto_round:auto_gptq", 4, 48, False),
+        ("auto_round", 4, 32, True),
+        ("auto_round", 2, 32, False),
+        ("auto_round", 8, 96, False),
+        ("auto_round", 3, 32, False),
+        ("auto_round", 5, 32, False),
+    ):
         found[f"{form} {bits} {size} {symmetric}"] = rounded(form, bits, size, symmetric)
     return found
 

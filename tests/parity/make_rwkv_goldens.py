@@ -48,11 +48,16 @@ def _older(c: dict[str, Any]) -> Shapes:
     vector, heads = (1, 1, width), (width // size, size)
     if c["model_type"] == "rwkv6":
         mix, decay = c["time_mix_extra_dim"], c["time_decay_extra_dim"]
-        low = {"time_maa_w1": (width, 5 * mix), "time_maa_w2": (5, mix, width),
-               "time_decay_w1": (width, decay), "time_decay_w2": (decay, width)}  # fmt: skip
+        low = {
+            "time_maa_w1": (width, 5 * mix),
+            "time_maa_w2": (5, mix, width),
+            "time_decay_w1": (width, decay),
+            "time_decay_w2": (decay, width),
+        }
         mixes: Shapes = {f"time_maa_{name}": vector for name in "xwkvrg"}
-        return mixes | low | {"gate.weight": (width, width), "time_decay": vector,
-                              "time_faaaa": heads}  # fmt: skip
+        return (
+            mixes | low | {"gate.weight": (width, width), "time_decay": vector, "time_faaaa": heads}
+        )
     mixes = {f"time_mix_{name}": vector for name in ("kvrg" if c["gate"] else "kvr")}
     decays = heads[:1] if c["shared_decay"] else heads
     gate: Shapes = {"gate.weight": (width, width)} if c["gate"] else {}
@@ -73,8 +78,11 @@ def _shapes(c: dict[str, Any]) -> Shapes:
         norms += [f"{base}ln1", f"{base}ln2", f"{base}att.ln_x"]
         matrices = ["receptance", "key", "value", "output"]
         own = _seven(c, layer) if version == "rwkv7" else _older(c)
-        mixes = {"rwkv7": ["x_k"], "rwkv6": ["time_maa_k", "time_maa_r"],
-                 "rwkv5": ["time_mix_k", "time_mix_r"]}[version]  # fmt: skip
+        mixes = {
+            "rwkv7": ["x_k"],
+            "rwkv6": ["time_maa_k", "time_maa_r"],
+            "rwkv5": ["time_mix_k", "time_mix_r"],
+        }[version]
         # The package reads ln_x before time_decay to tell the version.
         found[f"{base}att.ln_x.weight"] = (width,)
         found |= {f"{base}att.{name}.weight": (width, width) for name in matrices}

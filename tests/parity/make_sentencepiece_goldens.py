@@ -41,14 +41,21 @@ PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\
 def _trained(folder: str, size: int = 360, rules: bool = False, **options: Any) -> bytes:
     table = Path(folder) / "rules.tsv"
     table.write_text(RULES, encoding="utf-8")
-    how = ({"normalization_rule_tsv": str(table)} if rules
-           else {"normalization_rule_name": "identity"})  # fmt: skip
+    how = (
+        {"normalization_rule_tsv": str(table)} if rules else {"normalization_rule_name": "identity"}
+    )
     lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
     made = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([line for line in lines if line]), model_writer=made, minloglevel=2,
-        vocab_size=size, hard_vocab_limit=False, character_coverage=0.98, **how, **options,
-    )  # fmt: skip
+        sentence_iterator=iter([line for line in lines if line]),
+        model_writer=made,
+        minloglevel=2,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        character_coverage=0.98,
+        **how,
+        **options,
+    )
     return made.getvalue()
 
 
@@ -67,12 +74,18 @@ def _marian(folder: str) -> dict[str, Any]:
         (Path(folder) / name).write_bytes(data)
     (Path(folder) / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
     tokenizer = MarianTokenizer(
-        source_spm=f"{folder}/source.spm", target_spm=f"{folder}/target.spm",
+        source_spm=f"{folder}/source.spm",
+        target_spm=f"{folder}/target.spm",
         vocab=f"{folder}/vocab.json",
-    )  # fmt: skip
+    )
     texts = [">>fra<< a rush", *TEXTS]
-    return {"source": _base64(source), "target": _base64(target), "vocab": vocab, "texts": texts,
-            "ids": [tokenizer(text)["input_ids"] for text in texts]}  # fmt: skip
+    return {
+        "source": _base64(source),
+        "target": _base64(target),
+        "vocab": vocab,
+        "texts": texts,
+        "ids": [tokenizer(text)["input_ids"] for text in texts],
+    }
 
 
 def _base64(data: bytes) -> str:

@@ -22,10 +22,18 @@ from torch import nn
 
 OUT = Path(__file__).resolve().parents[1] / "core" / "data" / "torch_signatures.json"
 MODULES = (
-    "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.utils.parametrize",
-    "nn.utils.parametrizations", "nn.utils.prune", "optim",
-    "optim.lr_scheduler", "utils.data",
-)  # fmt: skip
+    "nn",
+    "nn.functional",
+    "nn.init",
+    "nn.utils",
+    "nn.utils.rnn",
+    "nn.utils.parametrize",
+    "nn.utils.parametrizations",
+    "nn.utils.prune",
+    "optim",
+    "optim.lr_scheduler",
+    "utils.data",
+)
 # Helpers of torch's own modules that are no part of what its documentation lists.
 INTERNAL = {
     "nn": "factory_kwargs",
@@ -123,8 +131,16 @@ def shown(value: Any) -> str:
 
 def signatures(name: str) -> dict[str, Any]:
     module = importlib.import_module(f"torch.{name}")
-    skipped = {"Any", "Optional", "Callable", "TYPE_CHECKING", "Tensor", "Literal", "DType",
-               *INTERNAL.get(name, "").split()}  # fmt: skip
+    skipped = {
+        "Any",
+        "Optional",
+        "Callable",
+        "TYPE_CHECKING",
+        "Tensor",
+        "Literal",
+        "DType",
+        *INTERNAL.get(name, "").split(),
+    }
     found = {}
     for key, value in sorted(vars(module).items()):
         if key.startswith("_") or key in skipped or inspect.ismodule(value) or not callable(value):
@@ -142,19 +158,27 @@ def layer(text: str) -> dict[str, Any]:
     plain = {k: v for k, v in vars(made).items() if not k.startswith("_") and k not in private}
     return {
         "repr": repr(made),
-        "attributes": {k: repr(v) for k, v in plain.items()
-                       if isinstance(v, bool | int | float | str | tuple | list | None)},
+        "attributes": {
+            k: repr(v)
+            for k, v in plain.items()
+            if isinstance(v, bool | int | float | str | tuple | list | None)
+        },
         "state": {k: list(v.shape) for k, v in made.state_dict().items()},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     rows = [text.strip() for line in LAYERS.strip().splitlines() for text in line.split(" | ")]
-    methods = {k: parameters(getattr(nn.Module, k)) for k in dir(nn.Module)
-               if not k.startswith("_") and callable(getattr(nn.Module, k))}  # fmt: skip
-    tables = {"signatures": {name: signatures(name) for name in MODULES},
-              "layers": {text: layer(text) for text in rows}}  # fmt: skip
+    methods = {
+        k: parameters(getattr(nn.Module, k))
+        for k in dir(nn.Module)
+        if not k.startswith("_") and callable(getattr(nn.Module, k))
+    }
+    tables = {
+        "signatures": {name: signatures(name) for name in MODULES},
+        "layers": {text: layer(text) for text in rows},
+    }
     parts = [f'"torch": "{torch.__version__}"', f'"methods": {json.dumps(methods)}']
     for head, table in tables.items():
         lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table.items()]

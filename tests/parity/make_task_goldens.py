@@ -22,10 +22,16 @@ from sentence_transformers import CrossEncoder
 
 MODELS = Path(__file__).parents[1] / "models"
 SPECIAL = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[MASK]": 3, "[UNK]": 4}
-AROUND = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
-          {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]  # fmt: skip
-PAIR = [*AROUND, {"Sequence": {"id": "B", "type_id": 1}},
-        {"SpecialToken": {"id": "[SEP]", "type_id": 1}}]  # fmt: skip
+AROUND = [
+    {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+    {"Sequence": {"id": "A", "type_id": 0}},
+    {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+]
+PAIR = [
+    *AROUND,
+    {"Sequence": {"id": "B", "type_id": 1}},
+    {"SpecialToken": {"id": "[SEP]", "type_id": 1}},
+]
 WORDS: dict[str, Any] = {
     "version": "1.0", "normalizer": None, "pre_tokenizer": {"type": "Whitespace"}, "decoder": None,
     "added_tokens": [
@@ -41,18 +47,29 @@ WORDS: dict[str, Any] = {
               "vocab": {**SPECIAL, **{f"w{i}": i for i in range(5, 50)}}},
 }  # fmt: skip
 # Pieces of words in several scripts, two of them of two units of UTF-16.
-SPELLED = ("w5 w6 w7 w8 anna ##li ##se lives in par ##is , नम ##स्ते दुनि ##या 漢 字 мос ##ква "
-           "😀 𐍈 ##𐍉 re ##d ##s ? who a ##b c ##d . ! the ##x").split()  # fmt: skip
+SPELLED = (
+    "w5 w6 w7 w8 anna ##li ##se lives in par ##is , नम ##स्ते दुनि ##या 漢 字 мос ##ква "
+    "😀 𐍈 ##𐍉 re ##d ##s ? who a ##b c ##d . ! the ##x"
+).split()
 PIECES: dict[str, Any] = {
     **WORDS,
-    "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
-                   "strip_accents": None, "lowercase": True},
+    "normalizer": {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": None,
+        "lowercase": True,
+    },
     "pre_tokenizer": {"type": "BertPreTokenizer"},
     "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-              "max_input_chars_per_word": 100,
-              "vocab": {**SPECIAL, **{w: i for i, w in enumerate(SPELLED, 5)}}},
-}  # fmt: skip
+    "model": {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": {**SPECIAL, **{w: i for i, w in enumerate(SPELLED, 5)}},
+    },
+}
 TOKENIZERS = {"words": WORDS, "pieces": PIECES}
 NAMES = ["Annalise lives in Paris, नमस्ते!", "😀 𐍈𐍉 漢字 Москва мосzz", "reds", "", "w5 w6 w7 w8 w5"]
 LONG = "who lives in Paris? the reds 😀 Annalise, Москва . abcd 漢字 a b c नमस्ते the thex re reds 𐍈𐍉"
@@ -136,8 +153,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             kind(config).save_pretrained(folder)
             file = Path(folder) / "model.safetensors"
-            found = {n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
-                     for n, t in load_file(file).items()}  # fmt: skip
+            found = {
+                n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
+                for n, t in load_file(file).items()
+            }
             save_file(found, file, metadata={"format": "pt"})
             (Path(folder) / "tokenizer.json").write_text(
                 json.dumps(TOKENIZERS[spelling]), encoding="utf-8"

@@ -37,8 +37,10 @@ def _model(row: str, table: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         kind(config).save_pretrained(folder)
         file = Path(folder) / "model.safetensors"
-        found = {n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
-                 for n, t in load_file(file).items()}  # fmt: skip
+        found = {
+            n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
+            for n, t in load_file(file).items()
+        }
         save_file(found, file, metadata={"format": "pt"})
         return kind.from_pretrained(folder, attn_implementation="eager").eval()
 
@@ -52,8 +54,9 @@ def _answers(model: Any, sources: list[list[int]], options: dict[str, Any]) -> A
     given = {"num_beams": 1, "eos_token_id": None, "use_cache": False, **options}
     model.generation_config = transformers.GenerationConfig(pad_token_id=pad, **given)
     with torch.no_grad():
-        found = model.generate(ids, attention_mask=mask, return_dict_in_generate=True,
-                               output_scores=True)  # fmt: skip
+        found = model.generate(
+            ids, attention_mask=mask, return_dict_in_generate=True, output_scores=True
+        )
     ends = given["eos_token_id"]
     ends = set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
     rows = []
@@ -71,8 +74,10 @@ def main() -> None:
     found: dict[str, Any] = {}
     for row in searches.ROWS:
         model = _model(row, table)
-        found[row] = {name: _answers(model, searches.SOURCES, options)
-                      for name, options in searches.SEARCHES.items()}  # fmt: skip
+        found[row] = {
+            name: _answers(model, searches.SOURCES, options)
+            for name, options in searches.SEARCHES.items()
+        }
     scores = np.random.default_rng(5).normal(size=(3, 12)).astype(np.float32) * 2
     draws = []
     for options in searches.DRAWS:
@@ -90,8 +95,9 @@ def main() -> None:
         rules = model._get_logits_processor(config, 1, device="cpu")
         ids = torch.zeros((3, 1), dtype=torch.long)
         kept = rules(ids, torch.from_numpy(scores).log_softmax(-1))
-        draws.append([[None if not np.isfinite(x) else round(x, 5) for x in row]
-                      for row in kept.tolist()])  # fmt: skip
+        draws.append(
+            [[None if not np.isfinite(x) else round(x, 5) for x in row] for row in kept.tolist()]
+        )
     place = MODELS / "data" / "text_to_text.json"
     text = json.dumps({"answers": found, "draws": draws}, separators=(",", ":"))
     place.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")

@@ -32,8 +32,10 @@ def unrounded(onnx: Any, path: Path) -> Any:
             users.setdefault(name, []).append(node)
     for node in [n for n in graph.node if n.op_type == "MatMulInteger"]:
         base = node.input[1].removesuffix("_quantized")
-        q, scale, zero = (onnx.numpy_helper.to_array(values[base + end])
-                          for end in ("_quantized", "_scale", "_zero_point"))  # fmt: skip
+        q, scale, zero = (
+            onnx.numpy_helper.to_array(values[base + end])
+            for end in ("_quantized", "_scale", "_zero_point")
+        )
         weight = (q.astype(np.float32) - zero.astype(np.float32)) * scale
         graph.initializer.append(onnx.numpy_helper.from_array(weight, base + "_whole"))
         (cast,) = users[node.output[0]]
@@ -69,8 +71,11 @@ def _answer(ids: Any, encoder: Any, decoder: Any) -> list[int]:
     mask, tokens = np.ones_like(ids), [0]
     hidden = encoder.run(None, {"input_ids": ids, "attention_mask": mask})[0]
     while len(tokens) <= MOST and tokens[-1] != 1:
-        given = {"input_ids": np.array([tokens], np.int64), "encoder_hidden_states": hidden,
-                 "encoder_attention_mask": mask}  # fmt: skip
+        given = {
+            "input_ids": np.array([tokens], np.int64),
+            "encoder_hidden_states": hidden,
+            "encoder_attention_mask": mask,
+        }
         tokens.append(int(decoder.run(None, given)[0][0, -1].argmax()))
     return tokens[1:]
 

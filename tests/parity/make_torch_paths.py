@@ -36,10 +36,13 @@ def names(path: str) -> list[str] | None:
         return None
     private = path.startswith("torch.nn.modules.")  # programs ask for nn.modules.conv._ConvNd
     own = {
-        name for name, value in vars(module).items()
-        if getattr(value, "__module__", None) == path and callable(value)
-        and (private or not name.startswith("_")) and not name.startswith("__")
-    }  # fmt: skip
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == path
+        and callable(value)
+        and (private or not name.startswith("_"))
+        and not name.startswith("__")
+    }
     public = set(getattr(module, "__all__", ()))
     return sorted(public | {n for n in own if n.startswith("_")} if public else own)
 

@@ -111,8 +111,11 @@ def _of_mobile_sam(settings: dict[str, Any], table: Any) -> Any:
     for name, t in state.items():
         begin = "vision_encoder.body."
         rules = authors.TINY if name.startswith(begin) else authors.SAM
-        plain = {n.removeprefix(begin): n for n in state if n.startswith(begin) == (rules is
-                 authors.TINY)}  # fmt: skip
+        plain = {
+            n.removeprefix(begin): n
+            for n in state
+            if n.startswith(begin) == (rules is authors.TINY)
+        }
         (own,) = authors.renamed({name.removeprefix(begin): 0}, rules, plain)
         names[own] = list(t.shape)
         values[name] = torch.from_numpy(table.values_of(own, tuple(t.shape)))
@@ -135,10 +138,14 @@ def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         cfg = {}
     else:
         model = timm.create_model(kind, **settings).eval()
-        cfg = {k: v for k, v in model.pretrained_cfg.items()
-               if isinstance(v, str | int | float | list)}  # fmt: skip
-    config = {"architecture": kind, "num_classes": model.num_classes,
-              "num_features": model.num_features}  # fmt: skip
+        cfg = {
+            k: v for k, v in model.pretrained_cfg.items() if isinstance(v, str | int | float | list)
+        }
+    config = {
+        "architecture": kind,
+        "num_classes": model.num_classes,
+        "num_features": model.num_features,
+    }
     config |= {"pretrained_cfg": cfg} if cfg else {}
     if getattr(model, "global_pool", None) and isinstance(model.global_pool, str):
         config["global_pool"] = model.global_pool
@@ -216,13 +223,18 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
     whole = model.get_image_embeddings(pixels)
     made = {"out": whole[-1] if isinstance(whole, list) else whole}
     for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
-        found = [model(image_embeddings=seen, multimask_output=many, **prompt)
-                 for many in (False, True)]  # fmt: skip
+        found = [
+            model(image_embeddings=seen, multimask_output=many, **prompt) for many in (False, True)
+        ]
         made[f"masks:{name}"] = torch.cat([f.pred_masks[0] for f in found], 1)
         made[f"scores:{name}"] = torch.cat([f.iou_scores[0] for f in found], 1)
-    one = model(image_embeddings=seen, input_points=points["input_points"][:, :1],
-                input_labels=points["input_labels"][:, :1],
-                input_masks=given["masks"][:1], multimask_output=False)  # fmt: skip
+    one = model(
+        image_embeddings=seen,
+        input_points=points["input_points"][:, :1],
+        input_labels=points["input_labels"][:, :1],
+        input_masks=given["masks"][:1],
+        multimask_output=False,
+    )
     made["masks:before"] = one.pred_masks[0]
     return made
 
@@ -234,15 +246,23 @@ def _segments(found: Any, kind: str) -> dict[str, Any]:
     said, sizes = getattr(transformers, f"{kind}ImageProcessor")(), [TABLE.SEGMENTS["size"]] * 2
     panoptic, instance = TABLE.SEGMENTS["panoptic"], TABLE.SEGMENTS["instance"]
     made = {"semantic": torch.stack(said.post_process_semantic_segmentation(found, sizes)).byte()}
-    for i, one in enumerate(said.post_process_panoptic_segmentation(
-        found, panoptic["threshold"], panoptic["mask_threshold"], panoptic["mask_overlap"],
-        {0}, sizes,
-    )):  # fmt: skip
+    for i, one in enumerate(
+        said.post_process_panoptic_segmentation(
+            found,
+            panoptic["threshold"],
+            panoptic["mask_threshold"],
+            panoptic["mask_overlap"],
+            {0},
+            sizes,
+        )
+    ):
         made[f"panoptic:{i}"] = one["segmentation"].char()
         made[f"panoptic:{i}:told"] = _told(one)
-    for i, one in enumerate(said.post_process_instance_segmentation(
-        found, instance["threshold"], target_sizes=sizes, return_binary_maps=True
-    )):  # fmt: skip
+    for i, one in enumerate(
+        said.post_process_instance_segmentation(
+            found, instance["threshold"], target_sizes=sizes, return_binary_maps=True
+        )
+    ):
         made[f"instance:{i}"] = one["segmentation"].byte()
         made[f"instance:{i}:told"] = _told(one)
     return made
@@ -279,16 +299,22 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         found = model(pixels)
         pooled = getattr(found, "pooler_output", None)
         if "feature_maps" in found:  # the last map's mean is what a head would read
-            maps = {f"map:{i}": t for i, t in enumerate(found.feature_maps)
-                    if hasattr(model, "hidden_states_norms")}  # fmt: skip
+            maps = {
+                f"map:{i}": t
+                for i, t in enumerate(found.feature_maps)
+                if hasattr(model, "hidden_states_norms")
+            }
             return {"features": found.feature_maps[-1].mean((2, 3)), **maps}
         if "image_embeds" in found:
             return {"out": found.image_embeds}
         if "predicted_depth" in found:
             return {"out": found.predicted_depth}
         if "masks_queries_logits" in found:
-            return {"out": found.class_queries_logits, "masks": found.masks_queries_logits,
-                    **_segments(found, type(model).__name__.rpartition("For")[0])}  # fmt: skip
+            return {
+                "out": found.class_queries_logits,
+                "masks": found.masks_queries_logits,
+                **_segments(found, type(model).__name__.rpartition("For")[0]),
+            }
         if "pred_boxes" in found:
             made = {"out": found.logits, "boxes": found.pred_boxes}
             return made | ({"masks": found.pred_masks} if "pred_masks" in found else {})

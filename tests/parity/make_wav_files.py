@@ -34,8 +34,9 @@ def main() -> None:
                     buffer = io.BytesIO()
                     soundfile.write(buffer, wave, 16000, kind, order, form)
                     content = buffer.getvalue()
-                    samples, rate = soundfile.read(io.BytesIO(content), dtype="float32",
-                                                   always_2d=True)  # fmt: skip
+                    samples, rate = soundfile.read(
+                        io.BytesIO(content), dtype="float32", always_2d=True
+                    )
                     name = f"{form} {kind} {order} {channels}"
                     made[name] = np.frombuffer(content, np.uint8)
                     made[f"{name} samples"] = samples.mean(1, dtype=np.float32)

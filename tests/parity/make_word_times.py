@@ -48,8 +48,9 @@ def main() -> None:
         told = model.transcribe(samples, word_timestamps=True, temperature=0.0, fp16=False)
         found[name] = [
             [w["word"], round(float(w["start"]), 2), round(float(w["end"]), 2)]
-            for segment in told["segments"] for w in segment["words"]
-        ]  # fmt: skip
+            for segment in told["segments"]
+            for w in segment["words"]
+        ]
     lines = ",\n".join(f' "{name}": {json.dumps(words)}' for name, words in found.items())
     TARGET.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 

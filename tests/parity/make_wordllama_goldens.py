@@ -15,10 +15,14 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 TEXTS = [
-    "a candle", "", "Llamas are cute.", "the mind is a candle. " * 50,
-    "日本語 हिन्दी émigré 🕯️", "  two  spaces\n",
+    "a candle",
+    "",
+    "Llamas are cute.",
+    "the mind is a candle. " * 50,
+    "日本語 हिन्दी émigré 🕯️",
+    "  two  spaces\n",
     "A rushlight is a candle made of a rush and a little fat.",
-]  # fmt: skip
+]
 
 
 def main() -> None:

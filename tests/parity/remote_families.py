@@ -96,8 +96,9 @@ def glm_logits(c: Config, w: Weights, ids: list[int]) -> Array:
         x = w["transformer.embedding.word_embeddings.weight"][token]
         for i in range(c["num_layers"]):
             at = f"transformer.encoder.layers.{i}"
-            all_ = matrix(w, f"{at}.self_attention.query_key_value",
-                          norm(f"{at}.input_layernorm", x)).reshape(-1, head)  # fmt: skip
+            all_ = matrix(
+                w, f"{at}.self_attention.query_key_value", norm(f"{at}.input_layernorm", x)
+            ).reshape(-1, head)
             if c["multi_query_attention"]:
                 q, k, v = all_[:heads], all_[heads : heads + groups], all_[heads + groups :]
             else:  # each head's q, k and v lie together
@@ -127,33 +128,44 @@ MPT: Names = ("norm_1", "norm_2", "ffn.up_proj", "ffn.down_proj", "norm_f", "exp
 def attention_keys(c: Config) -> Config:
     if "attn_config" in c:
         return dict(c["attn_config"])
-    return {"alibi": c["alibi"], "alibi_bias_max": c["alibi_bias_max"], "qk_ln": c["attn_qk_ln"],
-            "clip_qkv": c["attn_clip_qkv"], "softmax_scale": c["softmax_scale"]}  # fmt: skip
+    return {
+        "alibi": c["alibi"],
+        "alibi_bias_max": c["alibi_bias_max"],
+        "qk_ln": c["attn_qk_ln"],
+        "clip_qkv": c["attn_clip_qkv"],
+        "softmax_scale": c["softmax_scale"],
+    }
 
 
 def mpt_shapes(c: Config, names: Names) -> dict[str, list[int]]:
     a, width, count = attention_keys(c), c["d_model"], c["n_heads"]
     one, two, up, down, last, ratio = names
     kv = a.get("kv_n_heads", count) * (width // count)
-    found = {"transformer.wte.weight": [c["vocab_size"], width],
-             f"transformer.{last}.weight": [width]}  # fmt: skip
+    found = {
+        "transformer.wte.weight": [c["vocab_size"], width],
+        f"transformer.{last}.weight": [width],
+    }
     if not a["alibi"]:
         found["transformer.wpe.weight"] = [c["max_seq_len"], width]
     for i in range(c["n_layers"]):
         at = f"transformer.blocks.{i}"
         found |= {
-            f"{at}.{one}.weight": [width], f"{at}.{two}.weight": [width],
+            f"{at}.{one}.weight": [width],
+            f"{at}.{two}.weight": [width],
             f"{at}.attn.Wqkv.weight": [width + 2 * kv, width],
             f"{at}.attn.out_proj.weight": [width, width],
             f"{at}.{up}.weight": [c[ratio] * width, width],
             f"{at}.{down}.weight": [width, c[ratio] * width],
-        }  # fmt: skip
+        }
         if a.get("qk_ln"):
             found |= {f"{at}.attn.q_ln.weight": [width], f"{at}.attn.k_ln.weight": [kv]}
     if not c["no_bias"]:
         tables = ("wte.weight", "wpe.weight")
-        found |= {n.replace(".weight", ".bias"): [shape[0]] for n, shape in found.items()
-                  if not n.endswith(tables)}  # fmt: skip
+        found |= {
+            n.replace(".weight", ".bias"): [shape[0]]
+            for n, shape in found.items()
+            if not n.endswith(tables)
+        }
     return found
 
 
@@ -190,8 +202,7 @@ def mpt_logits(c: Config, w: Weights, ids: list[int], names: Names) -> Array:
             parts = []
             for h in range(count):
                 g, slope = h * groups // count, mpt_slope(h, count, a.get("alibi_bias_max", 8))
-                scores = np.array([q[h * head : (h + 1) * head] @ k[g] * scale
-                                   for k, _ in seen[i]])  # fmt: skip
+                scores = np.array([q[h * head : (h + 1) * head] @ k[g] * scale for k, _ in seen[i]])
                 if a["alibi"]:
                     scores = scores - slope * np.arange(position, -1, -1)
                 shares = softmax(scores)

@@ -41,8 +41,13 @@ def test_options_name_words_that_are_not_listed() -> None:
     """Options hold with a shortlist as without: words that they name are numbered, too."""
     model: Any = rl.models.load("bergamot-en-pt")
     banned = model.tokenizer.encode("gato").ids[:-1]
-    cat = {"source": "The cat sleeps.", "num_beams": 3, "no_repeat_ngram_size": 2,
-           "repetition_penalty": 1.1, "encoder_no_repeat_ngram_size": 3}  # fmt: skip
+    cat = {
+        "source": "The cat sleeps.",
+        "num_beams": 3,
+        "no_repeat_ngram_size": 2,
+        "repetition_penalty": 1.1,
+        "encoder_no_repeat_ngram_size": 3,
+    }
     assert "gato" in "".join(model.generate(**cat))
     assert "gato" not in "".join(model.generate(**cat, bad_words_ids=[banned]))
     first = "".join(model.generate(**cat, forced_bos_token_id=31000))

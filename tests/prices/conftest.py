@@ -84,9 +84,13 @@ class Tree:
         given = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         given |= {"PYTHONPATH": str(self.place / "src"), "RUSHLIGHT_KERNELS": kernels}
         done = subprocess.run(
-            [sys.executable, *args], cwd=self.place, env=given | dict(env or {}),
-            capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
+            [sys.executable, *args],
+            cwd=self.place,
+            env=given | dict(env or {}),
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         assert (done.returncode == 0) is ok, done.stdout[-4000:] + done.stderr[-4000:]
         return done.stdout
 

@@ -69,10 +69,15 @@ FAMILY = Family(
 )
 '''
 CONFIG = {
-    "model_type": "toy", "architectures": ["ToyForCausalLM"], "vocab_size": 40, "hidden_size": 16,
-    "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "model_type": "toy",
+    "architectures": ["ToyForCausalLM"],
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
     "max_position_embeddings": 32,
-}  # fmt: skip
+}
 ROW = f'''\
 """Rows of toy."""
 
@@ -82,10 +87,14 @@ def rows(t):
 '''
 # Those of transformers have goldens of changed keys, too.
 PLACES = {
-    "models/families/text/toy.py", "models/families/index.txt", "models/families/keys.txt",
-    "models/families/measured.toml", "docs/models.md", "tests/models/families/toy.py",
+    "models/families/text/toy.py",
+    "models/families/index.txt",
+    "models/families/keys.txt",
+    "models/families/measured.toml",
+    "docs/models.md",
+    "tests/models/families/toy.py",
     "tests/models/data/families/toy.safetensors",
-}  # fmt: skip
+}
 # How tools/new_family.py begins a file, of a family with a key that its parent lacks.
 BEGINS = """\
 import sys
@@ -201,8 +210,14 @@ def as_gguf(values: dict[str, Array], place: Path) -> None:
     writer.add_block_count(2)
     writer.add_head_count(2)
     writer.add_context_length(32)
-    names = {"embed_tokens": "token_embd", "input_layernorm": "attn_norm", "norm": "output_norm",
-             "fc1": "ffn_up", "fc2": "ffn_down", "o_proj": "attn_output"}  # fmt: skip
+    names = {
+        "embed_tokens": "token_embd",
+        "input_layernorm": "attn_norm",
+        "norm": "output_norm",
+        "fc1": "ffn_up",
+        "fc2": "ffn_down",
+        "o_proj": "attn_output",
+    }
     names |= {f"{p}_proj": f"attn_{p}" for p in "qkv"}
     for name, value in values.items():
         parts = name.split(".")
@@ -231,8 +246,9 @@ def test_it_loads_and_generates(tree: Any, tmp_path: Path) -> None:
 
 def test_its_row_passes(tree: Any) -> None:
     chosen = "toy or every_family or page or errors"
-    out = tree.pytest("tests/models/test_families.py", "-k", chosen,
-                      env={"RUSHLIGHT_TEST_DEVICES": "cpu"})  # fmt: skip
+    out = tree.pytest(
+        "tests/models/test_families.py", "-k", chosen, env={"RUSHLIGHT_TEST_DEVICES": "cpu"}
+    )
     assert "9 passed" in out, out
 
 

@@ -81,17 +81,28 @@ def test_an_elementwise_op_is_four_files(tree: Any) -> None:
         kernels = "simd"
         assert tree.python("-c", USED, required, kernels=kernels).split()[-1] == "C"
     done = tree.pytest(
-        "tests/core/ops/test_registry.py", "tests/core/ops/test_declarations.py", "-k",
-        "halfsquare or types or each_name or is_complete", kernels=kernels,
-    )  # fmt: skip
+        "tests/core/ops/test_registry.py",
+        "tests/core/ops/test_declarations.py",
+        "-k",
+        "halfsquare or types or each_name or is_complete",
+        kernels=kernels,
+    )
     assert " passed" in done
     if "webgpu" in required:
-        tree.pytest("tests/webgpu/test_accuracy.py", "tests/webgpu/test_families.py", "-k",
-                    "halfsquare or without_a_case or has_a_family", kernels=kernels)  # fmt: skip
+        tree.pytest(
+            "tests/webgpu/test_accuracy.py",
+            "tests/webgpu/test_families.py",
+            "-k",
+            "halfsquare or without_a_case or has_a_family",
+            kernels=kernels,
+        )
     edited = {name for name in tree.edited() if not name.startswith("simd_kernels/build/")}
     assert edited == {
-        "core/ops/unary.py", "tests/core/op_samples.py", "simd_kernels/elementwise.def", TYPES,
-    }  # fmt: skip
+        "core/ops/unary.py",
+        "tests/core/op_samples.py",
+        "simd_kernels/elementwise.def",
+        TYPES,
+    }
 
 
 FUNCTION = '''"""Half of a tensor."""
@@ -135,5 +146,7 @@ def test_a_composite_is_three_files(tree: Any) -> None:
     chosen = "composite or types or each_name"
     assert " passed" in tree.pytest(*tests, "-k", chosen, kernels="numpy")
     assert tree.edited() == {
-        "core/functional/halving.py", "tests/core/composite_samples.py", TYPES,
-    }  # fmt: skip
+        "core/functional/halving.py",
+        "tests/core/composite_samples.py",
+        TYPES,
+    }

@@ -90,8 +90,10 @@ def test_a_page_is_a_folder_and_its_test(tree: Any) -> None:
     # Its own test; and that of every page, which finds it in the navigation and among the cards,
     # visits it by keyboard and on a phone, and takes no complaint from the browser.
     done = tree.pytest(
-        "tests/browser/test_vector_page.py", "tests/browser/test_pages.py",
-        "-k", "test_it_counts or vector or reached or every_folder",
-    )  # fmt: skip
+        "tests/browser/test_vector_page.py",
+        "tests/browser/test_pages.py",
+        "-k",
+        "test_it_counts or vector or reached or every_folder",
+    )
     assert "4 passed" in done
     assert tree.edited() == ADDED.keys()

@@ -10,8 +10,11 @@ pytestmark = [pytest.mark.native, pytest.mark.xdist_group("prices")]
 
 
 def test_python_imports_the_copy(tree: Any) -> None:
-    said = tree.python("-c", "import rushlight, rushlight.core.basis.errors as errors\n"
-                             "print(rushlight.__file__, errors.__file__)")  # fmt: skip
+    said = tree.python(
+        "-c",
+        "import rushlight, rushlight.core.basis.errors as errors\n"
+        "print(rushlight.__file__, errors.__file__)",
+    )
     package = tree.place / "src" / "rushlight"
     assert said.split() == [str(package / name) for name in ("__init__.py", "core/basis/errors.py")]
     assert (package / "core").resolve() == tree.place.resolve() / "core"

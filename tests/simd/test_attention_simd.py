@@ -76,14 +76,27 @@ def _run(
     assert_close(ops.attention(q, k, v, **tensors), want, "product", label=f"{shape} {given}")
 
 
-SHAPES = [(1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 3, 5, 7, 6), (1, 9, 3, 1, 31, 64, 64),
-          (1, 3, 3, 70, 70, 16, 16), (2, 2, 1, 65, 130, 33, 20), (1, 8, 1, 9, 200, 40, 64),
-          (1, 2, 2, 129, 64, 32, 48), (3, 1, 1, 2, 67, 5, 3)]  # fmt: skip
+SHAPES = [
+    (1, 1, 1, 1, 1, 1, 1),
+    (2, 4, 2, 3, 5, 7, 6),
+    (1, 9, 3, 1, 31, 64, 64),
+    (1, 3, 3, 70, 70, 16, 16),
+    (2, 2, 1, 65, 130, 33, 20),
+    (1, 8, 1, 9, 200, 40, 64),
+    (1, 2, 2, 129, 64, 32, 48),
+    (3, 1, 1, 2, 67, 5, 3),
+]
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"causal": True}, {"scale": 0.3}, {"softcap": 1.5}, {"window": 3},
-    {"causal": True, "window": 4}, {"causal": True, "q_offset": 3},
-    {"causal": True, "q_offset": -2}, {"window": 2, "q_offset": 40},
-]  # fmt: skip
+    {},
+    {"causal": True},
+    {"scale": 0.3},
+    {"softcap": 1.5},
+    {"window": 3},
+    {"causal": True, "window": 4},
+    {"causal": True, "q_offset": 3},
+    {"causal": True, "q_offset": -2},
+    {"window": 2, "q_offset": 40},
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -135,8 +148,13 @@ def test_keys_and_values_of_a_narrow_cache(variant: str, kept: str) -> None:
         inputs = (q, *parts, None, None, None, None, None)
         assert lowering.record("attention", inputs, rl.zeros(b, h, n, dv), attrs) is not None
         found = ops.attention(q, *parts, scale=0.2, causal=True, q_offset=m - n)
-        want = _reference(q.numpy().astype(float), *(x.astype(float) for x in exact), scale=0.2,
-                          causal=True, q_offset=m - n)  # fmt: skip
+        want = _reference(
+            q.numpy().astype(float),
+            *(x.astype(float) for x in exact),
+            scale=0.2,
+            causal=True,
+            q_offset=m - n,
+        )
         assert_close(found, want, "product", label=kept)
 
 

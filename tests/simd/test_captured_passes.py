@@ -54,8 +54,12 @@ def gated(x: rl.Tensor, w: rl.Tensor, b: rl.Tensor) -> tuple[rl.Tensor, ...]:
 def test_chains_give_the_same_bits(variant: str, compiled: list[Step], columns: int) -> None:
     """Rows with gaps, columns, single values, and pieces that end within a vector."""
     wide = on(1, (130, 2 * columns + 1))
-    agrees(gated, wide[:, columns : 2 * columns], on(2, (130, 1)).expand(130, columns),
-           on(3, (columns,)))  # fmt: skip
+    agrees(
+        gated,
+        wide[:, columns : 2 * columns],
+        on(2, (130, 1)).expand(130, columns),
+        on(3, (columns,)),
+    )
     agrees(gated, on(4, (columns, 9)).t(), on(5, (9, columns)), on(6, (2 * columns,))[::2])
 
 

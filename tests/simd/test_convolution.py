@@ -175,17 +175,25 @@ def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:
         plain = (2, 16, 40, 40, 70, (1, 1), (1, 1), (0, 0), (1, 1), 1)
-        for of in (CASES[5], CASES[6], CASES[7], CASES[19], plain,
-                   (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1)):  # fmt: skip
+        for of in (
+            CASES[5],
+            CASES[6],
+            CASES[7],
+            CASES[19],
+            plain,
+            (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1),
+        ):
             x, weight, bias, grad, attrs = case(of)
             found = []
             for count in (1, 2, 3):
                 rl.set_num_threads(count)
-                found.append((
-                    CONV2D(x, weight, bias, **attrs).numpy(),
-                    CONV2D_INPUT(grad, weight, size=x.shape[2:], **attrs).numpy(),
-                    CONV2D_WEIGHT(x, grad, size=weight.shape[2:], **attrs).numpy(),
-                ))  # fmt: skip
+                found.append(
+                    (
+                        CONV2D(x, weight, bias, **attrs).numpy(),
+                        CONV2D_INPUT(grad, weight, size=x.shape[2:], **attrs).numpy(),
+                        CONV2D_WEIGHT(x, grad, size=weight.shape[2:], **attrs).numpy(),
+                    )
+                )
             for other in found[1:]:
                 assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
     finally:
@@ -215,12 +223,20 @@ TAILED = [CASES[i] for i in (1, 6, 7, 14, 16, 19, 21, 26, 27, 28, 30, 31)]
 def test_tails_are_the_bits_of_the_ops(name: str) -> None:
     for of in TAILED:
         x, weight, bias, grad, attrs = case(of)
-        parts = [rl.tensor(draws(9 + i, (1, of[4], 1, 1), -1.0, 1.0).astype(np.float32))
-                 for i in range(3)]  # fmt: skip
+        parts = [
+            rl.tensor(draws(9 + i, (1, of[4], 1, 1), -1.0, 1.0).astype(np.float32))
+            for i in range(3)
+        ]
         for bias_ in (None, bias):
 
-            def fn(x: rl.Tensor, more: rl.Tensor, bias_: Any = bias_, attrs: Any = attrs,
-                   weight: Any = weight, parts: Any = parts) -> rl.Tensor:  # fmt: skip
+            def fn(
+                x: rl.Tensor,
+                more: rl.Tensor,
+                bias_: Any = bias_,
+                attrs: Any = attrs,
+                weight: Any = weight,
+                parts: Any = parts,
+            ) -> rl.Tensor:
                 found: rl.Tensor = TAILS[name](CONV2D(x, weight, bias_, **attrs), *parts, more)
                 return found
 
@@ -280,9 +296,11 @@ def test_tails_that_do_not_fit_are_refused() -> None:
         ((out, x, weight, None), (*good, -1, -1, -1)),
         ((out, x, weight, None), (*good, *(relu, -1, -1) * 17)),
         ((out.half(), x, weight, None), (*good, relu, -1, -1)),
-        ((out, x, weight, None, grad.transpose(2, 3).contiguous().transpose(2, 3)),
-         (*good, relu, 0, 0)),
-    ]  # fmt: skip
+        (
+            (out, x, weight, None, grad.transpose(2, 3).contiguous().transpose(2, 3)),
+            (*good, relu, 0, 0),
+        ),
+    ]
     for operands, attrs in wrong:
         with pytest.raises(RuntimeError, match="refused"):
             simd.run([Record("conv2d_tail", operands, attrs)], ["conv2d"])
@@ -319,8 +337,11 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         (0, 1 << 40),
     ):
         attrs = (*good[:i], value, *good[i + 1 :])
-        wrong += [("conv2d", (out, x, weight), attrs), ("conv2d_input", (x, grad, weight), attrs),
-                  ("conv2d_weight", (weight, x, grad), attrs)]  # fmt: skip
+        wrong += [
+            ("conv2d", (out, x, weight), attrs),
+            ("conv2d_input", (x, grad, weight), attrs),
+            ("conv2d_weight", (weight, x, grad), attrs),
+        ]
     wrong += [("conv2d", (out, x, weight), good[:6])]
     for name, operands, attrs in wrong:
         with pytest.raises(RuntimeError, match="refused"):
@@ -345,11 +366,25 @@ def test_sizes_that_do_not_belong_together_stay_in_bounds() -> None:
 def test_no_filters_and_no_channels_stay_in_bounds(step: int) -> None:
     """No op asks for this: without filters nothing is written, without channels the bias alone."""
     attrs, size = (step, step, 1, 1, 1, 1, 1), 32 // step
-    simd.run([Record("conv2d", (rl.zeros(1, 0, size, size), rl.ones(1, 1, 32, 32),
-                                rl.ones(0, 1, 3, 3)), attrs)], ["conv2d"])  # fmt: skip
+    simd.run(
+        [
+            Record(
+                "conv2d",
+                (rl.zeros(1, 0, size, size), rl.ones(1, 1, 32, 32), rl.ones(0, 1, 3, 3)),
+                attrs,
+            )
+        ],
+        ["conv2d"],
+    )
     out = rl.ones(1, 1, size, size)
-    simd.run([Record("conv2d", (out, rl.ones(1, 0, 32, 32), rl.ones(1, 0, 3, 3), rl.ones(1) * 7),
-                     attrs)], ["conv2d"])  # fmt: skip
+    simd.run(
+        [
+            Record(
+                "conv2d", (out, rl.ones(1, 0, 32, 32), rl.ones(1, 0, 3, 3), rl.ones(1) * 7), attrs
+            )
+        ],
+        ["conv2d"],
+    )
     assert (out == 7).all().item()
 
 

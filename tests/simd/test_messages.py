@@ -209,11 +209,14 @@ def test_dispatches_are_encoded_in_order(library: Library) -> None:
     library.encode(f.buffer_info()[0], far + 16, far + 24, words.buffer_info()[0], 3)
     run, parameters = far + 16, far + 24
     assert calls == [
-        ("pipeline", run, far), ("group", run, 0, far + 8, []),
-        ("group", run, 1, parameters, [256]), ("dispatch", run, 1, 2, 3),
+        ("pipeline", run, far),
+        ("group", run, 0, far + 8, []),
+        ("group", run, 1, parameters, [256]),
+        ("dispatch", run, 1, 2, 3),
         ("dispatch", run, 65535, 1, 1),
-        ("group", run, 0, far, []), ("group", run, 1, parameters, [0]),
+        ("group", run, 0, far, []),
+        ("group", run, 1, parameters, [0]),
         ("dispatch", run, 7, 8, 9),
-    ]  # fmt: skip
+    ]
     library.encode(f.buffer_info()[0], 0, 0, words.buffer_info()[0], 0)
     assert len(calls) == 8

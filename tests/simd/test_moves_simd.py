@@ -48,8 +48,14 @@ def test_copies_of_permuted_and_sliced_tensors(variant: str, dtype: str, both: B
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_flips(variant: str, dtype: str, both: Both) -> None:
-    for shape, dims in (((3, 41), [1]), ((3, 41), [0]), ((2, 5, 3, 7), [0, 3]), ((0, 4), [0, 1]),
-                        ((2, 17), [0, 1]), ((2, 4), [])):  # fmt: skip
+    for shape, dims in (
+        ((3, 41), [1]),
+        ((3, 41), [0]),
+        ((2, 5, 3, 7), [0, 3]),
+        ((0, 4), [0, 1]),
+        ((2, 17), [0, 1]),
+        ((2, 4), []),
+    ):
         x = _values(dtype, *shape)
         for view in (x, x.transpose(0, -1), x[..., ::2]):
             assert lowering.record("flip", (view,), x.clone(), {"dims": tuple(dims)}) is not None
@@ -85,8 +91,14 @@ def test_full_and_arange(variant: str, dtype: str, both: Both) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_regions_and_joins(variant: str, dtype: str, both: Both) -> None:
     x, y = _values(dtype, 5, 6, 7), _values(dtype, 5, 2, 7, seed=2)
-    for parts, dim in (([x, y, x], 1), ([x.transpose(0, 2), x.transpose(0, 2)], 0), ([x], 2),
-                       ([x[:0], x], 0), ([y[:, ::2]] * 5, 2), ([y] * 13, 1)):  # fmt: skip
+    for parts, dim in (
+        ([x, y, x], 1),
+        ([x.transpose(0, 2), x.transpose(0, 2)], 0),
+        ([x], 2),
+        ([x[:0], x], 0),
+        ([y[:, ::2]] * 5, 2),
+        ([y] * 13, 1),
+    ):
         _equal(both(rl.cat, parts, dim), dim)
     for pads in ((1, 2), (0, 3, 2, 0), (1, 1, 1, 1, 1, 1), (0, 0)):
         _equal(both(ops.pad, x, pads, value=1), pads)
@@ -194,6 +206,7 @@ def test_orders(variant: str, dtype: str, both: Both) -> None:
                     (a, i), (b, j) = both(x.topk, k, dim, falling)
                     _equal((i, j), (x.shape, dim, k))
                     _equal((a, b), (x.shape, dim, k))
-    record = lowering.record("topk", (special,), rl.zeros(2, dtype="int64"),
-                           {"k": 2, "dim": 0, "largest": True})  # fmt: skip
+    record = lowering.record(
+        "topk", (special,), rl.zeros(2, dtype="int64"), {"k": 2, "dim": 0, "largest": True}
+    )
     assert record is not None and simd.library is not None

@@ -31,8 +31,14 @@ SHAPES = [
     (3, 0),
 ]
 
-TURNS = [((2, 3, 5, 8), 8), ((1, 9, 1, 64), 64), ((3, 7), 4), ((1, 2, 33, 80), 26), ((4, 0, 6), 6),
-         ((2, 6), 0)]  # fmt: skip
+TURNS = [
+    ((2, 3, 5, 8), 8),
+    ((1, 9, 1, 64), 64),
+    ((3, 7), 4),
+    ((1, 2, 33, 80), 26),
+    ((4, 0, 6), 6),
+    ((2, 6), 0),
+]
 
 
 def _exact(x: rl.Tensor) -> Array:
@@ -70,8 +76,15 @@ def test_softmax(variant: str, shape: tuple[int, ...], dtype: str) -> None:
 
 
 def test_softmax_of_what_is_not_finite(variant: str, both: Both) -> None:
-    rows = [[1.0, INF, 0.0], [NAN, 1.0, 2.0], [-INF, -INF, -INF], [-INF, 0.0, -INF],
-            [3e38, -3e38, 3e38], [1.0, 2.0, NAN], [-200.0, 0.0, -200.0]]  # fmt: skip
+    rows = [
+        [1.0, INF, 0.0],
+        [NAN, 1.0, 2.0],
+        [-INF, -INF, -INF],
+        [-INF, 0.0, -INF],
+        [3e38, -3e38, 3e38],
+        [1.0, 2.0, NAN],
+        [-200.0, 0.0, -200.0],
+    ]
     for width in (3, 19):
         x = rl.tensor(np.resize(rows, (7, 3)).repeat(width // 3, 1).astype(np.float32))
         for fn in (rl.softmax, rl.log_softmax):

@@ -306,18 +306,30 @@ def test_operands_that_do_not_fit_are_refused() -> None:
     a, b, out = rl.zeros(2, 3), rl.zeros(3, 4), rl.zeros(2, 4)
     whole = rl.zeros(2, 3, dtype="int32")
     wrong: list[tuple[Any, ...]] = [
-        (out, a), (out, b, a), (out, a, b, rl.zeros(3)), (out, a, b, rl.zeros(1, 4)),
-        (rl.zeros(1, 2, 4), a, b), (out, whole, b), (rl.zeros(2, 4, dtype="float64"), a, b),
-        (out, a, rl.zeros(1, 3, 4)), (rl.zeros(4), rl.zeros(3), rl.zeros(3)), (out, None, b),
-    ]  # fmt: skip
+        (out, a),
+        (out, b, a),
+        (out, a, b, rl.zeros(3)),
+        (out, a, b, rl.zeros(1, 4)),
+        (rl.zeros(1, 2, 4), a, b),
+        (out, whole, b),
+        (rl.zeros(2, 4, dtype="float64"), a, b),
+        (out, a, rl.zeros(1, 3, 4)),
+        (rl.zeros(4), rl.zeros(3), rl.zeros(3)),
+        (out, None, b),
+    ]
     for operands in wrong:
         with pytest.raises(RuntimeError, match="refused"):
             run(*operands)
     weight, index = rl.zeros(2, 3, 4), rl.zeros(2, dtype="int64")
     for operands in (
-        (out, a, weight), (out, a, b, index), (out, a, weight, a), (out, a, weight, index[:1]),
-        (out, a, weight, index, b), (out, out, weight, index), (out, a, weight, None),
-    ):  # fmt: skip
+        (out, a, weight),
+        (out, a, b, index),
+        (out, a, weight, a),
+        (out, a, weight, index[:1]),
+        (out, a, weight, index, b),
+        (out, out, weight, index),
+        (out, a, weight, None),
+    ):
         with pytest.raises(RuntimeError, match="refused"):
             simd.run([Record("product_experts", operands)], ["linear_experts"])
     for operands in ((out, b), (out, b, a), (out, a, index), (rl.zeros(1, 4), b, index)):

@@ -29,8 +29,14 @@ def test_selective_scan(variant: str, both: Both, channels: int, groups: int) ->
     channels *= groups
     shape, n = (2, 9, channels), 5
     steps = abs(draws(1, shape)) * np.array([0.1, 1, 300])[np.arange(9) % 3, None]
-    parts = [draws(2, shape), steps, -abs(draws(3, (channels, n))), draws(4, (2, 9, groups, n)),
-             draws(5, (2, 9, groups, n)), draws(6, (2, channels, n))]  # fmt: skip
+    parts = [
+        draws(2, shape),
+        steps,
+        -abs(draws(3, (channels, n))),
+        draws(4, (2, 9, groups, n)),
+        draws(5, (2, 9, groups, n)),
+        draws(6, (2, channels, n)),
+    ]
     for turned in (False, True):
         mine, theirs = both(SELECTIVE_SCAN, *(on(x, turned) for x in parts))
         assert_close(mine, theirs.numpy().astype(float), "several")

@@ -64,11 +64,15 @@ def _build(library: Path) -> None:
     jobs += [("variant.c", f"{x} -DRL_TABLE=rl_table_{name}") for name, x in variants.items()]
     objects = [str(out / f"{i}.o") for i in range(len(jobs))]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(
-            lambda job, target: _run(
-                "gcc", *common, *job[1].split(), "-c", str(SOURCES / job[0]), "-o", target
-            ), jobs, objects,
-        ))  # fmt: skip
+        list(
+            pool.map(
+                lambda job, target: _run(
+                    "gcc", *common, *job[1].split(), "-c", str(SOURCES / job[0]), "-o", target
+                ),
+                jobs,
+                objects,
+            )
+        )
     _run("gcc", "-shared", *WATCH, "-o", str(library), *objects, "-lpthread")
 
 
@@ -87,14 +91,26 @@ def _watching(library: Path, *args: str) -> subprocess.CompletedProcess[str]:
             "max_allocation_size_mb=2048",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         },
-        cwd=ROOT, capture_output=True, text=True, timeout=1000,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1000,
+    )
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_the_kernels_stay_in_their_buffers(watched: Path, file: str) -> None:
-    done = _watching(watched, "-m", "pytest", "-qs", "-p", "no:cacheprovider", "-p", "no:xdist",
-                     f"tests/simd/{file}")  # fmt: skip
+    done = _watching(
+        watched,
+        "-m",
+        "pytest",
+        "-qs",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        f"tests/simd/{file}",
+    )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[:3000]}"
     assert " passed" in done.stdout
 

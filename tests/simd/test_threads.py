@@ -77,11 +77,16 @@ def test_parts_of_threads_are_what_one_thread_does(shape: tuple[int, ...]) -> No
                 rl.set_num_threads(threads)
                 copied: Any = x.clone()
                 made = (
-                    x.gather(dim, every), x.gather(dim, some), x.scatter(dim, some, source),
-                    x.scatter_add(dim, some, source), x.index_select(dim, places),
-                    x.index_add(dim, places, added), x.sum(), x.t().sum() if x.ndim == 2 else x,
+                    x.gather(dim, every),
+                    x.gather(dim, some),
+                    x.scatter(dim, some, source),
+                    x.scatter_add(dim, some, source),
+                    x.index_select(dim, places),
+                    x.index_add(dim, places, added),
+                    x.sum(),
+                    x.t().sum() if x.ndim == 2 else x,
                     copied.scatter_add_(dim, some, source),
-                )  # fmt: skip
+                )
                 found.append([part.numpy() for part in made])
                 with pytest.raises(IndexError, match="gather"):
                     x.gather(dim, outside)
@@ -157,9 +162,14 @@ def test_copies_in_parts_are_what_one_thread_copies(order: tuple[int, ...]) -> N
     try:
         for threads in (1, 2, 3):
             rl.set_num_threads(threads)
-            made = (x.permute(order).contiguous(), rl.where(yes, x, other),
-                    x.clone(), rl.where(yes, x, 0.0), other.scatter(1, index, x),
-                    other.permute(order).half())  # fmt: skip
+            made = (
+                x.permute(order).contiguous(),
+                rl.where(yes, x, other),
+                x.clone(),
+                rl.where(yes, x, 0.0),
+                other.scatter(1, index, x),
+                other.permute(order).half(),
+            )
             found.append([t.numpy() for t in made])
     finally:
         rl.set_num_threads(before)

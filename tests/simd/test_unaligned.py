@@ -67,12 +67,14 @@ def test_every_op(op_name: str, dtype: str) -> None:
             continue
         for turn in (False, True):  # also with strides
             given = [
-                None if x is None else rl.tensor(
+                None
+                if x is None
+                else rl.tensor(
                     np.array(x.T, order="C") if turn else x,
                     dtype=dtype if x.dtype.kind == "f" else None,
                 ).permute(*reversed(range(x.ndim)) if turn else range(x.ndim))
                 for x in sample.inputs
-            ]  # fmt: skip
+            ]
             wanted = op(*given, device=rl.device("cpu"), **sample.attrs)
             found = op(
                 *(None if t is None else moved(t, 1) for t in given),
@@ -90,10 +92,13 @@ def test_writes_in_place(dtype: str) -> None:
     """What an op writes over lies odd as well, and a part of it even more so."""
     x = rl.arange(70).reshape(7, 10).to(dtype)
     changes: list[Callable[[Any], Any]] = [
-        lambda t: t.add_(t), lambda t: t.t().mul_(3), lambda t: t.fill_(5),
-        lambda t: t[1:, ::3].copy_(t[1:, :4].clone()), lambda t: t.__setitem__(2, t[0].clone()),
+        lambda t: t.add_(t),
+        lambda t: t.t().mul_(3),
+        lambda t: t.fill_(5),
+        lambda t: t[1:, ::3].copy_(t[1:, :4].clone()),
+        lambda t: t.__setitem__(2, t[0].clone()),
         lambda t: t[:, 1:].clamp_(3, 40),
-    ]  # fmt: skip
+    ]
     for change in changes:
         even, odd = moved(x, 0), moved(x, 1)
         change(even)
@@ -107,13 +112,21 @@ def test_long_rows() -> None:
     odd = moved(x, 1)
     weight = moved(rl.rand(1031), 1)
     for fn in (
-        lambda t: t.softmax(-1), lambda t: t.sum(0), lambda t: t.sum(1), lambda t: t.argmax(1),
-        lambda t: t.amax(0), lambda t: t.t().contiguous(), lambda t: t @ t.t(),
+        lambda t: t.softmax(-1),
+        lambda t: t.sum(0),
+        lambda t: t.sum(1),
+        lambda t: t.argmax(1),
+        lambda t: t.amax(0),
+        lambda t: t.t().contiguous(),
+        lambda t: t @ t.t(),
         lambda t: t.cumsum(1),
-        lambda t: rl.layer_norm(t, 1031, weight, weight), lambda t: rl.where(t > 0.5, t, -t),
-        lambda t: t.sort(1).values, lambda t: rl.linear(t, t), lambda t: (t * 9).to("int64").sum(0),
+        lambda t: rl.layer_norm(t, 1031, weight, weight),
+        lambda t: rl.where(t > 0.5, t, -t),
+        lambda t: t.sort(1).values,
+        lambda t: rl.linear(t, t),
+        lambda t: (t * 9).to("int64").sum(0),
         lambda t: rl.attention(*[t[:32, :1024].reshape(2, 4, 4, 1024)] * 3, causal=True),
-    ):  # fmt: skip
+    ):
         assert stored(fn(odd).storage.buffer) == stored(fn(x).storage.buffer)
 
 
@@ -134,8 +147,10 @@ def test_weights_in_blocks(dtype: str, mode: str) -> None:
                     rl.linear(give(x[:rows].clone()), w[0], give(bias[0].clone())) for w in weights
                 ]
                 assert a[0].tolist() == a[1].tolist()
-        found = [rl.linear_experts(moved(x, odd), w, moved(index, odd), moved(bias, odd))
-                 for odd, w in enumerate(weights)]  # fmt: skip
+        found = [
+            rl.linear_experts(moved(x, odd), w, moved(index, odd), moved(bias, odd))
+            for odd, w in enumerate(weights)
+        ]
         assert found[0].tolist() == found[1].tolist()
         found = [
             rl.nn.functional.embedding(moved(index, odd), w[0]) for odd, w in enumerate(weights)

@@ -70,11 +70,20 @@ def table(n: int, m: int, terms: int) -> tuple[Any, Any]:
     return at, draws(terms, at.shape, -1.0, 1.0)
 
 
-@pytest.mark.parametrize("shape, dim, m, terms", [
-    ((3, 7, 45), 1, 9, 2), ((3, 7, 5), 1, 70, 3), ((2, 300, 100), 1, 5, 600), ((150, 31), 1, 62, 2),
-    ((21, 130), 1, 7, 90), ((2, 3, 4, 19), 2, 9, 1), ((1, 9, 1), 1, 20, 4), ((17, 2, 3), 0, 5, 0),
-    ((17, 70_000), 1, 3, 5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape, dim, m, terms",
+    [
+        ((3, 7, 45), 1, 9, 2),
+        ((3, 7, 5), 1, 70, 3),
+        ((2, 300, 100), 1, 5, 600),
+        ((150, 31), 1, 62, 2),
+        ((21, 130), 1, 7, 90),
+        ((2, 3, 4, 19), 2, 9, 1),
+        ((1, 9, 1), 1, 20, 4),
+        ((17, 2, 3), 0, 5, 0),
+        ((17, 70_000), 1, 3, 5),
+    ],
+)
 def test_weighted_elements(shape: Any, dim: int, m: int, terms: int) -> None:
     made_of = table(shape[dim], m, terms)
     both = []

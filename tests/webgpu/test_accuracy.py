@@ -95,10 +95,14 @@ CASES: dict[str, tuple[Array, Callable[[Array], Array], float, float]] = {
     "sigmoid": (_even(-80, 30), lambda x: np.exp(-np.logaddexp(0, -x)), 4, 0),
     "silu": (_even(-80, 30), lambda x: x * np.exp(-np.logaddexp(0, -x)), 4, 0),
     # The table gives the reason of the absolute bound: 1 + erf(x) cancels in the tail.
-    "gelu": (_even(-8, 8), lambda x: x * _each(lambda v: math.erfc(-v / math.sqrt(2)) / 2)(x), 4,
-             ABSOLUTE),
+    "gelu": (
+        _even(-8, 8),
+        lambda x: x * _each(lambda v: math.erfc(-v / math.sqrt(2)) / 2)(x),
+        4,
+        ABSOLUTE,
+    ),
     "gelu_tanh": (_even(-8, 8), _gelu_tanh, 4, ABSOLUTE),
-}  # fmt: skip
+}
 
 
 def _apply(name: str, x: rl.Tensor) -> rl.Tensor:
@@ -158,12 +162,20 @@ CORNERS = np.array(
 )  # fmt: skip
 POINTS = np.concatenate([CORNERS, _spread(1e-18, 1e18), _even(-9, 9)])
 ONE: dict[str, Callable[[Array], Array]] = {
-    "neg": np.negative, "abs": np.abs, "square": np.square, "floor": np.floor,
+    "neg": np.negative,
+    "abs": np.abs,
+    "square": np.square,
+    "floor": np.floor,
     "sign": lambda x: np.sign(np.nan_to_num(x)),  # of nan it is 0, as in torch
-    "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "isnan": np.isnan, "isinf": np.isinf,
-    "isfinite": np.isfinite, "logical_not": np.logical_not,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.round,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "logical_not": np.logical_not,
     "relu": lambda x: np.where(np.isnan(x), x, np.maximum(x, 0)),
-}  # fmt: skip
+}
 TWO: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "maximum": np.maximum,
     "minimum": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
@@ -171,8 +183,14 @@ TWO: dict[str, Callable[[Array, Array], Array]] = {
     "logical_or": np.logical_or, "logical_xor": np.logical_xor,
 }  # fmt: skip
 # Of integers only: test_int64.py.
-WHOLE = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
-         "bitwise_right_shift"}  # fmt: skip
+WHOLE = {
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_not",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+}
 
 
 @pytest.mark.parametrize("name", [*ONE, *TWO])
@@ -180,8 +198,9 @@ def test_exact_functions(gpu: rl.Device, name: str) -> None:
     given = [POINTS]
     if name in TWO:
         pairs = np.meshgrid(CORNERS, CORNERS)
-        given = [np.concatenate([pairs[i].ravel(), _spread(1e-18, 1e18, 1 + 2 * i)])
-                 for i in range(2)]  # fmt: skip
+        given = [
+            np.concatenate([pairs[i].ravel(), _spread(1e-18, 1e18, 1 + 2 * i)]) for i in range(2)
+        ]
         given[1][-COUNT // 2 :] = given[0][-COUNT // 2 :]  # equal ones too
     with np.errstate(all="ignore"):
         want = (ONE[name] if name in ONE else TWO[name])(*[x.astype(np.float64) for x in given])

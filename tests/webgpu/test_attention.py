@@ -15,15 +15,24 @@ from rushlight.core.tools.testing import assert_close, draws
 
 # batch, heads, key heads, queries, keys, features, features of v
 SHAPES = [
-    (1, 2, 2, 70, 70, 64, 64), (2, 4, 2, 1, 300, 64, 64), (1, 9, 3, 1, 600, 64, 64),
-    (1, 2, 1, 40, 50, 80, 80), (1, 2, 1, 3, 260, 128, 128), (1, 1, 1, 20, 40, 256, 256),
-    (1, 1, 1, 5, 40, 300, 5), (2, 6, 2, 7, 33, 40, 33), (1, 12, 1, 2, 40, 16, 16),
-    (2, 8, 1, 1, 130, 20, 36), (1, 2, 2, 1, 1, 128, 4), (1, 4, 1, 3, 70, 576, 512),
-]  # fmt: skip
+    (1, 2, 2, 70, 70, 64, 64),
+    (2, 4, 2, 1, 300, 64, 64),
+    (1, 9, 3, 1, 600, 64, 64),
+    (1, 2, 1, 40, 50, 80, 80),
+    (1, 2, 1, 3, 260, 128, 128),
+    (1, 1, 1, 20, 40, 256, 256),
+    (1, 1, 1, 5, 40, 300, 5),
+    (2, 6, 2, 7, 33, 40, 33),
+    (1, 12, 1, 2, 40, 16, 16),
+    (2, 8, 1, 1, 130, 20, 36),
+    (1, 2, 2, 1, 1, 128, 4),
+    (1, 4, 1, 3, 70, 576, 512),
+]
 
 
-@pytest.fixture(params=["DiscreteGPU", "CPU", "CPU attention_heads", "CPU attention_row"],
-                autouse=True)  # fmt: skip
+@pytest.fixture(
+    params=["DiscreteGPU", "CPU", "CPU attention_heads", "CPU attention_row"], autouse=True
+)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
     """Kernels for both kinds of adapters, whatever this one is; both of CPUs for one query."""
     kind, *forced = request.param.split()
@@ -55,8 +64,9 @@ def compare(gpu: rl.Device, dtype: str, q: Any, k: Any, v: Any, **options: Any) 
     # A cache: more room than keys, heads and positions exchanged in memory.
     for n in "kv":
         x = there[n]
-        room = rl.full((x.shape[0], x.shape[2] + 3, x.shape[1], x.shape[3]), 9.0,
-                       dtype=x.dtype, device=gpu).transpose(1, 2)  # fmt: skip
+        room = rl.full(
+            (x.shape[0], x.shape[2] + 3, x.shape[1], x.shape[3]), 9.0, dtype=x.dtype, device=gpu
+        ).transpose(1, 2)
         room[:, :, : x.shape[2]] = x
         there[n] = room[:, :, : x.shape[2]]
     found = rl.attention(**there)
@@ -104,9 +114,14 @@ def test_every_option(gpu: rl.Device, queries: int) -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    [(1, 2, 2, 70, 70, 64, 64), (2, 4, 2, 1, 300, 64, 32), (1, 9, 3, 1, 600, 96, 64),
-     (1, 2, 1, 3, 260, 128, 128), (1, 1, 1, 20, 40, 256, 256)],
-)  # fmt: skip
+    [
+        (1, 2, 2, 70, 70, 64, 64),
+        (2, 4, 2, 1, 300, 64, 32),
+        (1, 9, 3, 1, 600, 96, 64),
+        (1, 2, 1, 3, 260, 128, 128),
+        (1, 1, 1, 20, 40, 256, 256),
+    ],
+)
 @pytest.mark.parametrize("kept", ["float16", "q8_0"])
 def test_keys_and_values_of_a_narrow_cache(
     gpu: rl.Device, shape: tuple[int, ...], kept: str
@@ -114,8 +129,10 @@ def test_keys_and_values_of_a_narrow_cache(
     """A part of a buffer, as a cache gives it, against the same numbers as float32 on cpu."""
     batch, heads, kv_heads, queries, keys, features, values = shape
     q = rl.tensor(draws(1, (batch, heads, queries, features))).float()
-    given = [rl.tensor(draws(s, (batch, kv_heads, keys + 3, n))).float()
-             for s, n in ((2, features), (3, values))]  # fmt: skip
+    given = [
+        rl.tensor(draws(s, (batch, kv_heads, keys + 3, n))).float()
+        for s, n in ((2, features), (3, values))
+    ]
     stored = [x.half() if kept == "float16" else pack_rows(x) for x in given]
     wide = [x.float() if kept == "float16" else rl.tensor(unpack(x.numpy())) for x in stored]
     at = rl.tensor([keys - queries] * batch)

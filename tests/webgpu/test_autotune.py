@@ -66,9 +66,13 @@ def drawn(device: str | rl.Device, dtype: str, seed: int, *shape: int) -> rl.Ten
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", ["DiscreteGPU", "CPU"])
 def test_every_candidate_is_within_the_table(
-    case: str, kind: str, gpu: rl.Device, backend: Any, choices: Choices,
+    case: str,
+    kind: str,
+    gpu: rl.Device,
+    backend: Any,
+    choices: Choices,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setitem(backend.port.info, "type", kind)
     fn = CASES[case]
     want = fn(lambda *a: drawn("cpu", "float64", *a)).numpy()
@@ -171,8 +175,9 @@ def test_tuning_chooses_among_right_results(
     assert [a[:2] for a in told] == [(0, 1), (1, 1)] and "4 rows" in told[0][2]
     assert choices.rows == {row.key: row}
     x = drawn(gpu, "float32", 1, 2, 8)
-    assert_close(F.linear(x, x).cpu(), x.cpu().double().numpy() @ x.cpu().double().numpy().T,
-                 "product")  # fmt: skip
+    assert_close(
+        F.linear(x, x).cpu(), x.cpu().double().numpy() @ x.cpu().double().numpy().T, "product"
+    )
 
 
 def finish(running: Any) -> Any:
@@ -291,12 +296,15 @@ BAD_ROWS = {
     "a part of another type": {**GOOD, "class": ["product", 4, 8, 8, 1, ["float32"], "along"]},
     "no parts": {**GOOD, "class": []},
     "a lane count that is none": {
-        **GOOD, "class": ["rows", "softmax_rows", 64, 8], "choice": "4;", "guess": "4",
+        **GOOD,
+        "class": ["rows", "softmax_rows", 64, 8],
+        "choice": "4;",
+        "guess": "4",
     },
     "what the guess is not": {**GOOD, "choice": "evil", "guess": "evil"},
     "no seconds": {**GOOD, "seconds": "fast"},
     "no row": 7,
-}  # fmt: skip
+}
 
 
 @pytest.mark.native

@@ -18,8 +18,11 @@ def test_the_collection_reaches_everything(every_kernel: list[Any]) -> None:
     """All files, and the variants that features choose."""
     from importlib import resources
 
-    files = {p.name[:-5] for p in resources.files("rushlight.wgsl_kernels").iterdir()
-             if p.name.endswith(".wgsl")}  # fmt: skip
+    files = {
+        p.name[:-5]
+        for p in resources.files("rushlight.wgsl_kernels").iterdir()
+        if p.name.endswith(".wgsl")
+    }
     said = {label.partition(": ")[2] for _, _, label in every_kernel}
     # Files that complete map.wgsl are named as the map is, those below after what they compute.
     files -= {"map", "reduce"}

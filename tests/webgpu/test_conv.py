@@ -34,8 +34,10 @@ def results(case: str, device: str, dtype: str, layout: str = "plain") -> list[r
     """The convolution, and its gradients to x, the weight and the bias."""
     shape, filters, kernel, stride, padding, dilation, groups = CASES[case]
     arrays = [
-        draws(1, shape), draws(2, (filters, shape[1] // groups, *kernel)), draws(3, (filters,))
-    ]  # fmt: skip
+        draws(1, shape),
+        draws(2, (filters, shape[1] // groups, *kernel)),
+        draws(3, (filters,)),
+    ]
     x, w, b = (rl.tensor(a).to("float32" if dtype == "float64" else dtype) for a in arrays)
     if layout == "far":
         x, w = x.permute(3, 1, 0, 2).contiguous().permute(2, 1, 3, 0), w.flip(0).T.contiguous().T

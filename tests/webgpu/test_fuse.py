@@ -213,9 +213,14 @@ def test_pieces_of_large_operands(both: Callable[..., list[str]], small_bindings
 )
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_products_end_in_chains(
-    both: Callable[..., list[str]], rows: int, columns: int, dtype: str, kind: str, backend: Any,
+    both: Callable[..., list[str]],
+    rows: int,
+    columns: int,
+    dtype: str,
+    kind: str,
+    backend: Any,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setitem(backend.port.info, "type", kind)
     x, w = numbers((rows, 12), dtype), numbers((columns, 12), dtype, 1)
     b, rest = numbers((columns,), dtype, 2), numbers((rows, columns), dtype, 3)
@@ -340,8 +345,12 @@ def graphs(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=60, deadline=None, derandomize=True,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(graph=graphs(), wanted=st.integers(1, 3), n=st.sampled_from([1, 3, 4]))
 def test_random_graphs_are_bit_equal(
     both: Callable[..., list[str]], graph: list[tuple[Any, ...]], wanted: int, n: int
@@ -371,22 +380,32 @@ def test_random_graphs_are_bit_equal(
 KINDS = ["linear", "batch", "norm", "unary", "binary", "binary", "row", "number", "flat", "column"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     graph=st.lists(
         st.tuples(st.sampled_from(KINDS), st.integers(0, 9), st.integers(0, 9)),
-        min_size=2, max_size=9,
+        min_size=2,
+        max_size=9,
     ),
     width=st.sampled_from([1, 4, 5]),
     length=st.sampled_from([1, 3]),
     dtype=st.sampled_from(["float32", "float16"]),
     kind=st.sampled_from(["DiscreteGPU", "CPU"]),
-)  # fmt: skip
+)
 def test_random_layers_are_bit_equal(
-    both: Callable[..., list[str]], backend: Any, graph: list[tuple[str, int, int]], width: int,
-    length: int, dtype: str, kind: str,
-) -> None:  # fmt: skip
+    both: Callable[..., list[str]],
+    backend: Any,
+    graph: list[tuple[str, int, int]],
+    width: int,
+    length: int,
+    dtype: str,
+    kind: str,
+) -> None:
     """Products and norms among elementwise ops, over batches, in both kinds of adapters."""
 
     def fn(x: Any, w: Any, b: Any, row: Any) -> Any:
@@ -415,5 +434,10 @@ def test_random_layers_are_bit_equal(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(backend.port.info, "type", kind)
-        both(fn, numbers((2, length, width), dtype), numbers((width, width), dtype, 1),
-             numbers((2, width, width), dtype, 2), numbers((width,), dtype, 3))  # fmt: skip
+        both(
+            fn,
+            numbers((2, length, width), dtype),
+            numbers((width, width), dtype, 1),
+            numbers((2, width, width), dtype, 2),
+            numbers((width,), dtype, 3),
+        )

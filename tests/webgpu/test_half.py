@@ -27,9 +27,12 @@ def ways(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Iterator
 
 @pytest.mark.parametrize("config", ["rows", "row_split", "registers", "quads", "tile64"])
 def test_matmul(
-    gpu: rl.Device, backend: Any, ways: Callable[[], Iterator[bool]],
-    force: Callable[[str], None], config: str,
-) -> None:  # fmt: skip
+    gpu: rl.Device,
+    backend: Any,
+    ways: Callable[[], Iterator[bool]],
+    force: Callable[[str], None],
+    config: str,
+) -> None:
     force(config)
     for half in ways():
         known = set(backend.recorder.pipelines)

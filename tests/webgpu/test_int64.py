@@ -75,7 +75,9 @@ def test_int32_wraps_around(gpu: rl.Device) -> None:
 
 # What gathers integers, with numbers whose exact result is known.
 GATHERS: dict[str, Callable[[rl.Tensor], rl.Tensor]] = {
-    "sum": lambda x: x.sum(), "cumsum": lambda x: x.cumsum(0), "prod": lambda x: x.prod(),
+    "sum": lambda x: x.sum(),
+    "cumsum": lambda x: x.cumsum(0),
+    "prod": lambda x: x.prod(),
     "matmul": lambda x: x @ rl.ones_like(x),
     "scatter_add": lambda x: rl.zeros(1, dtype=rl.int64, device=x.device).scatter_add(
         0, rl.zeros_like(x), x
@@ -83,7 +85,7 @@ GATHERS: dict[str, Callable[[rl.Tensor], rl.Tensor]] = {
     "index_add": lambda x: rl.zeros(1, dtype=rl.int64, device=x.device).index_add(
         0, rl.zeros_like(x), x
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GATHERS)
@@ -118,10 +120,12 @@ def test_sums_of_other_integers_are_int64_too(gpu: rl.Device, dtype: rl.DType) -
 def test_numbers_are_checked_before_the_device_is_asked(gpu: rl.Device) -> None:
     x = rl.tensor([1, 2], device=gpu)
     calls: list[Callable[[], Any]] = [
-        lambda: x + 2**31, lambda: rl.arange(TOP, TOP + 3, device=gpu), lambda: x.fill_(2**40),
+        lambda: x + 2**31,
+        lambda: rl.arange(TOP, TOP + 3, device=gpu),
+        lambda: x.fill_(2**40),
         lambda: rl.full((2,), 2**33, device=gpu),
         lambda: rl.randint(2**31, 2**31 + 5, (2,), device=gpu),
-    ]  # fmt: skip
+    ]
     for call in calls:
         with pytest.raises(OverflowError, match="beyond the 32 bits that webgpu holds int64 in"):
             call()

@@ -75,9 +75,14 @@ def test_every_configuration(name: str, force: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("registers", "float16"), ("registers", "bfloat16"), ("row_split", "float16"),
-     ("rows_split_columns", "bfloat16"), ("tile64", "float16")],
-)  # fmt: skip
+    [
+        ("registers", "float16"),
+        ("registers", "bfloat16"),
+        ("row_split", "float16"),
+        ("rows_split_columns", "bfloat16"),
+        ("tile64", "float16"),
+    ],
+)
 def test_narrow_floats(name: str, dtype: str, force: Callable[[str], None]) -> None:
     force(name)
     for n, k, m in ((7, 36, 20), (5, 9, 11)):

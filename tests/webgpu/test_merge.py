@@ -225,15 +225,20 @@ def test_a_cpu_joins_little_work_only(
 OPS = ["exp", "sum", "add", "copy_", "linear", "t"]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     graph=st.lists(
         st.tuples(st.sampled_from(OPS), st.integers(0, 9), st.integers(0, 9)),
-        min_size=2, max_size=14,
+        min_size=2,
+        max_size=14,
     ),
     n=st.sampled_from([1, 4, 5]),
-)  # fmt: skip
+)
 def test_random_programs_are_bit_equal(
     both: Callable[..., list[str]], graph: list[tuple[str, int, int]], n: int
 ) -> None:

@@ -21,12 +21,17 @@ def model() -> Any:
     """SmolLM2's structure, small, with weights in blocks: three query heads to a key head."""
     made = llama.FAMILY.build(
         dict(
-            vocab_size=64, hidden_size=192, intermediate_size=256, num_hidden_layers=LAYERS,
-            num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+            vocab_size=64,
+            hidden_size=192,
+            intermediate_size=256,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            max_position_embeddings=64,
             tie_word_embeddings=True,
         ),
         [],
-    )  # fmt: skip
+    )
     draws = np.random.default_rng(0)
     for p in dict(made.named_parameters()).values():
         if p.ndim == 1:

@@ -175,8 +175,9 @@ def test_nothing(shape: tuple[int, ...]) -> None:
         assert filled.shape == shape[:-1] and not filled.any().item()
         index = rl.zeros(0, dtype=rl.int64, device=device)
         assert rl.ones(3, 2, device=device)[index].shape == (0, 2)
-    assert_close(rl.ones(3, device="webgpu").index_add(0, index.to("webgpu"), t.reshape(0)).cpu(),
-                 np.ones(3))  # fmt: skip
+    assert_close(
+        rl.ones(3, device="webgpu").index_add(0, index.to("webgpu"), t.reshape(0)).cpu(), np.ones(3)
+    )
 
 
 @pytest.mark.parametrize("most", [1, 7, 1 << 14])

@@ -147,8 +147,9 @@ if sys.platform == "emscripten":
                 assert found[i] == [i, i + 100]
 
         proxy = create_proxy(call)
-        promising = run_js("(call, n) => Promise.all([...Array(n).keys()].map("
-                           "(i) => call.callPromising(i)))")  # fmt: skip
+        promising = run_js(
+            "(call, n) => Promise.all([...Array(n).keys()].map((i) => call.callPromising(i)))"
+        )
         run_sync(promising(proxy, len(handles)))
         proxy.destroy()
         assert found == {i: [i, i + 100] for i in range(6)}

@@ -54,10 +54,11 @@ def test_strided_inputs_are_read_where_they_lie(
 ) -> None:
     x = draws(1, (60, 80)).astype(np.float32)
     views: dict[str, Any] = {
-        "transposed": (lambda t: t.t(), x.T), "stepped": (lambda t: t[1::3, ::2], x[1::3, ::2]),
+        "transposed": (lambda t: t.t(), x.T),
+        "stepped": (lambda t: t[1::3, ::2], x[1::3, ::2]),
         "flipped": (lambda t: t[5:, 7:], x[5:, 7:]),
         "expanded": (lambda t: t[:1].expand(50, 80), np.broadcast_to(x[:1], (50, 80))),
-    }  # fmt: skip
+    }
     view, want = views[layout]
     t = view(rl.tensor(x, device=gpu))
     seen: list[tuple[str, str]] = []

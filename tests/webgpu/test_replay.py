@@ -62,8 +62,9 @@ def test_whole_quads_are_bound(
     monkeypatch.setattr(port, "bind_group", seen)
     for seed in range(3):
         x = data(3, 7, seed=seed)
-        np.testing.assert_allclose(captured(x).numpy(), ((x @ w).tanh() @ v).sum(1).numpy(),
-                                   rtol=1e-5, atol=1e-6)  # fmt: skip
+        np.testing.assert_allclose(
+            captured(x).numpy(), ((x @ w).tanh() @ v).sum(1).numpy(), rtol=1e-5, atol=1e-6
+        )
     assert len(bound) > 6 and not [n for _, _, n in bound if n % 16]
 
 

@@ -56,8 +56,9 @@ async def finetune(
     `number` is the model's.
     """
     model: Any = model_of(number, "finetune")
-    chosen = {re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", k): v
-              for k, v in given_of(options).items()}  # fmt: skip
+    chosen = {
+        re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", k): v for k, v in given_of(options).items()
+    }
     name = chosen.pop("name")
     known = {one.name for one in fields(LoraConfig)} & chosen.keys()
     lora = {key: chosen.pop(key) for key in known}

@@ -51,11 +51,16 @@ async def hear(
     if ended and not more:
         close(number)
     found = live.heard
-    return json.dumps({
-        "more": more,
-        "kept": found.kept, "segments": found.segments[found.kept :],
-        "tentative": found.tentative, "seconds": found.seconds, "language": found.language,
-    })  # fmt: skip
+    return json.dumps(
+        {
+            "more": more,
+            "kept": found.kept,
+            "segments": found.segments[found.kept :],
+            "tentative": found.tentative,
+            "seconds": found.seconds,
+            "language": found.language,
+        }
+    )
 
 
 def close(number: int) -> None:

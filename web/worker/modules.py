@@ -38,8 +38,11 @@ def open_modules(sources: Any) -> None:
         module.__package__, module.__file__ = PACKAGE, f"<{PACKAGE}.{name}>"
         # Tracebacks and `inspect` find the source.
         linecache.cache[module.__file__] = (
-            len(source), None, source.splitlines(True), module.__file__,
-        )  # fmt: skip
+            len(source),
+            None,
+            source.splitlines(True),
+            module.__file__,
+        )
         exec(compile(source, module.__file__, "exec"), vars(module))
         setattr(package, name, module)
 

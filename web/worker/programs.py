@@ -170,8 +170,9 @@ def _shown(tell: Callable[..., None]) -> dict[str, Any]:
             raise ValueError(f"plot: kind is {kind!r}; supported: line, scatter, bar")
         given = [np.asarray(_array(v), np.float64).reshape(-1) for v in lines]
         if not given or any(len(v) != len(given[0]) for v in given):
-            raise ValueError(f"plot: {[len(v) for v in given]} numbers; give one or more, all of "
-                             "one length")  # fmt: skip
+            raise ValueError(
+                f"plot: {[len(v) for v in given]} numbers; give one or more, all of one length"
+            )
         if sum(map(len, given)) > _MOST_POINTS:
             raise ValueError(f"plot: more than {_MOST_POINTS} numbers; draw every tenth, say")
         x, *ys = given if len(given) > 1 else (np.arange(len(given[0])), given[0])
@@ -268,8 +269,15 @@ def _row(name: str, space: Mapping[str, Any]) -> dict[str, str]:
             value = getattr(value, part)
     except Exception:
         return {"label": name.rpartition(".")[2], "type": "keyword", "info": ""}
-    kind = ("class" if inspect.isclass(value) else "namespace" if inspect.ismodule(value)
-            else "function" if callable(value) else "variable")  # fmt: skip
+    kind = (
+        "class"
+        if inspect.isclass(value)
+        else "namespace"
+        if inspect.ismodule(value)
+        else "function"
+        if callable(value)
+        else "variable"
+    )
     return {"label": name.rpartition(".")[2], "type": kind, "info": _about(name, value, kind)}
 
 

@@ -121,9 +121,13 @@ class CpuBackend:
         return name in KERNELS or name in ELEMENTWISE or name == "cast"
 
     def run(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        self,
+        name: str,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
         memo: Memo | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
         if simd.library is not None:
             try:
@@ -198,8 +202,11 @@ class CpuBackend:
         name = platform.processor() or platform.machine()
         linear = "exact" if simd.library is None else "fast"  # the fastest supported mode
         return {
-            "device": name, "kernels": simd.in_use(), "threads": simd.threads[0], "linear": linear
-        }  # fmt: skip
+            "device": name,
+            "kernels": simd.in_use(),
+            "threads": simd.threads[0],
+            "linear": linear,
+        }
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Raise ValueError: memory on cpu is the process's memory."""

@@ -117,9 +117,10 @@ class CpuExecutable:
     def _buffers(self, steps: Sequence[Step], graph: Graph, pool: SharedBuffers | None) -> None:
         """Memory for the slots that steps write; several slots share a buffer in turn."""
         wanted = {
-            slot: slot.nbytes for slot in (step.out.storage for step in steps)
+            slot: slot.nbytes
+            for slot in (step.out.storage for step in steps)
             if slot.kind == "temp" and slot.buffer is None and slot not in self.variable
-        }  # fmt: skip
+        }
         for slot in list(wanted):
             if pool is None or slot in graph.results:
                 self._own(slot)

@@ -48,8 +48,11 @@ class _Chains:
         out = step.out
         once = out.storage.kind == "temp" and len(self.writers[out.storage]) == 1
         plain = out.layout.is_contiguous and not out.layout.offset and 0 not in out.layout.shape
-        return once and plain and all(x is not None and x.dtype is float32
-                                      for x in (*step.inputs, out))  # fmt: skip
+        return (
+            once
+            and plain
+            and all(x is not None and x.dtype is float32 for x in (*step.inputs, out))
+        )
 
     def grow(self, sink: int) -> None:
         """Join what step `sink` reads, as long as nothing else reads it."""
@@ -76,9 +79,10 @@ class _Chains:
         count = self.steps[sink].out.layout.numel
         covers_all = (
             x.layout.is_contiguous and not x.layout.offset and x.layout.numel == count
-            for m in self.readers[slot] for x in self.steps[m].inputs
+            for m in self.readers[slot]
+            for x in self.steps[m].inputs
             if x is not None and x.storage is slot
-        )  # fmt: skip
+        )
         if self.readers[slot] - {*members} or not all(covers_all):
             return False
         # What it reads may not change until then. The memory of an argument may be that of another
@@ -114,8 +118,9 @@ def _as_one(order: Sequence[Step], shape: Sequence[int]) -> Step | None:
             layout = x.layout.reshape(shape) if x.layout.numel == step.out.layout.numel else None
             if layout is None:
                 return None
-            same = (n for n, y in enumerate(operands)
-                    if y.storage is x.storage and y.layout == layout)  # fmt: skip
+            same = (
+                n for n, y in enumerate(operands) if y.storage is x.storage and y.layout == layout
+            )
             if (n := next(same, len(operands))) == len(operands):
                 operands.append(GraphOperand(x.storage, layout, x.dtype))
             places.append(n + 1)

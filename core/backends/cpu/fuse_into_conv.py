@@ -71,7 +71,7 @@ class _Fuser:
                 mine_only = {*members}
                 outside = [
                     s for s in values if s in self.keep or self.readers.get(s, set()) - mine_only
-                ]  # fmt: skip
+                ]
                 if outside == [step.out.storage]:
                     best = len(chain), len(operands), len(members)
                 if len(chain) == _MOST_STEPS:
@@ -83,9 +83,10 @@ class _Fuser:
             return
         last = members[many - 1]
         joined = first._replace(
-            inputs=(*first.inputs, *operands[:used]), out=self.steps[last].out,
+            inputs=(*first.inputs, *operands[:used]),
+            out=self.steps[last].out,
             attrs={**first.attrs, "tail": tuple(chain[:count])},
-        )  # fmt: skip
+        )
         if lowering.record(joined.name, joined.inputs, joined.out, joined.attrs) is None:
             return
         self.gone |= {*members[:many]}
@@ -117,7 +118,7 @@ class _Fuser:
                 return None
             same = (
                 n for n, y in enumerate(more) if y.storage is x.storage and y.layout == x.layout
-            )  # fmt: skip
+            )
             if (n := next(same, len(more))) == len(more):
                 more.append(x)
             places.append(n)

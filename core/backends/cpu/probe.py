@@ -84,9 +84,13 @@ class Probe:
         return min(times)
 
     def _eager(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        self,
+        name: str,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
         memo: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Run one op; time outside its kernel is the host's."""
         self._call((name, inputs, out, attrs), lambda: self._run(name, inputs, out, attrs))
 

@@ -53,9 +53,15 @@ def _copy_of_state(steps: Sequence[Step], i: int, keep: Collection[Slot]) -> int
     count = value.layout.shape[dim]
     rows = _covered(out.layout.slice(dim, 0, count))
     last = out.layout.slice(dim, count, out.layout.shape[dim])
-    copies = [j for j, step in enumerate(steps) if j != i and any(
-        x is not None and x.storage is result and _covered(x.layout) != rows
-        for x in (*step.inputs, step.out))]  # fmt: skip
+    copies = [
+        j
+        for j, step in enumerate(steps)
+        if j != i
+        and any(
+            x is not None and x.storage is result and _covered(x.layout) != rows
+            for x in (*step.inputs, step.out)
+        )
+    ]
     if len(copies) != 1 or not i < copies[0] < i + _REACH:
         return None
     copy = steps[copies[0]]

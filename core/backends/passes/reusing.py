@@ -30,9 +30,11 @@ class SharedBuffers:
 
 
 def reuse(
-    uses: Sequence[Collection[K]], sizes: Mapping[K, int], pooled: Iterable[Held],
+    uses: Sequence[Collection[K]],
+    sizes: Mapping[K, int],
+    pooled: Iterable[Held],
     make: Callable[[int], Held],
-) -> dict[K, Any]:  # fmt: skip
+) -> dict[K, Any]:
     """A buffer for each value of `sizes` (in bytes), from its first to its last use.
 
     uses: the values that are written or read at each time. there: buffers of other executables,

@@ -232,9 +232,13 @@ class WebGpuBackend:
         return lowering_of(name) is not None
 
     def run(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        self,
+        name: str,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
         memo: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Record the op `name` into `out`, which may be the first input."""
         lowering = lowering_of(name)
         if lowering is None:

@@ -105,9 +105,13 @@ class Probe:
                 self.events.append(Event(name, "", start, now() - began, track=track))
 
     def _op(
-        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any],
+        self,
+        name: str,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
         memo: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Record one op; its cost is added to its largest dispatch."""
         if not self.live:
             self._run(name, inputs, out, attrs)

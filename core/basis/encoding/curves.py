@@ -65,9 +65,11 @@ def iq4_xs(b: Blocks) -> Fields:
     q = _IQ4.codes(y).reshape(b.x.shape)
     codes = (scales + 32).astype(np.uint8)
     return {
-        "d": d, "low": packed(codes & 15, 4, 4), "high": packed(codes >> 4, 2, 2),
+        "d": d,
+        "low": packed(codes & 15, 4, 4),
+        "high": packed(codes >> 4, 2, 2),
         "qs": packed(q, 8, 4),
-    }  # fmt: skip
+    }
 
 
 def _least_error(x: Array, w: Array | None, scales: Array) -> tuple[Array, Array]:

@@ -95,9 +95,12 @@ def q5_k(b: Blocks) -> Fields:
     """As q4_k, with fifth bits."""
     d, dmin, scales, minima, q = _lines(b, 8, 5, 63)
     return {
-        "d": d, "dmin": dmin, "scales": _six_bits(scales, minima),
-        "qh": packed(q >> 4, 1, 1), "qs": packed(q & 15, 4, 4),
-    }  # fmt: skip
+        "d": d,
+        "dmin": dmin,
+        "scales": _six_bits(scales, minima),
+        "qh": packed(q >> 4, 1, 1),
+        "qs": packed(q & 15, 4, 4),
+    }
 
 
 def _halfway(bits: int) -> tuple[list[float], Callable[[Array], Array]]:
@@ -117,9 +120,11 @@ def q3_k(b: Blocks) -> Fields:
     codes = (scales + 32).astype(np.uint8)
     low, high = packed(codes & 15, 1, 4), packed(codes >> 4, 1, 2)
     return {
-        "d": d, "scales": np.concatenate([low, high]),
-        "qs": packed(q & 3, 2, 2), "hmask": packed(q >> 2, 1, 1),
-    }  # fmt: skip
+        "d": d,
+        "scales": np.concatenate([low, high]),
+        "qs": packed(q & 3, 2, 2),
+        "hmask": packed(q >> 2, 1, 1),
+    }
 
 
 def q6_k(b: Blocks) -> Fields:
@@ -128,6 +133,4 @@ def q6_k(b: Blocks) -> Fields:
     w = split(x * x if b.importance is None else b.importance, 16)
     d, scales = fit_parts(split(x, 16), w, unit, *_halfway(6), 128)
     q = _scaled(b, d, scales, -32, 31)
-    return {
-        "d": d, "scales": scales, "ql": packed(q & 15, 2, 4), "qh": packed(q >> 4, 2, 2)
-    }  # fmt: skip
+    return {"d": d, "scales": scales, "ql": packed(q & 15, 2, 4), "qh": packed(q >> 4, 2, 2)}

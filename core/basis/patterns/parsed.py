@@ -97,10 +97,13 @@ def _is_word(char: str) -> bool:
 
 
 _CLASSES: dict[str, Test] = {
-    "d": str.isdecimal, "w": _is_word, "s": str.isspace,
-    "D": lambda c: not c.isdecimal(), "W": lambda c: not _is_word(c),
+    "d": str.isdecimal,
+    "w": _is_word,
+    "s": str.isspace,
+    "D": lambda c: not c.isdecimal(),
+    "W": lambda c: not _is_word(c),
     "S": lambda c: not c.isspace(),
-}  # fmt: skip
+}
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
@@ -110,9 +113,11 @@ def _at_word_edge(text: str, place: int) -> bool:
 
 
 _PLACES: dict[str, Callable[[str, int], bool]] = {
-    "A": lambda text, at: at == 0, "Z": lambda text, at: at == len(text),
-    "b": _at_word_edge, "B": lambda text, at: not _at_word_edge(text, at),
-}  # fmt: skip
+    "A": lambda text, at: at == 0,
+    "Z": lambda text, at: at == len(text),
+    "b": _at_word_edge,
+    "B": lambda text, at: not _at_word_edge(text, at),
+}
 
 
 def _line_start(text: str, place: int) -> bool:
@@ -262,8 +267,12 @@ class _Parser:
             return self._inside(flags)
         scoped = re.match(r"\?([aiLmsux]*)(?:-([imsx]+))?:", rest)
         if scoped is None:
-            kinds = {"?<": "looking behind", "?>": "an atomic group", "?(": "a condition",
-                     "?P": "a reference to a group"}  # fmt: skip
+            kinds = {
+                "?<": "looking behind",
+                "?>": "an atomic group",
+                "?(": "a condition",
+                "?P": "a reference to a group",
+            }
             raise Refused(kinds.get(rest[:2], f"({rest[:3]}"))
         self.at += scoped.end()
         inner_flags = set(flags + self._known(scoped[1])) - set(scoped[2] or "")

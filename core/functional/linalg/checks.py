@@ -35,12 +35,15 @@ def matrices(name: str, *tensors: Tensor) -> None:
         if x.dtype not in PARTS and x.dtype not in PARTS.values():
             raise TypeMismatch(f"{name}: {x.dtype.name} is not supported; use .float()")
         if x.dtype is not tensors[0].dtype:
-            raise TypeMismatch(f"{name}: {tensors[0].dtype.name} and {x.dtype.name} differ; "
-                               "convert one with .to()")  # fmt: skip
+            raise TypeMismatch(
+                f"{name}: {tensors[0].dtype.name} and {x.dtype.name} differ; convert one with .to()"
+            )
         batch = math.prod(x.shape[:-2])
         if batch > _MOST_EMPTY and not x.numel():
-            raise ShapeError(f"{name}: {batch} matrices without elements, of shape {x.shape}, are "
-                             f"too many; at most {_MOST_EMPTY} are supported")  # fmt: skip
+            raise ShapeError(
+                f"{name}: {batch} matrices without elements, of shape {x.shape}, are "
+                f"too many; at most {_MOST_EMPTY} are supported"
+            )
 
 
 def square(name: str, *tensors: Tensor) -> None:

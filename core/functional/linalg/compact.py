@@ -136,8 +136,11 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
 
 @public
 def pca_lowrank(
-    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2  # noqa: N803
-) -> Parts:  # fmt: skip
+    A: Tensor,
+    q: int | None = None,
+    center: bool = True,
+    niter: int = 2,  # noqa: N803
+) -> Parts:
     """Principal components by `svd_lowrank` of (..., m, n), whose columns are centered first.
 
     `A` has the points as rows; `q` components, at most 6 unless set; without `center` columns stay;
@@ -148,6 +151,7 @@ def pca_lowrank(
     least = min(A.shape[-2:])
     q = min(6, least) if q is None else q
     if not 0 <= q <= least or niter < 0:
-        raise RangeError(f"pca_lowrank: q is {q}, niter {niter}; q must be from 0 to {least}, "
-                         "niter not negative")  # fmt: skip
+        raise RangeError(
+            f"pca_lowrank: q is {q}, niter {niter}; q must be from 0 to {least}, niter not negative"
+        )
     return svd_lowrank(A - mean(A, -2, True) if center else A, q, niter)

@@ -91,13 +91,17 @@ def _spelled(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
     def spell(labels: Any) -> str:
         if not isinstance(labels, list | tuple):
-            raise TypeError(f"einsum: an operand is followed by a {type(labels).__name__}; it must "
-                            "be a list of numbers")  # fmt: skip
+            raise TypeError(
+                f"einsum: an operand is followed by a {type(labels).__name__}; it must "
+                "be a list of numbers"
+            )
         text = ""
         for label in labels:
             if label is not Ellipsis and not (isinstance(label, int) and 0 <= label < len(letters)):
-                raise ValueError(f"einsum: a list holds {label!r}; it must hold numbers from 0 to "
-                                 f"{len(letters) - 1}, or Ellipsis")  # fmt: skip
+                raise ValueError(
+                    f"einsum: a list holds {label!r}; it must hold numbers from 0 to "
+                    f"{len(letters) - 1}, or Ellipsis"
+                )
             text += "..." if label is Ellipsis else letters[label]
         return text
 
@@ -120,13 +124,15 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if is_tensor(equation):
         equation, operands = _spelled((equation, *operands))
     if not isinstance(equation, str) or not operands:
-        raise TypeError("einsum: give an equation and tensors, or tensors each followed by a list "
-                        f"of numbers, not a {type(equation).__name__} and {len(operands)} more"
-                        )  # fmt: skip
+        raise TypeError(
+            "einsum: give an equation and tensors, or tensors each followed by a list "
+            f"of numbers, not a {type(equation).__name__} and {len(operands)} more"
+        )
     inputs: Sequence[Tensor] = operands[0] if isinstance(operands[0], list | tuple) else operands
     parts, wanted = _labels(equation, len(inputs))
-    ranks = [x.ndim - len(p.replace("...", "")) for x, p in zip(inputs, parts, strict=True)
-             if "..." in p]  # fmt: skip
+    ranks = [
+        x.ndim - len(p.replace("...", "")) for x, p in zip(inputs, parts, strict=True) if "..." in p
+    ]
     rank = max(ranks, default=0)
     used = set("".join(parts)) | set(wanted or "")
     order = "".join([c for c in string.ascii_letters if c not in used][:rank])

@@ -275,8 +275,11 @@ def order_of(pivots: Tensor, rows: int) -> Tensor:
 
 @public
 def lu_unpack(
-    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True  # noqa: N803
-) -> LUParts:  # fmt: skip
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,  # noqa: N803
+) -> LUParts:
     """P, L and U of what `lu_factor` gives; empty where not wanted.
 
     `LU_data` and `LU_pivots` are those; `unpack_data`: L and U are wanted, `unpack_pivots`: P.

@@ -48,9 +48,13 @@ def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
 @linalg()
 @casts(accelerator="float32")
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *,
+    x: Tensor,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
     dtype: DType | str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(sum |x|^ord)^(1/ord) over `dim`, all elements by default; `ord` may be 0 or infinite.
 
     `keepdim` leaves the dims with size 1. `dtype`: x is converted to it first. Raises TypeError for
@@ -70,9 +74,13 @@ def vector_norm(
 @linalg()
 @casts(accelerator="float32")
 def matrix_norm(
-    a: Tensor, ord: float | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    a: Tensor,
+    ord: float | str = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
     dtype: DType | str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The norm of the matrices of two dims.
 
     ord: "fro" (root of the squares' sum), "nuc" (sum of singular values), 2 and -2 (the largest and
@@ -116,9 +124,13 @@ def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
 @linalg()
 @casts(accelerator="float32")
 def norm(
-    a: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *,
+    a: Tensor,
+    ord: float | str | None = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
     dtype: DType | str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`matrix_norm` where `dim` has two dims, or a has and `ord` is given; else `vector_norm`.
 
     `keepdim` leaves the dims with size 1. `dtype`: a is converted to it first. Raises ShapeError

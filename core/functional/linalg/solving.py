@@ -136,15 +136,21 @@ def solve_triangular(
         return flat.transpose(-1, -2)
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(f"linalg.solve_triangular: {a.shape} and {b.shape} do not fit each other")
-    return SOLVE_TRIANGULAR(*together("linalg.solve_triangular", a, b), upper=upper,
-                            unit=unitriangular, full=False)  # fmt: skip
+    return SOLVE_TRIANGULAR(
+        *together("linalg.solve_triangular", a, b), upper=upper, unit=unitriangular, full=False
+    )
 
 
 @linalg()
 @casts(cpu="float32")
 def lu_solve(
-    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False  # noqa: N803
-) -> Tensor:  # fmt: skip
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    adjoint: bool = False,  # noqa: N803
+) -> Tensor:
     """X with a X = B (X a = B where not `left`) from what `lu_factor(a)` gives.
 
     adjoint: with the adjoint of a. The pivots are read on the host.

@@ -80,9 +80,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 @network
 def rrelu(
-    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
     inplace: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`leaky_relu` with a random slope per element in training, the mean slope otherwise.
 
     `input` is any floating tensor; slopes are from `lower` to `upper` (Xu et al., 2015). `inplace`
@@ -255,9 +258,13 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 @network
 def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1,
+    logits: Tensor,
+    tau: float = 1,
+    hard: bool = False,
+    eps: float = 1e-10,
+    dim: int = -1,
     generator: Generator | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot rows with its gradient.
 
     eps is not used, as in torch.

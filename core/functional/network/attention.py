@@ -67,9 +67,13 @@ def scaled_dot_product_attention(
 
 
 def _attended(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
     causal: int | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Attention of scaled queries; causal: the number of the first of them."""
     scores, unseeing = query @ key.transpose(-2, -1), None
     if causal is not None:  # every query sees the first key
@@ -102,16 +106,32 @@ def opened(mask: Tensor) -> tuple[Tensor, Tensor]:
 @network
 @casts("inside")
 def multi_head_attention_forward(
-    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
-    in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,
-    bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
-    need_weights: bool = True, attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
-    static_k: Tensor | None = None, static_v: Tensor | None = None,
-    average_attn_weights: bool = True, is_causal: bool = False,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     """(output, weights) for inputs (length, n, features) or (length, features).
 
     Masks: bool (True is hidden) or added numbers; attn_mask (queries, keys) or (n * heads, queries,
@@ -151,8 +171,10 @@ def multi_head_attention_forward(
             cat([x, b.reshape(1, 1, e).expand(n, 1, e)], 1) for x, b in ((k, bias_k), (v, bias_v))
         )
     q, k, v = (x.reshape(n, x.shape[1], heads, -1).transpose(1, 2) for x in (q, k, v))
-    k, v = (x if s is None else s.reshape(n, heads, *s.shape[1:])
-            for x, s in ((k, static_k), (v, static_v)))  # fmt: skip
+    k, v = (
+        x if s is None else s.reshape(n, heads, *s.shape[1:])
+        for x, s in ((k, static_k), (v, static_v))
+    )
     if add_zero_attn:
         k, v = (cat([x, x.new_zeros(n, heads, 1, x.shape[-1])], 2) for x in (k, v))
     mask = _mask(q, k, attn_mask, key_padding_mask)
@@ -192,8 +214,10 @@ def _mask(q: Tensor, k: Tensor, attn: Tensor | None, padding: Tensor | None) -> 
         else:
             shape = (n, 1, 1, keys)
         if math.prod(shape) != mask.numel():
-            raise ShapeError(f"multi_head_attention_forward: {name} is {mask.shape}; scores are "
-                             f"{(n, heads, queries, keys)}")  # fmt: skip
+            raise ShapeError(
+                f"multi_head_attention_forward: {name} is {mask.shape}; scores are "
+                f"{(n, heads, queries, keys)}"
+            )
         mask = mask.reshape(*shape).to(q.dtype)
         result = mask if result is None else result + mask
     return result

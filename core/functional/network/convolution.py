@@ -48,9 +48,13 @@ def unfold(
 
 @network
 def fold(
-    input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
+    input: Tensor,
+    output_size: Size,
+    kernel_size: Size,
+    dilation: Size = 1,
+    padding: Size = 0,
     stride: Size = 1,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Columns (n, c * kh * kw, count) added up to images (n, c, h, w), where `unfold` took them.
 
     `input` may lack n; `output_size`, `kernel_size`, `dilation`, `padding` and `stride` are an int
@@ -61,16 +65,20 @@ def fold(
     p = each("fold", padding, 2)
     x = input if input.ndim == 3 else input.unsqueeze(0)
     if x.ndim != 3 or min(k) < 1:
-        raise ShapeError(f"fold: input is {input.shape}, kernel_size {kernel_size}; the input must "
-                         "have 2 or 3 dims, the kernel a size")  # fmt: skip
+        raise ShapeError(
+            f"fold: input is {input.shape}, kernel_size {kernel_size}; the input must "
+            "have 2 or 3 dims, the kernel a size"
+        )
     n, rows, count = x.shape
     c = rows // (k[0] * k[1])
     wide, tall = w + 2 * p[1], h + 2 * p[0]
     places = arange(tall * wide, device=x.device).reshape(1, 1, tall, wide)
     positions = unfold(places, kernel_size, dilation, 0, stride)
     if positions.shape[-1] != count or rows % (k[0] * k[1]):
-        raise ShapeError(f"fold: {input.shape} does not fit output_size {(h, w)}, which has "
-                         f"{positions.shape[-1]} windows of {k[0] * k[1]}")  # fmt: skip
+        raise ShapeError(
+            f"fold: {input.shape} does not fit output_size {(h, w)}, which has "
+            f"{positions.shape[-1]} windows of {k[0] * k[1]}"
+        )
     flat = x.reshape(n, c, k[0] * k[1] * count)
     out = zeros(n, c, tall * wide, dtype=x.dtype, device=x.device)
     out = out.index_add(2, positions.reshape(-1), flat).reshape(n, c, tall, wide)
@@ -82,9 +90,14 @@ def fold(
 @network
 @casts("low")
 def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
-    padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Tensor:
     """Cross-correlation of (n, c, length) or (c, length) with (out, c / groups, k).
 
     padding: zeros on both sides, or "same" or "valid".
@@ -104,9 +117,14 @@ def conv1d(
 @network
 @casts("low")
 def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
-    padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Tensor:
     """Cross-correlation of (n, c, d, h, w) or (c, d, h, w) with (out, c / groups, kd, kh, kw).
 
     The sum over the depth of the window of convolutions over the other two dims.
@@ -145,9 +163,15 @@ def conv3d(
 @network
 @casts("low")
 def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
-    padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
     """The gradient of a convolution over one dim: (n, c, length) -> (n, out, length').
 
     `input` with `weight` (c, out / groups, k) and `bias` (out,); `padding` cuts both ends,
@@ -156,10 +180,12 @@ def conv_transpose1d(
     the channels.
     """
     x = batched("conv_transpose1d", input, weight, bias, 1)
-    (s,), (p,), (o,), (d,) = (each("conv_transpose1d", v, 1)
-                              for v in (stride, padding, output_padding, dilation))  # fmt: skip
-    out = conv_transpose2d(x.unsqueeze(2), weight.unsqueeze(2), bias, (1, s), (0, p), (0, o),
-                           groups, (1, d)).squeeze(2)  # fmt: skip
+    (s,), (p,), (o,), (d,) = (
+        each("conv_transpose1d", v, 1) for v in (stride, padding, output_padding, dilation)
+    )
+    out = conv_transpose2d(
+        x.unsqueeze(2), weight.unsqueeze(2), bias, (1, s), (0, p), (0, o), groups, (1, d)
+    ).squeeze(2)
     return out if input.ndim == 3 else out.squeeze(0)
 
 
@@ -167,9 +193,15 @@ def conv_transpose1d(
 @network
 @casts("low")
 def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
-    padding: Size = 0, output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
     """The gradient of a convolution over three dims: (n, c, d, h, w) -> (n, out, d', h', w').
 
     `input` with `weight` (c, out / groups, kd, kh, kw) and `bias` (out,); `padding` cuts both ends,

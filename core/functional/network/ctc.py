@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 @network
 @casts(cpu="float32")
 def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
-    blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """-log of the probability of label sequences over all alignments (Graves et al., 2006).
 
     log_probs: (steps, n, classes) or (steps, classes). targets: (n, length) or all joined. Lengths:
@@ -38,8 +43,10 @@ def ctc_loss(
     single = log_probs.ndim == 2
     logs = log_probs.unsqueeze(1) if single else log_probs
     steps, n, _ = logs.shape
-    input_steps, wanted = ([int(v) for v in (t.reshape(-1).tolist() if hasattr(t, "tolist") else t)]
-                     for t in (input_lengths, target_lengths))  # fmt: skip
+    input_steps, wanted = (
+        [int(v) for v in (t.reshape(-1).tolist() if hasattr(t, "tolist") else t)]
+        for t in (input_lengths, target_lengths)
+    )
     most = max(wanted, default=0)
     flat, rows, start = targets.reshape(-1).tolist(), [], 0
     width = targets.shape[-1] if targets.ndim > 1 else 0
@@ -51,12 +58,16 @@ def ctc_loss(
     labels = [[blank, *(v for label in row for v in (label, blank))] for row in rows]
     width = 2 * most + 1
     index = of_data(labels, dtype="int64", device=logs.device).reshape(n, width)
-    skips = [[s > 1 and row[s] != blank and row[s] != row[s - 2] for s in range(width)]
-             for row in labels]  # fmt: skip
+    skips = [
+        [s > 1 and row[s] != blank and row[s] != row[s - 2] for s in range(width)] for row in labels
+    ]
     skip = of_data(skips, dtype="bool", device=logs.device).reshape(n, width)
     low = -1e30  # a logarithm of 0 whose gradient is 0 and not nan
-    first = of_data([[s < 2 and s < 2 * c + 1 for s in range(width)] for c in wanted],
-                   dtype="bool", device=logs.device).reshape(n, width)  # fmt: skip
+    first = of_data(
+        [[s < 2 and s < 2 * c + 1 for s in range(width)] for c in wanted],
+        dtype="bool",
+        device=logs.device,
+    ).reshape(n, width)
     begun = of_data([n > 0 for n in input_steps], dtype="bool", device=logs.device).unsqueeze(1)
     # Before the first step only the empty sequence has been made.
     empty = of_data([0.0, *[low] * (width - 1)], dtype=logs.dtype, device=logs.device)
@@ -78,8 +89,11 @@ def ctc_loss(
     loss = -(log(exp(last - best).sum(1)) + best.squeeze(1))
     # torch's gradient is that of probabilities which add up to 1: exp(log_probs) has a share. For
     # the result of log_softmax this changes nothing.
-    counted = of_data([[t < length for length in input_steps] for t in range(steps)], dtype="bool",
-                      device=logs.device).reshape(steps, n)  # fmt: skip
+    counted = of_data(
+        [[t < length for length in input_steps] for t in range(steps)],
+        dtype="bool",
+        device=logs.device,
+    ).reshape(steps, n)
     mass = where(counted, exp(logs).sum(2), 0.0).sum(0)
     loss = loss + (mass - mass.detach())
     never = loss > -low / 2

@@ -33,11 +33,15 @@ def cdist(
     `x1` and `x2` are floating. Raises ShapeError for rows of different lengths, ValueError for
     another mode.
     """
-    modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
-             "donot_use_mm_for_euclid_dist")  # fmt: skip
+    modes = (
+        "use_mm_for_euclid_dist_if_necessary",
+        "use_mm_for_euclid_dist",
+        "donot_use_mm_for_euclid_dist",
+    )
     if compute_mode not in modes:
-        raise ValueError(f"cdist: compute_mode {compute_mode!r} is not supported; supported: "
-                         f"{', '.join(modes)}")  # fmt: skip
+        raise ValueError(
+            f"cdist: compute_mode {compute_mode!r} is not supported; supported: {', '.join(modes)}"
+        )
     if min(x1.ndim, x2.ndim) < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist: {x1.shape} and {x2.shape} must be rows of one length")
     many = max(x1.shape[-2], x2.shape[-2]) > 25 and compute_mode == modes[0]
@@ -87,6 +91,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""
     if input.ndim != 2 or p < 0:
         raise ShapeError(f"pdist: input {input.shape} must have 2 dims, p {p} not be negative")
-    first, second = (of_data(places, device=input.device)
-                     for places in np.triu_indices(input.shape[0], 1))  # fmt: skip
+    first, second = (
+        of_data(places, device=input.device) for places in np.triu_indices(input.shape[0], 1)
+    )
     return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)

@@ -34,11 +34,18 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 @public
 @network
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
-    sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sums, means or maxima of rows of `weight`: of each row of (n, k), or from `offsets` on.
 
     per_sample_weights multiply the rows ("sum" only). Rows at padding_idx do not count. The other
@@ -104,9 +111,14 @@ def _bag_maxima(rows: Tensor, member: Tensor) -> Tensor:
 
 @network
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """The rows of `weight` (rows, width) at the indices `input`: (...) -> (..., width).
 
     Row `padding_idx` gets no gradient. max_norm: rows that are used and longer are scaled to it in

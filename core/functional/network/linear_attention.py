@@ -139,9 +139,15 @@ def _run(
 
 
 def _step(
-    r: Tensor, decay: Tensor, k: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None,
-    before: bool, state: Tensor,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    r: Tensor,
+    decay: Tensor,
+    k: Tensor,
+    v: Tensor,
+    a: Tensor | None,
+    b: Tensor | None,
+    before: bool,
+    state: Tensor,
+) -> tuple[Tensor, Tensor]:
     """One token."""
     # (batch, heads, 1, keys) -> (batch, heads, keys, 1)
     now = decay.exp().transpose(2, 3) * state + k.transpose(2, 3) * v
@@ -152,9 +158,15 @@ def _step(
 
 
 def _chunked(
-    r: Tensor, decay: Tensor, k: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None,
-    before: bool, state: Tensor,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    r: Tensor,
+    decay: Tensor,
+    k: Tensor,
+    v: Tensor,
+    a: Tensor | None,
+    b: Tensor | None,
+    before: bool,
+    state: Tensor,
+) -> tuple[Tensor, Tensor]:
     """Chunks of tokens: products within all chunks at once, then S <- M S + N between them."""
     length, shared = k.shape[2], decay.shape[3] == 1
     size = min(_SHARED if shared else _CHANNELS, 1 << (length - 1).bit_length())

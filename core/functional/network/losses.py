@@ -1,4 +1,4 @@
-"""Loss functions of regression, ranking and classification."""
+"""Loss functions of regression, ranking and classification, but for cross entropies."""
 
 from __future__ import annotations
 
@@ -7,68 +7,32 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.functional.network.activations import logsigmoid
 from rushlight.core.functional.network.distance import pairwise_distance
 from rushlight.core.functional.pointwise import xlogy
 from rushlight.core.ops.autocast import casts
-from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.ops.binary import minimum, where
 from rushlight.core.ops.checking import require
 from rushlight.core.ops.declare import network, public
-from rushlight.core.ops.derived import derived
 from rushlight.core.ops.indexing import GATHER
-from rushlight.core.ops.matmul import linear
-from rushlight.core.ops.unary import abs, exp, log, log1p, sqrt
+from rushlight.core.ops.unary import abs, exp, log, sqrt
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 
 @network
-@casts(cpu="float32", accelerator="refused")
-def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """-y log p - (1 - y) log(1 - p) of probabilities p and targets y of one shape.
-
-    Logarithms are at least -100, and the gradient (p - y) / (p (1 - p)) has a divisor of at least
-    1e-12, as in torch: a saturated sigmoid before it gets zero and not nan. weight broadcasts.
-
-    `input` are p, `target` y. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce`
-    are torch's old spelling of it. Raises ValueError for another reduction, ShapeError for
-    different shapes, RangeError for numbers outside 0 to 1, on cpu at once.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    _check_same("binary_cross_entropy", input, target)
-    for label, x in (("input", input), ("target", target)):
-        require(
-            "binary_cross_entropy", (x >= 0) & (x <= 1), f"{label} has an element out of [0, 1]"
-        )
-    loss = derived("binary_cross_entropy", _crossed, (_crossed_input, _crossed_target),
-                   input, target, wide=False)  # fmt: skip
-    return reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
-
-
-def _crossed(p: Tensor, y: Tensor) -> Tensor:
-    return (y - 1) * log1p(-p).clamp(min=-100) - y * log(p).clamp(min=-100)
-
-
-def _crossed_input(p: Tensor, y: Tensor, out: Tensor) -> Tensor:
-    return (p - y) / ((1 - p) * p).clamp(min=1e-12)
-
-
-def _crossed_target(p: Tensor, y: Tensor, out: Tensor) -> Tensor:
-    return log1p(-p) - log(p)
-
-
-@network
 @casts("float32")
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", beta: float = 1.0,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
 
     A target of another shape is broadcast, with a warning.
@@ -94,9 +58,12 @@ def smooth_l1_loss(
 @network
 @casts("float32")
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
     weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2) (Huber, 1964).
 
     A target of another shape is broadcast, with a warning; a weight has the shape of input.
@@ -118,9 +85,13 @@ def huber_loss(
 @network
 @casts("float32")
 def kl_div(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", log_target: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """target (log target - input) for log-probabilities `input`; "batchmean" divides by dim 0.
 
     `log_target`: targets are logarithms too. `reduction` is "mean", "batchmean", "sum" or "none";
@@ -141,10 +112,15 @@ def kl_div(
 @network
 @casts("float32")
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
-    size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """exp(x) - y x, or x - y log(x + eps); `full` adds Stirling's term for y > 1.
 
     `input` is x, the logarithm of the rate with `log_input`, `target` y. `reduction` is "mean",
@@ -163,9 +139,13 @@ def poisson_nll_loss(
 @network
 @casts("inside")
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(log var + (x - y)^2 / var) / 2 with var at least eps; `full` adds log(2 pi) / 2.
 
     var: a number, or a tensor of the shape of x, or without its last dim, or with one dim of 1.
@@ -204,9 +184,14 @@ def gaussian_nll_loss(
 @network
 @casts("float32")
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, -y (x1 - x2) + margin) of three tensors with as many dims.
 
     `input1` and `input2` are x1 and x2, `target` y (1 or -1). `reduction` is "mean", "sum" or
@@ -215,8 +200,10 @@ def margin_ranking_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
-        raise ShapeError(f"margin_ranking_loss: input1 {input1.shape}, input2 {input2.shape} and "
-                         f"target {target.shape} differ in their number of dims")  # fmt: skip
+        raise ShapeError(
+            f"margin_ranking_loss: input1 {input1.shape}, input2 {input2.shape} and "
+            f"target {target.shape} differ in their number of dims"
+        )
     return reduced(
         "margin_ranking_loss", (-target * (input1 - input2) + margin).clamp(min=0), reduction
     )
@@ -226,9 +213,13 @@ def margin_ranking_loss(
 @network
 @casts("float32")
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """x where y is 1, max(0, margin - x) where y is -1.
 
     `input` is x, `target` y. `reduction` is "mean", "sum" or "none"; `size_average` and `reduce`
@@ -244,9 +235,14 @@ def hinge_embedding_loss(
 @network
 @casts("float32")
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """1 - cos where y is 1, max(0, cos - margin) where y is -1, and 0 elsewhere.
 
     The inputs are (n, features), the target (n,), or without n. 1e-12 is added to squared lengths.
@@ -257,9 +253,11 @@ def cosine_embedding_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if input1.ndim != input2.ndim or input1.ndim != target.ndim + 1 or target.ndim > 1:
-        raise ShapeError(f"cosine_embedding_loss: input1 is {input1.shape}, input2 {input2.shape}, "
-                         f"target {target.shape}; they must be (n, features) and (n,), or "
-                         "(features,) and ()")  # fmt: skip
+        raise ShapeError(
+            f"cosine_embedding_loss: input1 is {input1.shape}, input2 {input2.shape}, "
+            f"target {target.shape}; they must be (n, features) and (n,), or "
+            "(features,) and ()"
+        )
     dim = target.ndim
     lengths = [x.square().sum(dim) + 1e-12 for x in (input1, input2)]
     cos = (input1 * input2).sum(dim) / sqrt(lengths[0] * lengths[1])
@@ -270,9 +268,12 @@ def cosine_embedding_loss(
 @network
 @casts("float32")
 def soft_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """log(1 + exp(-y x)), without overflow where -y x is large (torch gives inf there).
 
     `input` is x, `target` y (1 or -1). `reduction` is "mean", "sum" or "none"; `size_average` and
@@ -280,16 +281,20 @@ def soft_margin_loss(
     different shapes.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    _check_same("soft_margin_loss", input, target)
+    check_same("soft_margin_loss", input, target)
     return reduced("soft_margin_loss", -logsigmoid(target * input), reduction)
 
 
 @network
 @casts("inside")
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The mean over classes, the last dim of input, of the binary cross entropy of logits.
 
     `target` is 0 or 1 for each class, `weight` (classes,). `reduction` is "mean", "sum" or "none";
@@ -307,9 +312,15 @@ def multilabel_soft_margin_loss(
 @network
 @casts("float32")
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The mean over classes of max(0, margin - x_y + x_i)^p, for i other than the class y.
 
     `input` is (n, classes) or (classes,), `target` (n,) or () the right classes, `weight`
@@ -318,10 +329,12 @@ def multi_margin_loss(
     that is no class.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    _check_reduction("multi_margin_loss", reduction)
+    check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2) or (weight is not None and weight.ndim != 1):
-        raise ValueError(f"multi_margin_loss: p is {p}, weight {weight}; p must be 1 or 2, a "
-                         "weight one-dimensional")  # fmt: skip
+        raise ValueError(
+            f"multi_margin_loss: p is {p}, weight {weight}; p must be 1 or 2, a "
+            "weight one-dimensional"
+        )
     rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
     correct = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
@@ -337,9 +350,12 @@ def multi_margin_loss(
 @network
 @casts("float32")
 def multilabel_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Margins of 1 between the classes named (up to the first -1) and all others.
 
     `input` is (n, classes) or (classes,), `target` of its shape int64. `reduction` is "mean", "sum"
@@ -347,10 +363,13 @@ def multilabel_margin_loss(
     another reduction, RangeError for no class, on cpu at once.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    _check_reduction("multilabel_margin_loss", reduction)
+    check_reduction("multilabel_margin_loss", reduction)
     rows, named = (x if x.ndim > 1 else x.reshape(1, -1) for x in (input, target))
-    require("multilabel_margin_loss", (named >= -1) & (named < rows.shape[1]),
-            f"target has an element that is no class below {rows.shape[1]} and not -1")  # fmt: skip
+    require(
+        "multilabel_margin_loss",
+        (named >= -1) & (named < rows.shape[1]),
+        f"target has an element that is no class below {rows.shape[1]} and not -1",
+    )
     counted = (named < 0).long().cumsum(1) == 0
     safe = where(counted, named, 0)
     marks = rows.detach().zeros_like().scatter_add(1, safe, counted.to(rows.dtype)) > 0
@@ -364,10 +383,17 @@ def multilabel_margin_loss(
 @network
 @casts("float32")
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
-    eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, d(a, p) - d(a, n) + margin); `swap` takes the nearer of d(a, n) and d(p, n).
 
     `anchor`, `positive` and `negative` are a, p and n; d is the p-norm of the difference plus
@@ -381,18 +407,28 @@ def triplet_margin_loss(
         return pairwise_distance(x, y, p, eps)
 
     return triplet_margin_with_distance_loss(
-        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap,
+        anchor,
+        positive,
+        negative,
+        distance_function=distance,
+        margin=margin,
+        swap=swap,
         reduction=reduction,
-    )  # fmt: skip
+    )
 
 
 @network
 @casts("inside")
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
-    swap: bool = False, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """`triplet_margin_loss` with a distance of one's own; by default `pairwise_distance`.
 
     `anchor`, `positive`, `negative`, `margin`, `swap` and `reduction` are as there, and so is what
@@ -401,8 +437,10 @@ def triplet_margin_with_distance_loss(
     if margin <= 0:
         raise ValueError(f"triplet_margin_loss: margin is {margin}; it must be positive")
     if not anchor.ndim == positive.ndim == negative.ndim:
-        raise ShapeError(f"triplet_margin_loss: anchor {anchor.shape}, positive {positive.shape}, "
-                         f"negative {negative.shape} differ in their number of dims")  # fmt: skip
+        raise ShapeError(
+            f"triplet_margin_loss: anchor {anchor.shape}, positive {positive.shape}, "
+            f"negative {negative.shape} differ in their number of dims"
+        )
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -410,35 +448,8 @@ def triplet_margin_with_distance_loss(
     return reduced("triplet_margin_loss", (near - far + margin).clamp(min=0), reduction)
 
 
-@network
-@casts("inside")
-def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-    label_smoothing: float = 0.0, options: object = None,
-) -> Tensor:  # fmt: skip
-    """`cross_entropy` of `linear(input, linear_weight)`; weight (classes, ..., features).
-
-    options of chunking change no value and are ignored.
-
-    `linear_bias` is the layer's; `target`, `reduction`, `ignore_index`, `label_smoothing` are
-    cross_entropy's. Raises ValueError for an ignore_index with probabilities, and what that raises.
-    """
-    *outs, features = linear_weight.shape
-    if ignore_index is not None and target.dtype.is_floating_point:
-        raise ValueError("linear_cross_entropy: ignore_index is for targets of class indices")
-    if len(outs) > 1 and input.ndim < 2:
-        raise ShapeError(f"linear_cross_entropy: input is {input.shape}; weight "
-                         f"{linear_weight.shape} takes (n, {features})")  # fmt: skip
-    bias = None if linear_bias is None else linear_bias.reshape(-1)
-    logits = linear(input, linear_weight.reshape(-1, features), bias)
-    logits = logits.reshape(*input.shape[:-1], *outs)
-    ignored = -100 if ignore_index is None else ignore_index
-    return cross_entropy(logits, target, weight, ignore_index=ignored, reduction=reduction,
-                         label_smoothing=label_smoothing)  # fmt: skip
-
-
-def _check_reduction(name: str, reduction: str) -> None:
+def check_reduction(name: str, reduction: str) -> None:
+    """Raise ValueError for a reduction that is none."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f'{name}: reduction is {reduction!r}; it must be "none", "mean" or "sum"')
 
@@ -452,11 +463,12 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 
 def reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
     """The losses themselves, their mean or their sum; ValueError for another reduction."""
-    _check_reduction(name, reduction)
+    check_reduction(name, reduction)
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _check_same(name: str, input: Tensor, other: Tensor, what: str = "target") -> None:
+def check_same(name: str, input: Tensor, other: Tensor, what: str = "target") -> None:
+    """Raise ShapeError where the other tensor has another shape than the input."""
     if input.shape != other.shape:
         raise ShapeError(f"{name}: input is {input.shape}, {what} {other.shape}; reshape one")
 
@@ -464,14 +476,15 @@ def _check_same(name: str, input: Tensor, other: Tensor, what: str = "target") -
 def _beside(name: str, input: Tensor, target: Tensor, weight: Tensor | None = None) -> None:
     """Warn where a target will be broadcast, as torch does; a weight has the input's shape."""
     if weight is not None:
-        _check_same(name, input, weight, "weight")
+        check_same(name, input, weight, "weight")
     if input.shape != target.shape:
         broadcast_shapes(name, input.shape, target.shape)
         warnings.warn(
             f"{name}: using a target of shape {target.shape} that differs from the input's "
             f"{input.shape}: they are broadcast, which is likely to give wrong results; give both "
-            "one shape", stacklevel=5,
-        )  # fmt: skip
+            "one shape",
+            stacklevel=5,
+        )
 
 
 def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
@@ -486,9 +499,13 @@ def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) ->
 @network
 @casts("float32")
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """(input - target)^2; weight: one for each element of input.
 
     A target of another shape is broadcast, with a warning.
@@ -504,9 +521,13 @@ def mse_loss(
 @network
 @casts("float32")
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """|input - target|; weight: one for each element of input.
 
     A target of another shape is broadcast, with a warning.
@@ -517,158 +538,3 @@ def l1_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     _beside("l1_loss", input, target, weight)
     return _weighted("l1_loss", (input - target).abs(), reduction, weight)
-
-
-@network
-@casts("float32")
-def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """-y log s(x) - (1 - y) log(1 - s(x)) with s the sigmoid, without overflow; one shape.
-
-    weight multiplies each element's loss, pos_weight the first term; both broadcast.
-
-    `input` are the logits, `target` numbers from 0 to 1. `reduction` is "mean", "sum" or "none";
-    `size_average` and `reduce` are torch's old spelling of it. Raises ValueError for another
-    reduction, ShapeError for different shapes.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    name = "binary_cross_entropy_with_logits"
-    _check_same(name, input, target)
-    # log(1 + exp(-x)). The gradient of maximum is half each at equality, which is right at x = 0.
-    negative = maximum(-input, input.zeros_like()) + (-input.abs()).exp().log1p()
-    if pos_weight is not None:
-        negative = negative * (target * (pos_weight - 1) + 1)
-    loss = (1 - target) * input + negative
-    return reduced(name, loss if weight is None else loss * weight, reduction)
-
-
-def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
-    """The dim of the classes; checks that `target` has one integer per remaining position."""
-    if input.ndim == 0:
-        raise ShapeError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
-    dim = 0 if input.ndim == 1 else 1
-    want = input.shape[:dim] + input.shape[dim + 1 :]
-    message = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
-    if target.shape != want:
-        raise ShapeError(f"{message}must hold class indices of shape {want}")
-    if target.dtype.kind not in "ui":
-        raise TypeMismatch(f"{message}must hold class indices, which are integers: target.long()")
-    return dim
-
-
-def _check_weight(name: str, weight: Tensor | None, classes: int) -> None:
-    if weight is not None and weight.shape != (classes,):
-        raise ShapeError(f"{name}: weight is {weight.shape}; there are {classes} classes")
-
-
-@network
-@casts("float32")
-def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """-input[target] for log-probabilities (classes,) or (n, classes, ...), times the weight.
-
-    target: class indices (n, ...); those equal to ignore_index are ignored. weight: (classes,).
-    "mean" divides by the sum of the weights that were used; nan if none was. IndexError for an
-    index that is not a class.
-
-    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of
-    it. Raises ValueError for another reduction, ShapeError for shapes that do not fit.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    return _nll_loss("nll_loss", input, target, weight, ignore_index, reduction)
-
-
-def _nll_loss(
-    name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int,
-    reduction: str,
-) -> Tensor:  # fmt: skip
-    dim = _class_dim(name, input, target)
-    _check_weight(name, weight, input.shape[dim])
-    _check_reduction(name, reduction)
-    counted = target != ignore_index
-    index = target.where(counted, 0)
-    factor = counted.to(input.dtype)
-    picked = -GATHER(input, index.unsqueeze(dim), dim=dim, blamed=f"{name}: target").squeeze(dim)
-    if weight is not None:
-        factor = factor * _of_class(weight, index).to(input.dtype)
-    # With `where` an infinite log-probability at an ignored position adds no nan.
-    loss = (picked * factor).where(counted, 0.0)
-    if reduction == "mean":
-        return loss.sum() / factor.sum()
-    return reduced(name, loss, reduction)
-
-
-def _of_class(weight: Tensor, index: Tensor) -> Tensor:
-    return weight.index_select(0, index.reshape(-1)).reshape(*index.shape)
-
-
-@network
-@casts("float32")
-def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """-log softmax(input)[target] for logits (classes,) or (n, classes, ...).
-
-    target: class indices (n, ...), where those equal to ignore_index are ignored, or probabilities
-    of the shape of `input`. label_smoothing: the share of the target that is spread over all
-    classes (Szegedy et al., 2016). weight: (classes,). "mean" divides by the weights of the targets
-    that were used, for probabilities by the number of positions.
-
-    `reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are torch's old spelling of
-    it. Raises ValueError for another reduction or smoothing, ShapeError for shapes that do not fit,
-    IndexError for an index that is no class.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
-    _check_reduction("cross_entropy", reduction)
-    dim = 0 if input.ndim == 1 else 1
-    positions = input.shape[:dim] + input.shape[dim + 1 :]
-    if target.dtype.is_floating_point and input.ndim and target.shape != positions:
-        _check_same("cross_entropy", input, target)
-        return _soft_cross_entropy(input, target, dim, weight, reduction, label_smoothing)
-    dim = _class_dim("cross_entropy", input, target)
-    logp = input.log_softmax(dim)
-    loss = _nll_loss("cross_entropy", logp, target, weight, ignore_index, reduction)
-    if label_smoothing == 0:
-        return loss
-    spread = -(logp if weight is None else logp * _along(weight, logp, dim)).sum(dim)
-    labelled = target != ignore_index
-    spread = spread.where(labelled, 0.0)
-    if reduction == "mean":
-        counted = labelled.to(logp.dtype)
-        if weight is not None:
-            counted = counted * _of_class(weight, target.where(labelled, 0)).to(logp.dtype)
-        spread = spread.sum() / counted.sum()
-    elif reduction == "sum":
-        spread = spread.sum()
-    return loss * (1 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
-
-
-def _along(weight: Tensor, x: Tensor, dim: int) -> Tensor:
-    return weight.to(x.dtype).reshape(*[-1 if d == dim else 1 for d in range(x.ndim)])
-
-
-def _soft_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    dim: int,
-    weight: Tensor | None,
-    reduction: str,
-    label_smoothing: float,
-) -> Tensor:
-    classes = input.shape[dim]
-    _check_weight("cross_entropy", weight, classes)
-    logp = input.log_softmax(dim)
-    if label_smoothing:
-        target = target * (1 - label_smoothing) + label_smoothing / classes
-    if weight is not None:
-        logp = logp * _along(weight, logp, dim)
-    loss = -(logp * target).sum(dim)
-    return reduced("cross_entropy", loss, reduction)

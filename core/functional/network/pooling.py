@@ -65,8 +65,10 @@ def _adaptive_max(rank: int, indices: bool) -> Any:
         if min(outs) < 0 or min(sizes) < 1:
             raise ShapeError(f"{name}: x {input.shape} has no {output_size} parts")
         if all(out and n % out == 0 for n, out in zip(sizes, outs, strict=True)):
-            return largest(input, [(n // out, n // out, 0, 1, out, n)
-                                   for n, out in zip(sizes, outs, strict=True)])  # fmt: skip
+            return largest(
+                input,
+                [(n // out, n // out, 0, 1, out, n) for n, out in zip(sizes, outs, strict=True)],
+            )
         axes = []
         for n, out in zip(sizes, outs, strict=True):
             ends = parts(name, n, out)
@@ -111,9 +113,13 @@ def _fractional(rank: int, indices: bool) -> Any:
     name = f"fractional_max_pool{rank}d"
 
     def call(
-        input: Tensor, kernel_size: Size, output_size: Any = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> Any:  # fmt: skip
+        input: Tensor,
+        kernel_size: Size,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
         if input.ndim not in (rank + 1, rank + 2) or (output_size is None) == (
             output_ratio is None
         ):
@@ -169,9 +175,13 @@ def _unpool(rank: int) -> Any:
     name = f"max_unpool{rank}d"
 
     def call(
-        input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
-        padding: Size = 0, output_size: Sequence[int] | None = None,
-    ) -> Tensor:  # fmt: skip
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Tensor:
         k, p = each(name, kernel_size, rank), each(name, padding, rank)
         s = k if stride is None or stride == [] else each(name, stride, rank)
         if input.ndim not in (rank + 1, rank + 2) or input.shape != indices.shape:
@@ -225,9 +235,15 @@ def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
 
 
 def _rows(
-    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    name: str,
+    x: Tensor,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
     rank: int,
-) -> list[tuple[int, ...]]:  # fmt: skip
+) -> list[tuple[int, ...]]:
     """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
     if stride is None or (isinstance(stride, (tuple, list)) and not stride):
         stride = kernel
@@ -252,8 +268,10 @@ def _rows_of(
         raise ShapeError(f"{name}: x is {shape}; only its batch may be empty")
     rows: list[tuple[int, ...]] = []
     if min(k) < 1 or min(s) < 1 or min(d) < 1 or min(p) < 0:
-        raise ValueError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
-                         f"padding {p} not negative")  # fmt: skip
+        raise ValueError(
+            f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
+            f"padding {p} not negative"
+        )
     for i in range(rank):
         n = shape[i - rank]
         if 2 * p[i] > k[i]:
@@ -297,9 +315,14 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
     name = f"max_pool{rank}d"
 
     def call(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-        dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Any:  # fmt: skip
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         rows = _rows(name, input, kernel_size, stride, padding, dilation, ceil_mode, rank)
         if not (return_indices or indices or needs_gradient(input) or _may_be_empty(rows)):
             x, windows = _windows(input, rows)
@@ -337,9 +360,16 @@ max_pool3d_with_indices = _max_pool(3, True)
 
 
 def _average(
-    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor: int | None, rank: int,
-) -> Tensor:  # fmt: skip
+    name: str,
+    x: Tensor,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+    rank: int,
+) -> Tensor:
     rows = _rows(name, x, kernel, stride, padding, 1, ceil_mode, rank)
     narrow = x.dtype.is_floating_point and x.dtype.itemsize < 4
     total = _sums(x.float() if narrow else x, rows)
@@ -388,9 +418,13 @@ def _divided(total: Tensor, count: Any) -> Tensor:
 @public
 @network
 def avg_pool1d(
-    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
     """The mean of each window of the last dim; padding counts as zeros by default.
 
     `input` is (n, c, length) or without n; `count_include_pad`: padding counts. `kernel_size`,
@@ -398,16 +432,22 @@ def avg_pool1d(
     window may hang over the end. Raises ShapeError for a padding of more than half the window, and
     where no window fits.
     """
-    return _average("avg_pool1d", input, kernel_size, stride, padding, ceil_mode,
-                    count_include_pad, None, 1)  # fmt: skip
+    return _average(
+        "avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1
+    )
 
 
 @public
 @network
 def avg_pool2d(
-    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """The mean of each window of the last two dims; padding counts as zeros by default.
 
     `input` is (n, c, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
@@ -415,16 +455,30 @@ def avg_pool2d(
     are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
     padding of more than half the window, and where no window fits.
     """
-    return _average("avg_pool2d", input, kernel_size, stride, padding, ceil_mode,
-                    count_include_pad, divisor_override, 2)  # fmt: skip
+    return _average(
+        "avg_pool2d",
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        2,
+    )
 
 
 @network
 @casts(cpu="float32")
 def avg_pool3d(
-    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """The mean of each window of the last three dims; padding counts as zeros by default.
 
     `input` is (n, c, d, h, w) or without n; `count_include_pad`: padding counts; `divisor_override`
@@ -432,15 +486,27 @@ def avg_pool3d(
     are an int or one per dim. `ceil_mode`: a window may hang over the end. Raises ShapeError for a
     padding of more than half the window, and where no window fits.
     """
-    return _average("avg_pool3d", input, kernel_size, stride, padding, ceil_mode,
-                    count_include_pad, divisor_override, 3)  # fmt: skip
+    return _average(
+        "avg_pool3d",
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        3,
+    )
 
 
 @network
 def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Size,
+    stride: Size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(sum x^p)^(1/p) of each window of the last dim.
 
     `input` is (n, c, length), `norm_type` p, `kernel_size` and `stride` ints; `ceil_mode`: a window
@@ -453,9 +519,12 @@ def lp_pool1d(
 
 @network
 def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Size,
+    stride: Size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(sum x^p)^(1/p) of each window of the last two dims.
 
     `input` is (n, c, h, w), `norm_type` p, `kernel_size` and `stride` an int or two; `ceil_mode`: a
@@ -468,9 +537,12 @@ def lp_pool2d(
 
 @network
 def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Size,
+    stride: Size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(sum x^p)^(1/p) of each window of the last three dims.
 
     `input` is (n, c, d, h, w), `norm_type` p, `kernel_size` and `stride` an int or three;

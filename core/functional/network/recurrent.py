@@ -62,8 +62,12 @@ class Kind(NamedTuple):
     states: int
 
 
-_ALL = (Kind("RNN_TANH", _tanh, 1, 1), Kind("RNN_RELU", _relu, 1, 1),
-        Kind("LSTM", lstm_step, 4, 2), Kind("GRU", _gru, 3, 1))  # fmt: skip
+_ALL = (
+    Kind("RNN_TANH", _tanh, 1, 1),
+    Kind("RNN_RELU", _relu, 1, 1),
+    Kind("LSTM", lstm_step, 4, 2),
+    Kind("GRU", _gru, 3, 1),
+)
 KINDS = {kind.name: kind for kind in _ALL}
 
 
@@ -85,19 +89,29 @@ def _scans(x: Tensor, state: State, weights: Weights) -> bool:
     dtype = x.dtype
     gates, size = weights.hidden.shape
     return (
-        dtype.name in ("float32", "float64") and weights.project is None
+        dtype.name in ("float32", "float64")
+        and weights.project is None
         and all(y is None or y.dtype is dtype for y in (*state, *weights))
         and x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL
         and not (capture.active or interpreter_stack.active or mode.dtypes)
         and x.storage.device.backend.supports("cell_scan")
-    )  # fmt: skip
+    )
 
 
 def _scan(kind: Kind, x: Tensor, weights: Weights, state: State, back: bool) -> Tensor:
     """What CELL_SCAN gives for one direction: the states of all steps first."""
     h, c = state if kind.states == 2 else (state[0], None)
-    return CELL_SCAN(x, weights.input, weights.hidden, weights.input_bias, weights.hidden_bias, h,
-                     c, mode=kind.name, back=back)  # fmt: skip
+    return CELL_SCAN(
+        x,
+        weights.input,
+        weights.hidden,
+        weights.input_bias,
+        weights.hidden_bias,
+        h,
+        c,
+        mode=kind.name,
+        back=back,
+    )
 
 
 def cell_step(kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
@@ -137,9 +151,14 @@ def _direction(
 
 
 def run_layers(
-    kind: Kind, x: Tensor, weights: Sequence[Weights], states: Sequence[State],
-    seen: Tensor | None, both: bool, drop: float,
-) -> tuple[Tensor, list[State]]:  # fmt: skip
+    kind: Kind,
+    x: Tensor,
+    weights: Sequence[Weights],
+    states: Sequence[State],
+    seen: Tensor | None,
+    both: bool,
+    drop: float,
+) -> tuple[Tensor, list[State]]:
     """(length, n, width) through layers: the outputs, and the last state of each direction.
 
     weights and states: of each direction of each layer. both: a layer has two directions. drop:
@@ -163,8 +182,9 @@ def _grouped(name: str, params: Sequence[Tensor], count: int) -> list[Weights]:
     """The parameters of `count` directions from torch's flat list."""
     each, rest = divmod(len(params), count)
     if rest or each not in (2, 3, 4, 5):
-        raise ShapeError(f"{name}: {len(params)} parameters do not fit {count} directions of "
-                         "layers")  # fmt: skip
+        raise ShapeError(
+            f"{name}: {len(params)} parameters do not fit {count} directions of layers"
+        )
     result = []
     for start in range(0, len(params), each):
         group = list(params[start : start + each])
@@ -192,8 +212,10 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
             f"parameters of {len(weights)} directions say otherwise"
         )
     if len(hx) != kind.states or any(h.shape[0] != len(weights) for h in hx):
-        raise ShapeError(f"{name}: states {[tuple(h.shape) for h in hx]} do not fit {len(weights)} "
-                         "directions of layers")  # fmt: skip
+        raise ShapeError(
+            f"{name}: states {[tuple(h.shape) for h in hx]} do not fit {len(weights)} "
+            "directions of layers"
+        )
     drop = arguments["dropout"] if arguments["train"] else 0.0
     seen, sizes = None, []
     if packed:
@@ -261,9 +283,13 @@ def rnn_relu(*args: Any, **options: Any) -> tuple[Tensor, Tensor]:
 @public
 @casts("inside")
 def lstm_cell(
-    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """One step of an LSTM, gates i, f, g, o: (n, width) and hx (h, c) -> (h, c).
 
     `input` is x; `w_ih` (4 size, width) and `w_hh` (4 size, size), with `b_ih` and `b_hh`. Raises
@@ -276,9 +302,13 @@ def lstm_cell(
 @public
 @casts("inside")
 def gru_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One step of a gated recurrent unit, gates r, z, n: (n, width), (n, size) -> (n, size).
 
     `input` is x, `hx` h; `w_ih` (3 size, width) and `w_hh` (3 size, size), with `b_ih` and `b_hh`.
@@ -290,9 +320,13 @@ def gru_cell(
 @public
 @casts("inside")
 def rnn_tanh_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """tanh(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size).
 
     `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
@@ -304,9 +338,13 @@ def rnn_tanh_cell(
 @public
 @casts("inside")
 def rnn_relu_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """relu(W_ih x + b_ih + W_hh h + b_hh): (n, width), (n, size) -> (n, size).
 
     `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes

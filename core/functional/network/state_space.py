@@ -102,10 +102,14 @@ def selective_scan(
             "positive"
         )
     (batch, length, heads, head), (groups, n) = x.shape, b.shape[2:]
-    known = {"dt": (dt, (batch, length, heads)), "b": (b, (batch, length, groups, n)),
-             "c": (c, (batch, length, groups, n)), "d": (d, (heads,)),
-             "a": (a, (heads, n) if a.ndim == 2 else (heads,)),
-             "state": (state, (batch, heads, head, n))}  # fmt: skip
+    known = {
+        "dt": (dt, (batch, length, heads)),
+        "b": (b, (batch, length, groups, n)),
+        "c": (c, (batch, length, groups, n)),
+        "d": (d, (heads,)),
+        "a": (a, (heads, n) if a.ndim == 2 else (heads,)),
+        "state": (state, (batch, heads, head, n)),
+    }
     for name, (value, shape) in known.items():
         if value is not None and value.shape != shape:
             raise ShapeError(f"selective_scan: {name} is {value.shape}; it must be {shape}")

@@ -93,9 +93,13 @@ def _smooth(n: int, out: int, factor: float | None, corners: bool, mode: str) ->
 
 
 def resampled(
-    x: Tensor, sizes: Sequence[int], factors: Sequence[float | None], mode: str, corners: bool,
+    x: Tensor,
+    sizes: Sequence[int],
+    factors: Sequence[float | None],
+    mode: str,
+    corners: bool,
     antialias: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(n, c, ...) with its last dims resampled to `sizes`; see `interpolate`."""
     rank = x.ndim - 2
     if mode not in _MODES or _RANKS.get(mode, rank) != rank:
@@ -149,8 +153,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         ends = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
         axes.append(ends if align_corners or count == 1 else ends * (count - 1) / count)
     points = [*reversed(np.meshgrid(*axes, indexing="ij"))]
-    base = of_data(np.stack([*points, np.ones_like(points[0])], -1), dtype=theta.dtype,
-                   device=theta.device)  # fmt: skip
+    base = of_data(
+        np.stack([*points, np.ones_like(points[0])], -1), dtype=theta.dtype, device=theta.device
+    )
     flat = base.reshape(1, -1, rank + 1) @ theta.transpose(1, 2)
     return flat.reshape(n, *sizes, rank)
 
@@ -178,9 +183,12 @@ def _bounded(points: Tensor, n: int, mode: str, corners: bool) -> Tensor:
 @network
 @casts(cpu="float32", accelerator="widest")
 def grid_sample(
-    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
     align_corners: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Images (n, c, [d,] h, w) at points (n, [od,] oh, ow, 2 or 3) in [-1, 1], x before y.
 
     mode: "bilinear", "nearest", or "bicubic" for 4 dims. padding_mode: "zeros", "border" or
@@ -199,9 +207,12 @@ def grid_sample(
             f"{input.ndim} dims; supported: bilinear, nearest, bicubic (4 dims); zeros, border, "
             "reflection"
         )
-    if rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != rank or (
-        grid.shape[0] != input.shape[0]
-    ):  # fmt: skip
+    if (
+        rank not in (2, 3)
+        or grid.ndim != input.ndim
+        or grid.shape[-1] != rank
+        or (grid.shape[0] != input.shape[0])
+    ):
         raise ShapeError(f"grid_sample: input {input.shape} and grid {grid.shape} do not fit")
     n, c, *sizes = input.shape
     corners, outs = bool(align_corners), grid.shape[1:-1]
@@ -315,8 +326,10 @@ def interpolate(
     `input` is the images; `recompute_scale_factor`: factors are those of the rounded sizes.
     """
     if antialias and (mode not in ("bilinear", "bicubic") or input.ndim != 4):
-        raise ValueError(f"interpolate: antialias=True is not supported for mode {mode!r} of "
-                         f"{input.shape}; supported: bilinear, bicubic")  # fmt: skip
+        raise ValueError(
+            f"interpolate: antialias=True is not supported for mode {mode!r} of "
+            f"{input.shape}; supported: bilinear, bicubic"
+        )
     sizes, factors = _scales("interpolate", input, size, scale_factor)
     factors = [None] * len(sizes) if recompute_scale_factor else factors
     return resampled(input, sizes, factors, mode, bool(align_corners), antialias)
@@ -325,9 +338,12 @@ def interpolate(
 @network
 @casts(accelerator="float32")
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
     align_corners: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`interpolate` under its older name.
 
     `input`, `size`, `scale_factor`, `mode`, `align_corners` and what it raises are as there.

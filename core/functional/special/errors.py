@@ -71,9 +71,11 @@ def _inverse(a: Tensor, q: Tensor) -> Tensor:
 def erfinv(x: Tensor) -> Tensor:
     """The inverse of `erf`: inf at 1, nan beyond."""
     return derived(
-        "erfinv", lambda x: sign(x) * _inverse(abs(x), 1 - abs(x)),
-        (lambda x, out: exp(out * out) * (_ROOT_PI / 2),), x,
-    )  # fmt: skip
+        "erfinv",
+        lambda x: sign(x) * _inverse(abs(x), 1 - abs(x)),
+        (lambda x, out: exp(out * out) * (_ROOT_PI / 2),),
+        x,
+    )
 
 
 def _ndtri(p: Tensor) -> Tensor:

@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 _SHIFT = 8  # Stirling's series is exact to 1e-16 from here on
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)  # B2k / 2k
-_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
-              1 / 74724249600, -3617 / 10670622842880000)  # B2k / (2k)!  # fmt: skip
+_MACLAURIN = (
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
+    -3617 / 10670622842880000,
+)  # B2k / (2k)!
 _TERMS = 24
 
 
@@ -150,8 +158,9 @@ def _incomplete(a: Tensor, x: Tensor, upper: bool) -> Tensor:
     b, y = where(low, 1.0, a).unsqueeze(-1), where(low, 1.0, x).unsqueeze(-1)
     rest = (exp((b - 1) * log1p(w / y) - w) * weight).sum(-1) / x
     scale = exp(a * log(x) - x - _lgamma(a))
-    value = where(low == upper, 1 - scale * where(low, lower, rest), scale * where(
-        low, lower, rest))  # fmt: skip
+    value = where(
+        low == upper, 1 - scale * where(low, lower, rest), scale * where(low, lower, rest)
+    )
     none, all_ = (1.0, 0.0) if upper else (0.0, 1.0)
     value = where((x == 0) | isinf(a), none, where((a == 0) | isinf(x), all_, value))
     wrong = (a < 0) | (x < 0) | ((a == 0) & (x == 0)) | (isinf(a) & isinf(x))

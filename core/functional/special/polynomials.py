@@ -60,12 +60,26 @@ def _chebyshev(k: int) -> tuple[float, float, float]:
 
 for _kind, _first in (("t", (0, 1)), ("u", (0, 2)), ("v", (-1, 2)), ("w", (1, 2))):
     for _shifted in (False, True):
-        _declare(f"{'shifted_' * _shifted}chebyshev_polynomial_{_kind}",
-                 f"{'shifted ' * _shifted}Chebyshev {_kind.upper()}", _first, _chebyshev,
-                 _shifted)  # fmt: skip
+        _declare(
+            f"{'shifted_' * _shifted}chebyshev_polynomial_{_kind}",
+            f"{'shifted ' * _shifted}Chebyshev {_kind.upper()}",
+            _first,
+            _chebyshev,
+            _shifted,
+        )
 _declare("hermite_polynomial_h", "physicists' Hermite", (0, 2), lambda k: (0, 2, 2 * k), False)
 _declare("hermite_polynomial_he", "probabilists' Hermite", (0, 1), lambda k: (0, 1, k), False)
-_declare("laguerre_polynomial_l", "Laguerre", (1, -1),
-         lambda k: ((2 * k + 1) / (k + 1), -1 / (k + 1), k / (k + 1)), False)  # fmt: skip
-_declare("legendre_polynomial_p", "Legendre", (0, 1),
-         lambda k: (0, (2 * k + 1) / (k + 1), k / (k + 1)), False)  # fmt: skip
+_declare(
+    "laguerre_polynomial_l",
+    "Laguerre",
+    (1, -1),
+    lambda k: ((2 * k + 1) / (k + 1), -1 / (k + 1), k / (k + 1)),
+    False,
+)
+_declare(
+    "legendre_polynomial_p",
+    "Legendre",
+    (0, 1),
+    lambda k: (0, (2 * k + 1) / (k + 1), k / (k + 1)),
+    False,
+)

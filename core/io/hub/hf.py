@@ -47,8 +47,11 @@ def fetch_repository(
         raise
     files = [f for f in info.siblings or () if _is_wanted(f.rfilename)]
     if not any(f.rfilename.endswith(".safetensors") for f in files):
-        pickled = [f for f in info.siblings or ()
-                   if any(fnmatch.fnmatch(f.rfilename, one) for one in _PICKLED)]  # fmt: skip
+        pickled = [
+            f
+            for f in info.siblings or ()
+            if any(fnmatch.fnmatch(f.rfilename, one) for one in _PICKLED)
+        ]
         if not pickled:
             there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])
             raise FetchError(f"{name} has neither .safetensors nor {_PICKLED[0]}; it has {there}")

@@ -47,8 +47,12 @@ _OTHER_KINDS = {
     "no_vocab": "the file was made without one",
 }
 # Default ids: bos, eos, unknown.
-_DEFAULT_IDS = {"llama": (1, 2, 0), "bert": (101, 102, 100), "gpt2": (11, 11, None),
-                "t5": (None, 1, 2)}  # fmt: skip
+_DEFAULT_IDS = {
+    "llama": (1, 2, 0),
+    "bert": (101, 102, 100),
+    "gpt2": (11, 11, None),
+    "t5": (None, 1, 2),
+}
 # Common names of tokens that end a turn.
 _ENDS = frozenset(
     "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <end_of_turn> <|endoftext|> <|end_of_text|> "
@@ -63,8 +67,13 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
     for `load_tokenizer`; the second names the special tokens and holds the chat template.
     Raises FormatError for a vocabulary that is missing, malformed, too large or of another kind.
     """
-    make = {"gpt2": _byte_level, "llama": _sentence_piece, "gemma4": _gemma, "bert": _word_piece,
-            "t5": _unigram}  # fmt: skip
+    make = {
+        "gpt2": _byte_level,
+        "llama": _sentence_piece,
+        "gemma4": _gemma,
+        "bert": _word_piece,
+        "t5": _unigram,
+    }
     kind = of_type(f"{PREFIX}model", metadata.get(f"{PREFIX}model"), str)
     if kind not in make:  # checked before the lists, as other kinds have other lists
         method = f" ({_OTHER_KINDS[kind]})" if kind in _OTHER_KINDS else ""
@@ -230,8 +239,9 @@ def _normalizers(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[di
             )
         table = table.astype(np.uint8).tobytes()
     if table:
-        found.append({"type": "Precompiled",
-                      "precompiled_charsmap": base64.b64encode(table).decode()})  # fmt: skip
+        found.append(
+            {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
+        )
     if flag(metadata, "remove_extra_whitespaces", False):
         # Blanks at the start become one, which is the prefix.
         bare = not flag(metadata, "add_space_prefix", True) or vocabulary.model != "t5"
@@ -340,9 +350,14 @@ def added_token(id: int, content: str, *, special: bool = True, **more: bool) ->
 
 
 def around_texts(
-    before: Sequence[str], after: Sequence[str], ids: Mapping[str, int], *,
-    second: int = 1, again: bool = True, twice: bool = False,
-) -> dict[str, Any] | None:  # fmt: skip
+    before: Sequence[str],
+    after: Sequence[str],
+    ids: Mapping[str, int],
+    *,
+    second: int = 1,
+    again: bool = True,
+    twice: bool = False,
+) -> dict[str, Any] | None:
     """The post-processor that adds tokens around one text and around two; None without any.
 
     second: the token type of the second text. again: `before` stands before it, too.
@@ -362,10 +377,11 @@ def around_texts(
     one, two = text("A", before, 0), text("B", before if again else (), second)
     middle = [{"SpecialToken": {"id": t, "type_id": 0}} for t in (after if twice else ())]
     return {
-        "type": "TemplateProcessing", "single": one, "pair": [*one, *middle, *two],
-        "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]}
-                           for t in (*before, *after)},
-    }  # fmt: skip
+        "type": "TemplateProcessing",
+        "single": one,
+        "pair": [*one, *middle, *two],
+        "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in (*before, *after)},
+    }
 
 
 def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:

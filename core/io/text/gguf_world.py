@@ -55,7 +55,9 @@ def world_metadata(vocabulary: bytes, rows: int) -> dict[str, Any]:
         tokens.append(f"[PAD{id}]" if token is None else repr(token)[2:-1])
         kinds.append(_UNUSED if token is None else _NORMAL)
     return {
-        f"{PREFIX}model": KIND, f"{PREFIX}tokens": tokens,
-        f"{PREFIX}token_type": np.array(kinds, np.int32), f"{PREFIX}bos_token_id": 0,
+        f"{PREFIX}model": KIND,
+        f"{PREFIX}tokens": tokens,
+        f"{PREFIX}token_type": np.array(kinds, np.int32),
+        f"{PREFIX}bos_token_id": 0,
         f"{PREFIX}eos_token_id": 0,
-    }  # fmt: skip
+    }

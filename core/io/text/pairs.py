@@ -110,9 +110,11 @@ def sliced(row: Encoding, start: int, stop: int) -> Encoding:
     `row` is cut to these, with places and marks. It raises nothing.
     """
     return Encoding(
-        row.ids[start:stop], row.offsets[start:stop], row.special[start:stop],
+        row.ids[start:stop],
+        row.offsets[start:stop],
+        row.special[start:stop],
         row.words[start:stop],
-    )  # fmt: skip
+    )
 
 
 def spans(length: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
@@ -137,8 +139,11 @@ def windows(row: Encoding, max_length: int, stride: int) -> Iterator[Encoding]:
     first, last = (inside[0], inside[-1] + 1) if inside else (len(row), len(row))
     room = _room(max_length - (len(row) - len(inside)), stride, max_length)
     for start, stop in spans(last - first, room, stride):
-        parts = [sliced(row, 0, first), sliced(row, first + start, first + stop),
-                 sliced(row, last, len(row))]  # fmt: skip
+        parts = [
+            sliced(row, 0, first),
+            sliced(row, first + start, first + stop),
+            sliced(row, last, len(row)),
+        ]
         ids, offsets, special, words = (
             [x for part in parts for x in getattr(part, name)]
             for name in ("ids", "offsets", "special", "words")

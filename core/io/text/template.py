@@ -42,9 +42,13 @@ class ChatTemplate:
     """
 
     def __init__(
-        self, source: str | Mapping[str, str], *, bos_token: str = "", eos_token: str = "",
+        self,
+        source: str | Mapping[str, str],
+        *,
+        bos_token: str = "",
+        eos_token: str = "",
         **special: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not isinstance(source, str | Mapping):
             raise TypeError(f"a chat template is a str, not {type(source).__name__}")
         self.named = {DEFAULT: source} if isinstance(source, str) else dict(source)

@@ -13,9 +13,13 @@ from rushlight.core.basis.errors import FormatError
 # Fields that a row lists as bytes, and the bytes of the numbers that ggml has there: members of the
 # structs in ggml-common.h, and the fifth bits of q5, which ggml-quants.c copies from a uint32.
 _WIDE = {
-    "q5_0": {"qh": 4}, "q5_1": {"qh": 4}, "q8_k": {"bsums": 2}, "iq1_s": {"qh": 2},
-    "iq2_xs": {"qs": 2}, "iq4_xs": {"high": 2},
-}  # fmt: skip
+    "q5_0": {"qh": 4},
+    "q5_1": {"qh": 4},
+    "q8_k": {"bsums": 2},
+    "iq1_s": {"qh": 2},
+    "iq2_xs": {"qs": 2},
+    "iq4_xs": {"high": 2},
+}
 # Their bytes are read as numbers of two sizes, and no tool writes them for the other order.
 _UNCLEAR = ("iq1_m", "iq2_xxs", "iq3_xxs")
 

@@ -90,8 +90,10 @@ def read_ctranslate2(source: Source) -> Table:
     for _ in range(aliases):
         other, name = reader.text(), reader.text()
         if name not in entries or other in entries:
-            raise FormatError(f"{source.name}: {other!r:.100} stands for {name!r:.100}, which is "
-                              "no variable, or is one itself")  # fmt: skip
+            raise FormatError(
+                f"{source.name}: {other!r:.100} stands for {name!r:.100}, which is "
+                "no variable, or is one itself"
+            )
         metadata[f"alias:{other}"] = name
     return Table(entries, metadata)
 

@@ -42,9 +42,15 @@ _MOST_TEXTS = 1 << 23
 # The tensor types of the dtype table by ggml's numbers, and names of types that ggml removed.
 TYPES = {dtype.gguf: dtype for dtype in DTYPES.values() if dtype.gguf is not None}
 _REMOVED = {
-    4: "q4_2", 5: "q4_3", 31: "q4_0_4_4", 32: "q4_0_4_8", 33: "q4_0_8_8", 36: "iq4_nl_4_4",
-    37: "iq4_nl_4_8", 38: "iq4_nl_8_8",
-}  # fmt: skip
+    4: "q4_2",
+    5: "q4_3",
+    31: "q4_0_4_4",
+    32: "q4_0_4_8",
+    33: "q4_0_8_8",
+    36: "iq4_nl_4_4",
+    37: "iq4_nl_4_8",
+    38: "iq4_nl_8_8",
+}
 # Metadata value types with a fixed size, as NumPy reads them.
 NUMBERS = {
     0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "b1", 10: "u8", 11: "i8",

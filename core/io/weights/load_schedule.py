@@ -67,9 +67,15 @@ def load_schedule(tables: Sequence[Table], destinations: Sequence[Destination]) 
             ):
                 way = "heap"
             steps[e.name] = LoadStep(
-                index, e.offset, e.nbytes, e.name, e.dtype, e.shape,
-                "heap" if e.swapped else way, e.swapped,
-            )  # fmt: skip
+                index,
+                e.offset,
+                e.nbytes,
+                e.name,
+                e.dtype,
+                e.shape,
+                "heap" if e.swapped else way,
+                e.swapped,
+            )
     return list(steps.values())
 
 

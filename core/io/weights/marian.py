@@ -35,9 +35,15 @@ MAGIC = b"\1\0\0\0"  # the version, of eight bytes
 _HEADER = struct.Struct("<4Q")  # bytes of the name, type, dims, bytes of the data
 _MOST_TENSORS, _LONGEST, _MOST_DIMS = 1 << 16, 1 << 12, 8
 _TYPES: dict[int, DType] = {
-    0x101: int8, 0x102: int16, 0x104: int32, 0x108: int64, 0x201: uint8, 0x402: float16,
-    0x404: float32, 0x408: float64,
-}  # fmt: skip
+    0x101: int8,
+    0x102: int16,
+    0x104: int32,
+    0x108: int64,
+    0x201: uint8,
+    0x402: float16,
+    0x404: float32,
+    0x408: float64,
+}
 _INTGEMM: dict[int, DType] = {0x4101: int8, 0x4102: int16}
 _SCALE, _TABLE = ".scale", "Wemb"
 

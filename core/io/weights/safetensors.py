@@ -80,9 +80,13 @@ def _parse(source: Source, raw: bytes | memoryview, length: int) -> Table:
     if raw[:1] != b"{":
         raise _bad(source, f"the header begins with {bytes(raw[:1])!r}, not with '{{'")
     header = parse_json(
-        raw, f"{source.name}: the header", depth=3, most=_MOST_VALUES,
-        object_pairs_hook=_Objects(), parse_int=_natural,
-    )  # fmt: skip
+        raw,
+        f"{source.name}: the header",
+        depth=3,
+        most=_MOST_VALUES,
+        object_pairs_hook=_Objects(),
+        parse_int=_natural,
+    )
     metadata = header.pop("__metadata__", {})
     if type(metadata) is not dict or not all(_is_text(v) for v in metadata.values()):
         raise _bad(source, "the header's __metadata__ is not an object of strings")
@@ -240,10 +244,14 @@ def open_tables(path: str | os.PathLike[str]) -> list[tuple[Source, Table]]:
     tables = {shard: read_table(source) for shard, source in sources.items()}
     names = taken(place, named, {shard: table.entries for shard, table in tables.items()})
     return [
-        (sources[shard], Table({n: table.entries[n] for n in table.entries if n in names[shard]},
-                               table.metadata))
+        (
+            sources[shard],
+            Table(
+                {n: table.entries[n] for n in table.entries if n in names[shard]}, table.metadata
+            ),
+        )
         for shard, table in tables.items()
-    ]  # fmt: skip
+    ]
 
 
 def save_safetensors(

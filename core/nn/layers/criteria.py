@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.core.functional.network.ctc import ctc_loss
-from rushlight.core.functional.network.losses import (
+from rushlight.core.functional.network.cross_entropy import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
     cross_entropy,
+    nll_loss,
+)
+from rushlight.core.functional.network.ctc import ctc_loss
+from rushlight.core.functional.network.losses import (
+    cosine_embedding_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -20,7 +23,6 @@ from rushlight.core.functional.network.losses import (
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
-    nll_loss,
     poisson_nll_loss,
     reduction_of,
     smooth_l1_loss,
@@ -64,9 +66,12 @@ class _Weighted(_Loss):
     weight: Tensor | None
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None,
-        reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         self.register_buffer("weight", weight)
         self._fix(reduction=reduction_of(size_average, reduce, reduction))
         self._given += ("weight",)
@@ -95,9 +100,10 @@ class CrossEntropyLoss(_Loss):
     ) -> None:
         self.register_buffer("weight", weight)
         self._fix(
-            ignore_index=ignore_index, reduction=reduction_of(size_average, reduce, reduction),
+            ignore_index=ignore_index,
+            reduction=reduction_of(size_average, reduce, reduction),
             label_smoothing=label_smoothing,
-        )  # fmt: skip
+        )
         self._given += ("weight",)
 
 
@@ -199,9 +205,12 @@ class SmoothL1Loss(_Loss):
     function = staticmethod(smooth_l1_loss)
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", beta: float = 1.0,
-    ) -> None:  # fmt: skip
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
         self._fix(reduction=reduction_of(size_average, reduce, reduction), beta=beta)
 
 
@@ -225,9 +234,12 @@ class KLDivLoss(_Loss):
     function = staticmethod(kl_div)
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", log_target: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
         self._fix(reduction=reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
@@ -283,9 +295,12 @@ class MarginRankingLoss(_Loss):
     function = staticmethod(margin_ranking_loss)
 
     def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -300,9 +315,12 @@ class HingeEmbeddingLoss(_Loss):
     function = staticmethod(hinge_embedding_loss)
 
     def __init__(
-        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -317,9 +335,12 @@ class CosineEmbeddingLoss(_Loss):
     function = staticmethod(cosine_embedding_loss)
 
     def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -421,9 +442,13 @@ class TripletMarginWithDistanceLoss(_Loss):
     function = staticmethod(triplet_margin_with_distance_loss)
 
     def __init__(
-        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
+        self,
+        *,
+        distance_function: Any = None,
+        margin: float = 1.0,
+        swap: bool = False,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         distance = PairwiseDistance() if distance_function is None else distance_function
         self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 

@@ -124,8 +124,13 @@ class Upsample(Fixed):
         if scale_factor is not None:
             several = isinstance(scale_factor, tuple)
             scale_factor = tuple(map(float, scale_factor)) if several else float(scale_factor)
-        self._fix(size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
-                  recompute_scale_factor=recompute_scale_factor)  # fmt: skip
+        self._fix(
+            size=size,
+            scale_factor=scale_factor,
+            mode=mode,
+            align_corners=align_corners,
+            recompute_scale_factor=recompute_scale_factor,
+        )
 
     def extra_repr(self) -> str:
         """The scale or the size, and the mode, as in torch."""

@@ -57,8 +57,13 @@ def _declare(plain: type[Module], dim: int) -> None:
     doc = f"`{plain.__name__}` without its first argument, which is dim {dim} of the first input."
     doc += f" The layer says of itself:\n\n{plain.__doc__ or ''}"
     takes = list(inspect.signature(plain).parameters.values())[1:]
-    fields = {"_plain": plain, "_dim": dim, "__doc__": doc, "__module__": __name__,
-              "__signature__": inspect.Signature(takes)}  # fmt: skip
+    fields = {
+        "_plain": plain,
+        "_dim": dim,
+        "__doc__": doc,
+        "__module__": __name__,
+        "__signature__": inspect.Signature(takes),
+    }
     globals()[name] = type(name, (_Lazy, plain), fields)
     __all__.append(name)
 

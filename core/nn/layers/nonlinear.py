@@ -115,9 +115,13 @@ class Hardtanh(Fixed):
     function = staticmethod(hardtanh)
 
     def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
-        min_value: float | None = None, max_value: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         min_val = min_val if min_value is None else min_value
         max_val = max_val if max_value is None else max_value
         self._fix(min_val=min_val, max_val=max_val, inplace=inplace)
@@ -277,9 +281,12 @@ class PReLU(Module):
     """
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Place = None,
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Place = None,
         dtype: Kind = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.num_parameters, self.init = num_parameters, init
         self.weight = parameter(num_parameters)
         self._fill(device, dtype)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rushlight.core.basis.errors import ShapeError
-from rushlight.core.functional.network.losses import linear_cross_entropy
+from rushlight.core.functional.network.cross_entropy import linear_cross_entropy
 from rushlight.core.nn.containers import ModuleList, Sequential
 from rushlight.core.nn.linear import Linear
 from rushlight.core.nn.module import Kind, Module, Place
@@ -38,9 +38,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """
 
     def __init__(
-        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0,
-        head_bias: bool = False, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         ends = list(cutoffs)
         rising = bool(ends) and ends == sorted({int(c) for c in ends})
         if not rising or not 0 < ends[0] <= ends[-1] < n_classes:
@@ -56,10 +62,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.tail: ModuleList[Any] = ModuleList()
         for i, (low, high) in enumerate(self._clusters()):
             width = int(in_features // div_value ** (i + 1))
-            self.tail.append(Sequential(
-                Linear(in_features, width, False, device, dtype),
-                Linear(width, high - low, False, device, dtype),
-            ))  # fmt: skip
+            self.tail.append(
+                Sequential(
+                    Linear(in_features, width, False, device, dtype),
+                    Linear(width, high - low, False, device, dtype),
+                )
+            )
 
     def _clusters(self) -> list[tuple[int, int]]:
         return list(zip(self.cutoffs[:-1], self.cutoffs[1:], strict=True))
@@ -142,11 +150,20 @@ class LinearCrossEntropyLoss(Module):
     weight: Tensor | None
 
     def __init__(
-        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
-        bias: bool = False, device: Place = None, dtype: Kind = None, reduction: str = "mean",
-        weight: Tensor | None = None, ignore_index: int | None = None,
-        label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Place = None,
+        dtype: Kind = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: LinearCrossEntropyOptions | None = None,
+    ) -> None:
         name = "LinearCrossEntropyLoss"
         if weight is not None and weight.shape != (num_classes,):
             raise ShapeError(f"{name}: weight is {weight.shape}; it must be ({num_classes},)")
@@ -164,11 +181,15 @@ class LinearCrossEntropyLoss(Module):
         """(n, in_features) or (in_features,), and targets as of cross_entropy -> the loss."""
         shape, layer = (self.num_classes, *self.out_features), self.linear
         return linear_cross_entropy(
-            input, layer.weight.reshape(*shape, layer.in_features), target,
+            input,
+            layer.weight.reshape(*shape, layer.in_features),
+            target,
             linear_bias=None if layer.bias is None else layer.bias.reshape(*shape),
-            weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         """Sizes and options."""

@@ -33,13 +33,18 @@ class DataParallel(_Wrapped):
     """
 
     def __init__(
-        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None,
+        self,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Any = None,
         dim: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(module)
         if len(device_ids or ()) > 1:
-            raise ValueError(f"DataParallel: device_ids {list(device_ids or ())} are not "
-                             "supported; supported: one device")  # fmt: skip
+            raise ValueError(
+                f"DataParallel: device_ids {list(device_ids or ())} are not "
+                "supported; supported: one device"
+            )
         self.dim, self.device_ids, self.output_device = dim, list(device_ids or ()), output_device
 
 
@@ -47,12 +52,20 @@ class DistributedDataParallel(_Wrapped):
     """torch's wrapper that averages gradients over processes. Here there is one process."""
 
     def __init__(
-        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None,
-        dim: int = 0, broadcast_buffers: bool = True, process_group: Any = None,
-        bucket_cap_mb: float | None = None, find_unused_parameters: bool = False,
-        check_reduction: bool = False, gradient_as_bucket_view: bool = False,
-        static_graph: bool = False, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__(module)
         self.dim, self.device_ids, self.output_device = dim, device_ids, output_device
         self.require_backward_grad_sync = True
@@ -73,9 +86,13 @@ class DistributedDataParallel(_Wrapped):
 
 
 def data_parallel(
-    module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Any = None,
-    dim: int = 0, module_kwargs: dict[str, Any] | None = None,
-) -> Any:  # fmt: skip
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[Any] | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
     """module(*inputs, **module_kwargs), on one device.
 
     `device_ids`, `output_device` and `dim` are DataParallel's, and so is the ValueError for several
@@ -87,9 +104,11 @@ def data_parallel(
 
 
 def parallel_apply(
-    modules: Sequence[Module], inputs: Sequence[Any],
-    kwargs_tup: Sequence[dict[str, Any]] | None = None, devices: Any = None,
-) -> list[Any]:  # fmt: skip
+    modules: Sequence[Module],
+    inputs: Sequence[Any],
+    kwargs_tup: Sequence[dict[str, Any]] | None = None,
+    devices: Any = None,
+) -> list[Any]:
     """Each module called with its input, one after another.
 
     `modules` and `inputs` are as many; `kwargs_tup` has a dict for each; `devices` changes nothing.

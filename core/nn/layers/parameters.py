@@ -42,8 +42,9 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add values at the end; gives the list itself. TypeError for what is no sequence."""
         if isinstance(values, Tensor) or not isinstance(values, Iterable):
-            raise TypeError(f"ParameterList.extend: {type(values).__name__} is not a list of "
-                            "values")  # fmt: skip
+            raise TypeError(
+                f"ParameterList.extend: {type(values).__name__} is not a list of values"
+            )
         for value in list(values):
             self.append(value)
         return self
@@ -81,8 +82,10 @@ class ParameterList(Module):
         return found
 
     def _child_lines(self) -> list[str]:
-        return [_line(str(i), x, f"torch.{x.dtype.name}" if isinstance(x, Tensor) else "")
-                for i, x in enumerate(self)]  # fmt: skip
+        return [
+            _line(str(i), x, f"torch.{x.dtype.name}" if isinstance(x, Tensor) else "")
+            for i, x in enumerate(self)
+        ]
 
 
 class ParameterDict(Module):
@@ -181,5 +184,6 @@ class ParameterDict(Module):
         return self
 
     def _child_lines(self) -> list[str]:
-        return [_line(n, x, str(x.type()) if isinstance(x, Tensor) else "")
-                for n, x in self.items()]  # fmt: skip
+        return [
+            _line(n, x, str(x.type()) if isinstance(x, Tensor) else "") for n, x in self.items()
+        ]

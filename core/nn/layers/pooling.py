@@ -44,14 +44,22 @@ class _MaxPool(Fixed):
     _unshown = ("return_indices",)
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-        dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
         self._fix(
-            kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
-            padding=padding, dilation=dilation, return_indices=return_indices,
+            kernel_size=kernel_size,
+            stride=kernel_size if stride is None else stride,
+            padding=padding,
+            dilation=dilation,
+            return_indices=return_indices,
             ceil_mode=ceil_mode,
-        )  # fmt: skip
+        )
 
 
 class _Adaptive(Fixed):
@@ -72,21 +80,28 @@ class _Fractional(Fixed):
     rank = 2
 
     def __init__(
-        self, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: Size,
+        output_size: Size | None = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
         name, ratios, count = type(self).__name__, output_ratio, self.rank
         if (output_size is None) == (output_ratio is None):
-            raise ValueError(f"{name}: give one of output_size and output_ratio, not "
-                             f"{output_size} and {output_ratio}")  # fmt: skip
+            raise ValueError(
+                f"{name}: give one of output_size and output_ratio, not "
+                f"{output_size} and {output_ratio}"
+            )
         ratios = (ratios,) * count if isinstance(ratios, float) else ratios or ()
         if any(not 0 < ratio < 1 for ratio in ratios):
             raise ValueError(f"{name}: output_ratio is {output_ratio}; it must be between 0 and 1")
         self._fix(
             kernel_size=each(name, kernel_size, count),
             output_size=None if output_size is None else each(name, output_size, count),
-            output_ratio=tuple(ratios) or None, return_indices=return_indices,
-        )  # fmt: skip
+            output_ratio=tuple(ratios) or None,
+            return_indices=return_indices,
+        )
         self.register_buffer("_random_samples", _random_samples)
         self._given += ("_random_samples",)
 
@@ -102,9 +117,12 @@ class _Unpool(Fixed):
 
 class _LPPool(Fixed):
     def __init__(
-        self, norm_type: float, kernel_size: Size, stride: Size | None = None,
+        self,
+        norm_type: float,
+        kernel_size: Size,
+        stride: Size | None = None,
         ceil_mode: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fix(norm_type=norm_type, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode)
 
 
@@ -112,13 +130,20 @@ class _AvgPool(Fixed):
     _unshown = ("ceil_mode", "count_include_pad", "divisor_override")
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-        ceil_mode: bool = False, count_include_pad: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
         self._fix(
-            kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
-            padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-        )  # fmt: skip
+            kernel_size=kernel_size,
+            stride=kernel_size if stride is None else stride,
+            padding=padding,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+        )
 
 
 class AvgPool1d(_AvgPool):
@@ -132,11 +157,17 @@ class AvgPool1d(_AvgPool):
     function = staticmethod(avg_pool1d)
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-        ceil_mode: bool = False, count_include_pad: bool = True,
-    ) -> None:  # fmt: skip
-        k, s, p = (each("AvgPool1d", n, 1) for n in (
-            kernel_size, kernel_size if stride is None else stride, padding))  # fmt: skip
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        k, s, p = (
+            each("AvgPool1d", n, 1)
+            for n in (kernel_size, kernel_size if stride is None else stride, padding)
+        )
         super().__init__(k, s, p, ceil_mode, count_include_pad)
 
 
@@ -152,10 +183,14 @@ class AvgPool2d(_AvgPool):
     function = staticmethod(avg_pool2d)
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
-        ceil_mode: bool = False, count_include_pad: bool = True,
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
         divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
         self._given += ("divisor_override",)

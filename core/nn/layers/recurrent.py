@@ -47,9 +47,14 @@ class RNNCellBase(_Uniform):
     _mode = "RNN_TANH"
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
-        device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         gates = num_chunks * hidden_size
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_ih, self.weight_hh = parameter(gates, input_size), parameter(gates, hidden_size)
@@ -93,9 +98,14 @@ class RNNCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-        device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity, self._mode = nonlinearity, _plain_mode("RNNCell", nonlinearity)
 
@@ -106,9 +116,13 @@ class RNNCell(RNNCellBase):
 
 class _GatedCell(RNNCellBase):
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Place = None,
         dtype: Kind = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         gates = KINDS[self._mode].gates
         super().__init__(input_size, hidden_size, bias, gates, device, dtype)
 
@@ -160,22 +174,33 @@ class RNNBase(_Uniform):
     """
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        proj_size: int = 0, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         name = type(self).__name__
         if mode not in KINDS:
-            raise ValueError(f"{name}: mode {mode!r} is not supported; supported: "
-                             f"{', '.join(KINDS)}")  # fmt: skip
+            raise ValueError(
+                f"{name}: mode {mode!r} is not supported; supported: {', '.join(KINDS)}"
+            )
         if min(input_size, hidden_size, num_layers) < 1 or not 0 <= dropout <= 1:
             raise ValueError(
                 f"{name}: sizes {input_size}, {hidden_size} and layers {num_layers} must be "
                 f"positive, and dropout {dropout} from 0 to 1"
             )
         if proj_size and (mode != "LSTM" or not 0 < proj_size < hidden_size):
-            raise ValueError(f"{name}: proj_size is {proj_size}; only an LSTM has one, below "
-                             "hidden_size")  # fmt: skip
+            raise ValueError(
+                f"{name}: proj_size is {proj_size}; only an LSTM has one, below hidden_size"
+            )
         self.mode, self.num_layers = mode, num_layers
         self.input_size, self.hidden_size = input_size, hidden_size
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
@@ -252,9 +277,14 @@ class RNNBase(_Uniform):
         with contextlib.nullcontext() if dtype is None else without_autocast():
             x, first, weights = narrowed(given, dtype)
             out, last = run_layers(
-                KINDS[self.mode], x, [Weights(*w) for w in weights], first, seen,
-                self.bidirectional, self.dropout * self.training,
-            )  # fmt: skip
+                KINDS[self.mode],
+                x,
+                [Weights(*w) for w in weights],
+                first,
+                seen,
+                self.bidirectional,
+                self.dropout * self.training,
+            )
         states = [stack(list(parts)) for parts in zip(*last, strict=True)]
         if packed:
             assert lengths is not None
@@ -269,9 +299,14 @@ class RNNBase(_Uniform):
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
-        for name, usual in (("proj_size", 0), ("num_layers", 1), ("bias", True),
-                            ("batch_first", False), ("dropout", 0.0),
-                            ("bidirectional", False)):  # fmt: skip
+        for name, usual in (
+            ("proj_size", 0),
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0.0),
+            ("bidirectional", False),
+        ):
             if getattr(self, name) != usual:
                 text += f", {name}={getattr(self, name)}"
         return text
@@ -288,12 +323,31 @@ class RNN(RNNBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
-        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
-        super().__init__(_plain_mode("RNN", nonlinearity), input_size, hidden_size, num_layers,
-                         bias, batch_first, dropout, bidirectional, 0, device, dtype)  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
+        super().__init__(
+            _plain_mode("RNN", nonlinearity),
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
@@ -301,12 +355,31 @@ class _Gated(RNNBase):
     _mode = "LSTM"
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        proj_size: int = 0, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
-        super().__init__(self._mode, input_size, hidden_size, num_layers, bias, batch_first,
-                         dropout, bidirectional, proj_size, device, dtype)  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
+        super().__init__(
+            self._mode,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
 
 class LSTM(_Gated):

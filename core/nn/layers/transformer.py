@@ -48,11 +48,19 @@ class MultiheadAttention(Module):
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
-        add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
-        vdim: int | None = None, batch_first: bool = False, device: Place = None,
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Place = None,
         dtype: Kind = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
                 f"MultiheadAttention: {num_heads} heads do not divide embed_dim {embed_dim}"
@@ -86,10 +94,16 @@ class MultiheadAttention(Module):
     _reset_parameters = reset_parameters  # torch's name
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
-        need_weights: bool = True, attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True, is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
         """(output, weights): (n, queries, keys), per head unless averaged, or None.
 
         `query`, `key` and `value` are as above. `key_padding_mask` (n, keys) hides keys,
@@ -101,12 +115,30 @@ class MultiheadAttention(Module):
         lead = self.batch_first and query.ndim == 3
         q, k, v = (x.transpose(0, 1) if lead else x for x in (query, key, value))
         out, seen = multi_head_attention_forward(
-            q, k, v, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias,
-            self.bias_k, self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight,
-            self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask,
-            self.in_proj_weight is None, self.q_proj_weight, self.k_proj_weight,
-            self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            self.training,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            self.in_proj_weight is None,
+            self.q_proj_weight,
+            self.k_proj_weight,
+            self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
         return out.transpose(0, 1) if lead else out, seen
 
 
@@ -124,9 +156,18 @@ class _Layer(Module):
     """What an encoder's and a decoder's layer share: the feed-forward part, and where norms are."""
 
     def _build(
-        self, d_model: int, dim_feedforward: int, p: float, activation: Activation, eps: float,
-        norm_first: bool, bias: bool, norms: int, device: Place, dtype: Kind,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int,
+        dim_feedforward: int,
+        p: float,
+        activation: Activation,
+        eps: float,
+        norm_first: bool,
+        bias: bool,
+        norms: int,
+        device: Place,
+        dtype: Kind,
+    ) -> None:
         self.linear1 = Linear(d_model, dim_feedforward, bias, device, dtype)
         self.dropout = Dropout(p)
         self.linear2 = Linear(dim_feedforward, d_model, bias, device, dtype)
@@ -159,19 +200,42 @@ class TransformerEncoderLayer(_Layer):
     """
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
-                                            device=device, dtype=dtype)  # fmt: skip
-        self._build(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first,
-                    bias, 2, device, dtype)  # fmt: skip
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
+        self._build(
+            d_model,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            norm_first,
+            bias,
+            2,
+            device,
+            dtype,
+        )
 
     def forward(
-        self, src: Tensor, src_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
         """(length, n, d_model) -> the same; batch_first (n, length, d_model).
 
         `src` is the sequence; `src_mask` (length, length) and `src_key_padding_mask` (n,
@@ -180,8 +244,9 @@ class TransformerEncoderLayer(_Layer):
         """
 
         def attend(x: Tensor) -> Tensor:
-            out: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask,
-                                         is_causal=is_causal)[0]  # fmt: skip
+            out: Tensor = self.self_attn(
+                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
+            )[0]
             return out
 
         return self._around(2, self._around(1, src, attend), self._forward)
@@ -198,24 +263,49 @@ class TransformerDecoderLayer(_Layer):
     """
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
-                                            device=device, dtype=dtype)  # fmt: skip
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias,
-                                                 batch_first=batch_first, device=device,
-                                                 dtype=dtype)  # fmt: skip
-        self._build(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first,
-                    bias, 3, device, dtype)  # fmt: skip
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
+        self.multihead_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
+        self._build(
+            d_model,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            norm_first,
+            bias,
+            3,
+            device,
+            dtype,
+        )
 
     def forward(
-        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """(length, n, d_model) and the encoder's output -> (length, n, d_model).
 
         `tgt` is the sequence, `memory` the encoder's output. `tgt_mask` and
@@ -225,15 +315,21 @@ class TransformerDecoderLayer(_Layer):
         """
 
         def attend(x: Tensor) -> Tensor:
-            out: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask,
-                                         is_causal=tgt_is_causal)[0]  # fmt: skip
+            out: Tensor = self.self_attn(
+                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
+            )[0]
             return out
 
         def look(x: Tensor) -> Tensor:
             out: Tensor = self.multihead_attn(
-                x, memory, memory, memory_key_padding_mask, False, memory_mask,
+                x,
+                memory,
+                memory,
+                memory_key_padding_mask,
+                False,
+                memory_mask,
                 is_causal=memory_is_causal,
-            )[0]  # fmt: skip
+            )[0]
             return out
 
         return self._around(3, self._around(2, self._around(1, tgt, attend), look), self._forward)
@@ -258,11 +354,13 @@ def _packs(layer: Module) -> bool:
         return False
     attn, act = layer.self_attn, layer.activation
     return bool(
-        attn.batch_first and attn.in_proj_weight is not None and attn.in_proj_bias is not None
+        attn.batch_first
+        and attn.in_proj_weight is not None
+        and attn.in_proj_bias is not None
         and getattr(act, "__name__", type(act).__name__) in ("relu", "gelu", "ReLU", "GELU")
         and len({getattr(layer, name).eps for name in ("norm1", "norm2")}) == 1
         and attn.num_heads % 2 == 0
-    )  # fmt: skip
+    )
 
 
 class TransformerEncoder(_Stack):
@@ -276,17 +374,24 @@ class TransformerEncoder(_Stack):
     """
 
     def __init__(
-        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
-        enable_nested_tensor: bool = True, mask_check: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
         super().__init__(encoder_layer, num_layers, norm)
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
         self.use_nested_tensor = enable_nested_tensor and _packs(encoder_layer)
 
     def forward(
-        self, src: Tensor, mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
         """(length, n, d_model) -> the same.
 
         `src` is the sequence; `mask` (length, length) and `src_key_padding_mask` (n,
@@ -321,11 +426,16 @@ class TransformerDecoder(_Stack):
         super().__init__(decoder_layer, num_layers, norm)
 
     def forward(
-        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """(length, n, d_model) and the encoder's output -> (length, n, d_model).
 
         `tgt` is the sequence, `memory` the encoder's output. `tgt_mask` and
@@ -334,9 +444,15 @@ class TransformerDecoder(_Stack):
         that the masks hide what comes later. Raises ValueError for masks that do not fit.
         """
         return self._through(
-            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
-            bool(tgt_is_causal), memory_is_causal,
-        )  # fmt: skip
+            tgt,
+            memory,
+            tgt_mask,
+            memory_mask,
+            tgt_key_padding_mask,
+            memory_key_padding_mask,
+            bool(tgt_is_causal),
+            memory_is_causal,
+        )
 
 
 class Transformer(Module):
@@ -352,22 +468,35 @@ class Transformer(Module):
     """
 
     def __init__(
-        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
-        num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = relu, custom_encoder: Any = None, custom_decoder: Any = None,
-        layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
+    ) -> None:
         rest = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
                 device, dtype)  # fmt: skip
         self.encoder: Any = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(d_model, nhead, *rest), num_encoder_layers,
+            TransformerEncoderLayer(d_model, nhead, *rest),
+            num_encoder_layers,
             LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype),
-        )  # fmt: skip
+        )
         self.decoder: Any = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(d_model, nhead, *rest), num_decoder_layers,
+            TransformerDecoderLayer(d_model, nhead, *rest),
+            num_decoder_layers,
             LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype),
-        )  # fmt: skip
+        )
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
         self._settle()
 
@@ -380,12 +509,19 @@ class Transformer(Module):
     _reset_parameters = _settle  # torch's name
 
     def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
-        tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
-        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """Source and target (length, n, d_model) -> the decoder's output.
 
         `src` and `tgt` are the sequences. `src_mask`, `tgt_mask` and `memory_mask` hide
@@ -395,9 +531,16 @@ class Transformer(Module):
         masks that do not fit.
         """
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
-        out: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
-                                   memory_key_padding_mask, tgt_is_causal,
-                                   memory_is_causal)  # fmt: skip
+        out: Tensor = self.decoder(
+            tgt,
+            memory,
+            tgt_mask,
+            memory_mask,
+            tgt_key_padding_mask,
+            memory_key_padding_mask,
+            tgt_is_causal,
+            memory_is_causal,
+        )
         return out
 
     @staticmethod

@@ -7,11 +7,16 @@ from rushlight.core.nn.module import Module
 from rushlight.core.tensor.hooks import RemovableHandle
 
 __all__ = [
-    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
-    "register_module_forward_hook", "register_module_forward_pre_hook",
-    "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
-]  # fmt: skip
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:

@@ -38,9 +38,11 @@ __all__ = [
 
 
 def get_total_norm(
-    tensors: Iterable[Tensor] | Tensor, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    tensors: Iterable[Tensor] | Tensor,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The norm of all tensors together. error_if_nonfinite reads it; RuntimeError if it is not.
 
     `tensors` is one or several, `norm_type` the order, inf for the largest. `foreach` changes
@@ -57,9 +59,11 @@ def get_total_norm(
 
 
 def clip_grads_with_norm_(
-    parameters: Iterable[Tensor] | Tensor, max_norm: float, total_norm: Tensor,
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    total_norm: Tensor,
     foreach: bool | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Scale all gradients by max_norm / total_norm where that is below one.
 
     `parameters` is one or several; those without a gradient are left out. `max_norm` is a number,
@@ -94,9 +98,12 @@ _limit = capture.replayed(_limited)
 
 
 def clip_grad_norm_(
-    parameters: Iterable[Tensor] | Tensor, max_norm: float, norm_type: float = 2.0,
-    error_if_nonfinite: bool = False, foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """Scale all gradients in place so that their total norm is at most `max_norm`.
 
     Returns the total norm before scaling (Pascanu et al., 2013). Nothing is read back unless

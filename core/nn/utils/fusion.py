@@ -14,9 +14,15 @@ M = TypeVar("M", bound=Module)
 
 
 def fuse_conv_bn_weights(
-    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
-    bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
-) -> tuple[Parameter, Parameter]:  # fmt: skip
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+    transpose: bool = False,
+) -> tuple[Parameter, Parameter]:
     """The weight and bias that give what the layer gives with the norm after it.
 
     transpose: the outputs are dim 1 of the weight.
@@ -33,16 +39,24 @@ def fuse_conv_bn_weights(
         scale = scale if bn_w is None else scale * bn_w
         weight = (conv_w * scale.reshape(*shape)).to(conv_w.dtype)
         moved = (bias - bn_rm) * scale
-        moved = (moved if bn_b is None else moved + bn_b).to((conv_w if conv_b is None else
-                                                              conv_b).dtype)  # fmt: skip
-    return (Parameter(weight.detach(), conv_w.requires_grad),
-            Parameter(moved.detach(), bias.requires_grad))  # fmt: skip
+        moved = (moved if bn_b is None else moved + bn_b).to(
+            (conv_w if conv_b is None else conv_b).dtype
+        )
+    return (
+        Parameter(weight.detach(), conv_w.requires_grad),
+        Parameter(moved.detach(), bias.requires_grad),
+    )
 
 
 def fuse_linear_bn_weights(
-    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
-    bn_w: Tensor, bn_b: Tensor,
-) -> tuple[Parameter, Parameter]:  # fmt: skip
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor,
+    bn_b: Tensor,
+) -> tuple[Parameter, Parameter]:
     """`fuse_conv_bn_weights` of a linear layer's weight.
 
     `linear_w` and `linear_b` are the layer's; `bn_rm`, `bn_rv`, `bn_eps`, `bn_w` and `bn_b` the
@@ -59,9 +73,15 @@ def _fused(layer: M, bn: Any, transpose: bool) -> M:
         )
     found: Any = copy.deepcopy(layer)
     weight, bias = fuse_conv_bn_weights(
-        found.weight, found.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
+        found.weight,
+        found.bias,
+        bn.running_mean,
+        bn.running_var,
+        bn.eps,
+        bn.weight,
+        bn.bias,
         transpose,
-    )  # fmt: skip
+    )
     found.weight, found.bias = weight, bias
     fused: M = found
     return fused

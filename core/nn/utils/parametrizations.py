@@ -140,9 +140,12 @@ def _reflectors(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Any
 
 
 def orthogonal(
-    module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
     use_trivialization: bool = True,
-) -> Module:  # fmt: skip
+) -> Module:
     """Keep a matrix, or a batch of them, orthogonal (Lezcano-Casado, 2019).
 
     orthogonal_map: "matrix_exp" (for square ones by default), "cayley" or "householder".
@@ -157,8 +160,10 @@ def orthogonal(
     usual = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
     chosen = orthogonal_map or usual
     if chosen not in ("matrix_exp", "cayley", "householder"):
-        raise ValueError(f"orthogonal: orthogonal_map {chosen!r} is not supported; supported: "
-                         "matrix_exp, cayley, householder")  # fmt: skip
+        raise ValueError(
+            f"orthogonal: orthogonal_map {chosen!r} is not supported; supported: "
+            "matrix_exp, cayley, householder"
+        )
     made = _Orthogonal(chosen, use_trivialization)
     return register_parametrization(module, name, made, unsafe=True)
 
@@ -173,9 +178,12 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
     dim: int | None = None,
-) -> Module:  # fmt: skip
+) -> Module:
     """Divide the weight by its largest singular value, by power iteration (Miyato et al., 2018).
 
     `module` has the attribute `name`; it is returned. `n_power_iterations` are made in each forward
@@ -227,9 +235,12 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
 
 
 def old_spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
     dim: int | None = None,
-) -> Module:  # fmt: skip
+) -> Module:
     """`spectral_norm` with the parameter `weight_orig` and the buffers `weight_u` and `weight_v`.
 
     The weight is set before each forward. Source: PyTorch's documentation of the older form.
@@ -239,8 +250,9 @@ def old_spectral_norm(
     iterations, AttributeError where there is no such parameter.
     """
     if n_power_iterations <= 0:
-        raise ValueError(f"spectral_norm: n_power_iterations is {n_power_iterations}; it must be "
-                         "positive")  # fmt: skip
+        raise ValueError(
+            f"spectral_norm: n_power_iterations is {n_power_iterations}; it must be positive"
+        )
     transposed = type(module).__name__.startswith("ConvTranspose")
     axis = int(transposed) if dim is None else dim
     weight = getattr(module, name)

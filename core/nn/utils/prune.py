@@ -18,8 +18,11 @@ from rushlight.core.tensor.tensor import Tensor
 
 def _hooks(module: Module, name: str | None = None) -> list[tuple[int, BasePruningMethod]]:
     every = [(number, hook) for number, (hook, _) in module._hooks.get("pre", {}).items()]
-    return [(number, hook) for number, hook in every if isinstance(hook, BasePruningMethod)
-            and (name is None or hook._tensor_name == name)]  # fmt: skip
+    return [
+        (number, hook)
+        for number, hook in every
+        if isinstance(hook, BasePruningMethod) and (name is None or hook._tensor_name == name)
+    ]
 
 
 class BasePruningMethod:
@@ -50,9 +53,13 @@ class BasePruningMethod:
 
     @classmethod
     def apply(
-        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None,
+        cls,
+        module: Module,
+        name: str,
+        *args: Any,
+        importance_scores: Tensor | None = None,
         **kwargs: Any,
-    ) -> BasePruningMethod:  # fmt: skip
+    ) -> BasePruningMethod:
         """Prune `module.name`, on top of earlier prunings of it.
 
         importance_scores: what decides in place of the values, of their shape.
@@ -86,9 +93,11 @@ class BasePruningMethod:
         return method
 
     def prune(
-        self, t: Tensor, default_mask: Tensor | None = None,
+        self,
+        t: Tensor,
+        default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """`t` times its mask.
 
         `default_mask` is the mask before, all ones unless set; `importance_scores` decide in place
@@ -277,9 +286,14 @@ class LnStructured(_Channels):
 
     @classmethod
     def apply(  # type: ignore[override]
-        cls, module: Module, name: str, amount: float, n: Any, dim: int,
+        cls,
+        module: Module,
+        name: str,
+        amount: float,
+        n: Any,
+        dim: int,
         importance_scores: Tensor | None = None,
-    ) -> BasePruningMethod:  # fmt: skip
+    ) -> BasePruningMethod:
         """See BasePruningMethod. `amount`: a share or a count of channels of `dim`; `n`: order."""
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
@@ -344,9 +358,13 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 
 
 def ln_structured(
-    module: Module, name: str, amount: float, n: Any, dim: int,
+    module: Module,
+    name: str,
+    amount: float,
+    n: Any,
+    dim: int,
     importance_scores: Tensor | None = None,
-) -> Module:  # fmt: skip
+) -> Module:
     """The channels of `dim` of least n-norm set to zero: a share, or a count.
 
     `module` has the parameter `name`, and is returned; `amount` is a float or an int.
@@ -358,9 +376,11 @@ def ln_structured(
 
 
 def global_unstructured(
-    parameters: Any, pruning_method: type[BasePruningMethod],
-    importance_scores: Mapping[Any, Tensor] | None = None, **kwargs: Any,
-) -> None:  # fmt: skip
+    parameters: Any,
+    pruning_method: type[BasePruningMethod],
+    importance_scores: Mapping[Any, Tensor] | None = None,
+    **kwargs: Any,
+) -> None:
     """Prune several parameters, (module, name), as if they were one: unstructured methods only.
 
     `pruning_method` is made with `kwargs`; `importance_scores` by (module, name) decide in place of

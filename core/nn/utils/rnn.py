@@ -30,8 +30,10 @@ class PackedSequence(NamedTuple):
         data = self.data.to(*args, **options)
         if data is self.data:
             return self
-        orders = [None if i is None else i.to(data.device)
-                  for i in (self.sorted_indices, self.unsorted_indices)]  # fmt: skip
+        orders = [
+            None if i is None else i.to(data.device)
+            for i in (self.sorted_indices, self.unsorted_indices)
+        ]
         return PackedSequence(data, self.batch_sizes, orders[0], orders[1])
 
     def cpu(self) -> PackedSequence:
@@ -73,9 +75,11 @@ class PackedSequence(NamedTuple):
 
 
 def pad_sequence(
-    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    sequences: Sequence[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
     padding_side: str = "right",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Sequences (length, ...) in one tensor (longest, n, ...), or (n, longest, ...).
 
     `sequences` differ in length alone. `batch_first`: (n, longest, ...). `padding_value` fills the
@@ -123,9 +127,11 @@ def pack_padded_sequence(
 
 
 def pad_packed_sequence(
-    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
     total_length: int | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """(padded (length, n, ...), lengths (n,)) of a packed sequence, in its first order.
 
     `batch_first`: (n, length, ...). `padding_value` fills the ends. `total_length` is the least

@@ -19,15 +19,19 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(self).__name__}: optimizer is a {type(optimizer).__name__}, "
-                            "not an Optimizer")  # fmt: skip
+            raise TypeError(
+                f"{type(self).__name__}: optimizer is a {type(optimizer).__name__}, "
+                "not an Optimizer"
+            )
         self.optimizer, self.last_epoch = optimizer, last_epoch
         for group in optimizer.param_groups:
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])  # of several schedules the first says
             elif "initial_lr" not in group:
-                raise KeyError(f"{type(self).__name__}: last_epoch is {last_epoch}, but a group of "
-                               "the optimizer has no initial_lr")  # fmt: skip
+                raise KeyError(
+                    f"{type(self).__name__}: last_epoch is {last_epoch}, but a group of "
+                    "the optimizer has no initial_lr"
+                )
         self.base_lrs: list[float] = [g["initial_lr"] for g in optimizer.param_groups]
         self._initial_step()
 
@@ -84,8 +88,10 @@ def checked(name: str, state: Any) -> dict[str, Any]:
 
 def variables(functions: Sequence[Any]) -> list[dict[str, Any] | None]:
     """What states hold of functions: the variables of callable objects, None of plain functions."""
-    return [None if isinstance(fn, FunctionType) else dict(getattr(fn, "__dict__", {}))
-            for fn in functions]  # fmt: skip
+    return [
+        None if isinstance(fn, FunctionType) else dict(getattr(fn, "__dict__", {}))
+        for fn in functions
+    ]
 
 
 def revive(name: str, functions: Sequence[Any], states: Any) -> None:
@@ -95,8 +101,9 @@ def revive(name: str, functions: Sequence[Any], states: Any) -> None:
     """
     states = [] if states is None else states
     if len(states) not in (0, len(functions)):
-        raise LoadError(f"{name}: the state is of {len(states)} functions; there are "
-                        f"{len(functions)}")  # fmt: skip
+        raise LoadError(
+            f"{name}: the state is of {len(states)} functions; there are {len(functions)}"
+        )
     for fn, values in zip(functions, states, strict=False):
         if values:
             vars(fn).update(values)
@@ -117,14 +124,23 @@ class ReduceLROnPlateau(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
-        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
-        min_lr: list[float] | float = 0, eps: float = 1e-8,
-    ) -> None:  # fmt: skip
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: list[float] | float = 0,
+        eps: float = 1e-8,
+    ) -> None:
         if factor >= 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"ReduceLROnPlateau: factor is {factor}, mode {mode!r}, threshold_mode"
-                             f" {threshold_mode!r}; they must be below 1, 'min' or 'max', 'rel' or "
-                             "'abs'")  # fmt: skip
+            raise ValueError(
+                f"ReduceLROnPlateau: factor is {factor}, mode {mode!r}, threshold_mode"
+                f" {threshold_mode!r}; they must be below 1, 'min' or 'max', 'rel' or "
+                "'abs'"
+            )
         self.mode, self.factor, self.patience, self.eps = mode, factor, patience, eps
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         count = len(optimizer.param_groups)

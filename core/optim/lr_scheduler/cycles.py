@@ -24,13 +24,19 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
+        self,
+        optimizer: Optimizer,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0.0,
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"CosineAnnealingWarmRestarts: {name} is {value}; it must be a "
-                                 "whole number, 1 or more")  # fmt: skip
+                raise ValueError(
+                    f"CosineAnnealingWarmRestarts: {name} is {value}; it must be a "
+                    "whole number, 1 or more"
+                )
         self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
@@ -51,8 +57,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             epoch = epoch or 0
             if epoch < 0:
-                raise ValueError(f"CosineAnnealingWarmRestarts: epoch is {epoch}; it must not be "
-                                 "negative")  # fmt: skip
+                raise ValueError(
+                    f"CosineAnnealingWarmRestarts: epoch is {epoch}; it must not be negative"
+                )
             first, factor = self.T_0, self.T_mult
             if factor == 1:
                 self.T_i, self.T_cur = first, epoch % first
@@ -72,8 +79,10 @@ class _Momentum(LRScheduler):
     def _begin(self, optimizer: Optimizer, low: Each, high: Each, fresh: bool) -> None:
         keys = [key for key in ("betas", "momentum") if key in optimizer.defaults]
         if not keys:
-            raise ValueError(f"{type(self).__name__}: the optimizer has neither momentum nor "
-                             "betas; pass cycle_momentum=False")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: the optimizer has neither momentum nor "
+                "betas; pass cycle_momentum=False"
+            )
         self.use_beta1 = keys[0] == "betas"
         name, count = type(self).__name__, len(optimizer.param_groups)
         values = (
@@ -107,15 +116,25 @@ class CyclicLR(_Momentum):
     """
 
     def __init__(
-        self, optimizer: Optimizer, base_lr: Each, max_lr: Each, step_size_up: int = 2000,
-        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
-        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
-        cycle_momentum: bool = True, base_momentum: Each = 0.8, max_momentum: Each = 0.9,
+        self,
+        optimizer: Optimizer,
+        base_lr: Each,
+        max_lr: Each,
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: Each = 0.8,
+        max_momentum: Each = 0.9,
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
-            raise ValueError(f"CyclicLR: mode is {mode!r}; supported: triangular, triangular2, "
-                             "exp_range")  # fmt: skip
+            raise ValueError(
+                f"CyclicLR: mode is {mode!r}; supported: triangular, triangular2, exp_range"
+            )
         count = len(optimizer.param_groups)
         low = _each("CyclicLR", "base_lr", base_lr, count)
         self.max_lrs = _each("CyclicLR", "max_lr", max_lr, count)
@@ -186,21 +205,34 @@ class OneCycleLR(_Momentum):
     """
 
     def __init__(
-        self, optimizer: Optimizer, max_lr: Each, total_steps: int | None = None,
-        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
-        anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: Each = 0.85,
-        max_momentum: Each = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
-        three_phase: bool = False, last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        optimizer: Optimizer,
+        max_lr: Each,
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: Each = 0.85,
+        max_momentum: Each = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
         if total_steps is None and epochs is not None and steps_per_epoch is not None:
             total_steps = epochs * steps_per_epoch
         if not isinstance(total_steps, int) or total_steps < 1:
-            raise ValueError(f"OneCycleLR: total_steps is {total_steps}; give it, or epochs and "
-                             "steps_per_epoch, 1 or more")  # fmt: skip
+            raise ValueError(
+                f"OneCycleLR: total_steps is {total_steps}; give it, or epochs and "
+                "steps_per_epoch, 1 or more"
+            )
         if not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"OneCycleLR: pct_start is {pct_start}, anneal_strategy "
-                             f"{anneal_strategy!r}; they must be in [0, 1] and cos or linear"
-                             )  # fmt: skip
+            raise ValueError(
+                f"OneCycleLR: pct_start is {pct_start}, anneal_strategy "
+                f"{anneal_strategy!r}; they must be in [0, 1] and cos or linear"
+            )
         self.total_steps, self.cycle_momentum = total_steps, cycle_momentum
         self._anneal_func_type = anneal_strategy
         rise = pct_start * total_steps - 1

@@ -152,9 +152,12 @@ class MultiStepLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
+        self,
+        optimizer: Optimizer,
+        milestones: Iterable[int],
+        gamma: float = 0.1,
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -166,8 +169,10 @@ class MultiStepLR(LRScheduler):
             pairs = epochs.items() if isinstance(epochs, Mapping) else Counter(epochs).items()
             rest["milestones"] = Counter({int(epoch): int(count) for epoch, count in pairs})
         except (TypeError, ValueError):
-            raise LoadError(f"MultiStepLR: milestones are {brief(epochs)}; they must be epochs, "
-                            "with how often each is mentioned") from None  # fmt: skip
+            raise LoadError(
+                f"MultiStepLR: milestones are {brief(epochs)}; they must be epochs, "
+                "with how often each is mentioned"
+            ) from None
         super().load_state_dict(rest)
 
     def get_lr(self) -> list[float]:
@@ -190,12 +195,18 @@ class LinearLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0,
-        total_iters: int = 5, last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: start_factor is {start_factor}, end_factor {end_factor}; "
-                             "they must be in (0, 1] and [0, 1]")  # fmt: skip
+            raise ValueError(
+                f"LinearLR: start_factor is {start_factor}, end_factor {end_factor}; "
+                "they must be in (0, 1] and [0, 1]"
+            )
         self.start_factor, self.end_factor = start_factor, end_factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -225,9 +236,12 @@ class ConstantLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5,
+        self,
+        optimizer: Optimizer,
+        factor: float = 1 / 3,
+        total_iters: int = 5,
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not 0 < factor <= 1:
             raise ValueError(f"ConstantLR: factor is {factor}; it must be in (0, 1]")
         self.factor, self.total_iters = factor, total_iters

@@ -24,8 +24,10 @@ class _Joined(LRScheduler):
             if not isinstance(schedule, LRScheduler):
                 raise TypeError(f"{name}: scheduler {i} is a {type(schedule).__name__}")
             if isinstance(schedule, ReduceLROnPlateau):
-                raise ValueError(f"{name}: scheduler {i} is a ReduceLROnPlateau, which needs a "
-                                 "metric; step it by itself")  # fmt: skip
+                raise ValueError(
+                    f"{name}: scheduler {i} is a ReduceLROnPlateau, which needs a "
+                    "metric; step it by itself"
+                )
             if schedule.optimizer is not self.optimizer:
                 raise ValueError(f"{name}: scheduler {i} is of another optimizer")
 
@@ -41,8 +43,10 @@ class _Joined(LRScheduler):
         states = rest.pop("_schedulers", None)
         if not isinstance(states, (list, tuple)) or len(states) != len(self._schedulers):
             told = brief(states) if not isinstance(states, (list, tuple)) else len(states)
-            raise LoadError(f"{name}: _schedulers of the state are {told}; there must be the "
-                            f"states of {len(self._schedulers)}")  # fmt: skip
+            raise LoadError(
+                f"{name}: _schedulers of the state are {told}; there must be the "
+                f"states of {len(self._schedulers)}"
+            )
         for schedule, state in zip(self._schedulers, states, strict=True):
             schedule.load_state_dict(state)
         vars(self).update(rest)
@@ -57,13 +61,18 @@ class SequentialLR(_Joined):
     """
 
     def __init__(
-        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
+        self,
+        optimizer: Optimizer,
+        schedulers: Sequence[LRScheduler],
+        milestones: Sequence[int],
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} "
-                             "schedulers; there must be one less")  # fmt: skip
+            raise ValueError(
+                f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} "
+                "schedulers; there must be one less"
+            )
         self._milestones, self.last_epoch = list(milestones), last_epoch + 1
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]

@@ -12,9 +12,12 @@ def is_ninja_available() -> bool:
     return False
 
 
-globals().update(refuse_all(
-    "utils.cpp_extension", "load load_inline CppExtension CUDAExtension SyclExtension "
-    "BuildExtension include_paths library_paths verify_ninja_availability",
-    "C++ and CUDA extensions of torch are not compiled; write the op in Python or with "
-    "rl.custom_op",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "utils.cpp_extension",
+        "load load_inline CppExtension CUDAExtension SyclExtension "
+        "BuildExtension include_paths library_paths verify_ninja_availability",
+        "C++ and CUDA extensions of torch are not compiled; write the op in Python or with "
+        "rl.custom_op",
+    )
+)

@@ -41,17 +41,24 @@ def download_url_to_file(
     try:
         found = http.file_hash(part)
         if hash_prefix and not found.startswith(hash_prefix):
-            raise FormatError(f"download_url_to_file: the SHA-256 of {url} is {found}; it should "
-                              f"begin with {hash_prefix}")  # fmt: skip
+            raise FormatError(
+                f"download_url_to_file: the SHA-256 of {url} is {found}; it should "
+                f"begin with {hash_prefix}"
+            )
         part.replace(dst)
     finally:
         part.unlink(missing_ok=True)
 
 
 def load_state_dict_from_url(
-    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True,
-    check_hash: bool = False, file_name: str | None = None, weights_only: bool = False,
-) -> Any:  # fmt: skip
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> Any:
     """What the file at this address holds, as `rl.load` reads it; kept for the next time.
 
     check_hash: the file's name ends in a dash and the first digits of its SHA-256.
@@ -67,8 +74,11 @@ def load_state_dict_from_url(
 
 load_url = load_state_dict_from_url
 
-globals().update(refuse_all(
-    "hub", "load list help",
-    "code of others is neither fetched nor run; load a model with rl.models.load(name) or "
-    "rl.pipeline, a checkpoint with rl.hub.load_state_dict_from_url",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "hub",
+        "load list help",
+        "code of others is neither fetched nor run; load a model with rl.models.load(name) or "
+        "rl.pipeline, a checkpoint with rl.hub.load_state_dict_from_url",
+    )
+)

@@ -47,8 +47,12 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
     colors = {1: 0, 3: 2, 4: 6}[channels]
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)
     head = struct.pack(">IIBBBBB", width, height, 8, colors, 0, 0, 0)
-    return (_SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(rows.tobytes()))
-            + _chunk(b"IEND", b""))  # fmt: skip
+    return (
+        _SIGNATURE
+        + _chunk(b"IHDR", head)
+        + _chunk(b"IDAT", zlib.compress(rows.tobytes()))
+        + _chunk(b"IEND", b"")
+    )
 
 
 def _pixels(img: Any, dataformats: str) -> np.ndarray[Any, Any]:
@@ -56,8 +60,10 @@ def _pixels(img: Any, dataformats: str) -> np.ndarray[Any, Any]:
     x = _array(img)
     form = dataformats.upper()
     if len(form) != x.ndim or set(form) - set("NCHW"):
-        raise ValueError(f"add_image: dataformats {dataformats!r} does not fit shape {x.shape}; "
-                         "supported: CHW, HWC, HW, NCHW, NHWC")  # fmt: skip
+        raise ValueError(
+            f"add_image: dataformats {dataformats!r} does not fit shape {x.shape}; "
+            "supported: CHW, HWC, HW, NCHW, NHWC"
+        )
     if "C" not in form:
         x, form = x[..., None], form + "C"
     if "N" not in form:
@@ -78,10 +84,14 @@ class SummaryWriter:
     """
 
     def __init__(
-        self, log_dir: str | os.PathLike[str] | None = None, comment: str = "",
-        purge_step: int | None = None, max_queue: int = 10, flush_secs: int = 120,
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
         filename_suffix: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not log_dir:
             stamp = time.strftime("%b%d_%H-%M-%S")
             log_dir = Path("runs") / f"{stamp}_{socket.gethostname()}{comment}"
@@ -106,17 +116,25 @@ class SummaryWriter:
         record(self._file, _integer(2, int(step or 0)) + _field(5, _field(1, value)), walltime)
 
     def add_scalar(
-        self, tag: str, scalar_value: Any, global_step: int | None = None,
-        walltime: float | None = None, new_style: bool = False, double_precision: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
         """A number."""
         number = struct.pack("<f", float(_array(scalar_value).reshape(-1)[0]))
         self._add(_field(1, tag.encode()) + b"\x15" + number, global_step, walltime)
 
     def add_scalars(
-        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
+        self,
+        main_tag: str,
+        tag_scalar_dict: Mapping[str, Any],
+        global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Numbers of one chart, each in a folder main_tag_NAME, as torch does."""
         for tag, value in tag_scalar_dict.items():
             folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
@@ -125,9 +143,14 @@ class SummaryWriter:
             self._others[folder].add_scalar(main_tag, value, global_step, walltime)
 
     def add_histogram(
-        self, tag: str, values: Any, global_step: int | None = None, bins: Any = 30,
-        walltime: float | None = None, max_bins: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: Any = 30,
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
         """How values are spread: counts in bins of equal width, or in those that are given.
 
         ValueError for no values. bins: their number or edges; torch's name "tensorflow" gives 30.
@@ -143,9 +166,13 @@ class SummaryWriter:
         self._add(_field(1, tag.encode()) + _field(5, content), global_step, walltime)
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: int | None = None,
-        walltime: float | None = None, dataformats: str = "CHW",
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:
         """A picture: uint8, or numbers from 0 to 1."""
         pixels = _pixels(img_tensor, dataformats)
         height, width, channels = pixels.shape
@@ -154,16 +181,24 @@ class SummaryWriter:
         self._add(_field(1, tag.encode()) + _field(4, content), global_step, walltime)
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: int | None = None,
-        walltime: float | None = None, dataformats: str = "NCHW",
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
         """Pictures beside each other."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_figure(
-        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
+        self,
+        tag: str,
+        figure: Any,
+        global_step: int | None = None,
+        close: bool = True,
         walltime: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A figure of matplotlib, or several, as a picture."""
         for each in figure if isinstance(figure, Sequence) else [figure]:
             each.canvas.draw()
@@ -173,9 +208,12 @@ class SummaryWriter:
                 each.clf()
 
     def add_text(
-        self, tag: str, text_string: str, global_step: int | None = None,
+        self,
+        tag: str,
+        text_string: str,
+        global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A text in Markdown."""
         shape = _field(2, _field(2, _integer(1, 1)))
         tensor = _integer(1, 7) + shape + _field(8, text_string.encode())
@@ -184,10 +222,13 @@ class SummaryWriter:
         self._add(value, global_step, walltime)
 
     def add_hparams(
-        self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any],
-        hparam_domain_discrete: Any = None, run_name: str | None = None,
+        self,
+        hparam_dict: Mapping[str, Any],
+        metric_dict: Mapping[str, Any],
+        hparam_domain_discrete: Any = None,
+        run_name: str | None = None,
         global_step: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The settings of a run as a table in text, and its metrics as numbers."""
         rows = "\n".join(f"| {name} | {value} |" for name, value in hparam_dict.items())
         self.add_text("hparams", f"| name | value |\n|---|---|\n{rows}", global_step)

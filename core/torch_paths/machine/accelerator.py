@@ -105,8 +105,10 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 def get_memory_info(device: Any = None) -> tuple[int, int]:
     """RuntimeError: WebGPU does not tell its memory."""
-    raise RuntimeError("get_memory_info is not supported: the devices here do not tell their "
-                       "memory; supported: rl.device(name).info")  # fmt: skip
+    raise RuntimeError(
+        "get_memory_info is not supported: the devices here do not tell their "
+        "memory; supported: rl.device(name).info"
+    )
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:

@@ -144,10 +144,16 @@ def is_backend_available(backend: str) -> bool:
 
 
 def init_process_group(
-    backend: str | None = None, init_method: str | None = None, timeout: Any = None,
-    world_size: int = -1, rank: int = -1, store: Any = None, group_name: str = "",
-    pg_options: Any = None, device_id: Any = None,
-) -> None:  # fmt: skip
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
     """Make the group of this process. Any backend's name is accepted.
 
     ValueError for a world size above 1, given or in the environment (WORLD_SIZE), for another rank
@@ -156,11 +162,13 @@ def init_process_group(
     size = world_size if world_size >= 0 else int(os.environ.get("WORLD_SIZE", 1))
     place = rank if rank >= 0 else int(os.environ.get("RANK", 0))
     if size != 1 or place != 0:
-        raise ValueError(f"init_process_group: world size {size} and rank {place} are not "
-                         f"supported; {ALONE}")  # fmt: skip
+        raise ValueError(
+            f"init_process_group: world size {size} and rank {place} are not supported; {ALONE}"
+        )
     if is_initialized():
-        raise ValueError("init_process_group: there is a group already; call "
-                         "destroy_process_group() first")  # fmt: skip
+        raise ValueError(
+            "init_process_group: there is a group already; call destroy_process_group() first"
+        )
     _state.update(world=ProcessGroup(), backend=Backend(backend or Backend.GLOO))
 
 
@@ -250,18 +258,25 @@ def all_reduce(
 
 
 def reduce(
-    tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None,
-    async_op: bool = False, group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+    tensor: Tensor,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
     """The tensor stays as it is. ValueError for another dst than 0."""
     _only_me("reduce", dst or group_dst)
     return all_reduce(tensor, op, group, async_op)
 
 
 def broadcast(
-    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False,
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """The tensor stays as it is. ValueError for another src than 0."""
     _only_me("broadcast", src or group_src)
     return all_reduce(tensor, None, group, async_op)
@@ -275,8 +290,9 @@ def _only_me(name: str, rank: int | None) -> None:
 def _fill(name: str, outs: Sequence[Tensor], values: Sequence[Tensor], group: Any) -> None:
     _world(group)
     if len(outs) != len(values):
-        raise ValueError(f"{name}: {len(outs)} tensors for {len(values)}; the group has one "
-                         "process")  # fmt: skip
+        raise ValueError(
+            f"{name}: {len(outs)} tensors for {len(values)}; the group has one process"
+        )
     with no_grad():
         for out, value in zip(outs, values, strict=True):
             out.copy_(value)
@@ -294,15 +310,23 @@ def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Write the input into the output."""
-    _fill("all_gather_into_tensor", [output_tensor],
-          [input_tensor.reshape(output_tensor.shape)], group)  # fmt: skip
+    _fill(
+        "all_gather_into_tensor",
+        [output_tensor],
+        [input_tensor.reshape(output_tensor.shape)],
+        group,
+    )
     return _done(async_op, output_tensor)
 
 
 def gather(
-    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None,
-    group: Any = None, async_op: bool = False, group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
     """Write the tensor into the only one of gather_list."""
     _only_me("gather", dst or group_dst)
     _fill("gather", gather_list or [], [tensor], group)
@@ -310,9 +334,13 @@ def gather(
 
 
 def scatter(
-    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None,
-    group: Any = None, async_op: bool = False, group_src: int | None = None,
-) -> Work | None:  # fmt: skip
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
     """Write the only one of scatter_list into the tensor."""
     _only_me("scatter", src or group_src)
     _fill("scatter", [tensor], scatter_list or [], group)
@@ -320,35 +348,47 @@ def scatter(
 
 
 def reduce_scatter(
-    output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None,
+    output: Tensor,
+    input_list: list[Tensor],
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
     async_op: bool = False,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the only one of input_list into the output."""
     _fill("reduce_scatter", [output], input_list, group)
     return _done(async_op, output)
 
 
 def reduce_scatter_tensor(
-    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None,
+    output: Tensor,
+    input: Tensor,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
     async_op: bool = False,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the input into the output."""
     return all_gather_into_tensor(output, input, group, async_op)
 
 
 def all_to_all(
-    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None,
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
     async_op: bool = False,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the only input into the only output."""
     _fill("all_to_all", output_tensor_list, input_tensor_list, group)
     return _done(async_op, output_tensor_list)
 
 
 def all_to_all_single(
-    output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None,
-    group: Any = None, async_op: bool = False,
-) -> Work | None:  # fmt: skip
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
     """Write the input into the output."""
     return all_gather_into_tensor(output, input, group, async_op)
 
@@ -360,24 +400,31 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
 
 def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
-    group: Any = None, group_dst: int | None = None,
-) -> None:  # fmt: skip
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
+) -> None:
     """Put the object into the list's only place."""
     if object_gather_list is not None:
         all_gather_object(object_gather_list, obj, group)
 
 
-def broadcast_object_list(object_list: list[Any], src: int | None = None, *args: Any,
-                          **options: Any) -> None:  # fmt: skip
+def broadcast_object_list(
+    object_list: list[Any], src: int | None = None, *args: Any, **options: Any
+) -> None:
     """The list stays as it is."""
     _only_me("broadcast_object_list", src)
 
 
 def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None, *args: Any, **options: Any,
-) -> None:  # fmt: skip
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    *args: Any,
+    **options: Any,
+) -> None:
     """Put the only object into the list's first place."""
     scatter_object_output_list[0] = (scatter_object_input_list or [None])[0]
 

@@ -35,8 +35,10 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Accepted; tensors are sent as copies. ValueError for names that torch does not know."""
     if new_strategy not in get_all_sharing_strategies():
-        raise ValueError(f"set_sharing_strategy: {new_strategy!r} is not supported; supported: "
-                         "file_descriptor, file_system")  # fmt: skip
+        raise ValueError(
+            f"set_sharing_strategy: {new_strategy!r} is not supported; supported: "
+            "file_descriptor, file_system"
+        )
     _strategy[0] = new_strategy
 
 
@@ -101,17 +103,22 @@ class ProcessContext:
             text = f"process {index} raised:\n\n{error.get()}"
             raise ProcessRaisedException(text, index, process.pid)
         code = process.exitcode
-        raise ProcessExitedException(f"process {index} ended with exit code {code}", index,
-                                     process.pid, code)  # fmt: skip
+        raise ProcessExitedException(
+            f"process {index} ended with exit code {code}", index, process.pid, code
+        )
 
 
 SpawnContext = ProcessContext
 
 
 def start_processes(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
-    daemon: bool = False, start_method: str = "spawn",
-) -> ProcessContext | None:  # fmt: skip
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
     """Run fn(i, *args) in a process for each i below nprocs; None, or with join=False a context.
 
     fn and args are pickled, so fn is a function of a module and tensors arrive as copies.
@@ -133,8 +140,12 @@ def start_processes(
 
 
 def spawn(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
-    daemon: bool = False, start_method: str = "spawn",
-) -> ProcessContext | None:  # fmt: skip
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
     """The same as `start_processes`."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -24,8 +24,13 @@ def timer() -> float:
 class Measurement:
     """Times of a statement: each of raw_times is that of number_per_run runs, in seconds."""
 
-    def __init__(self, number_per_run: int, raw_times: list[float], task_spec: Any = None,
-                 metadata: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        number_per_run: int,
+        raw_times: list[float],
+        task_spec: Any = None,
+        metadata: Any = None,
+    ) -> None:
         self.number_per_run, self.raw_times, self.metadata = number_per_run, raw_times, metadata
         self.task_spec: dict[str, Any] = dict(task_spec or {})
 
@@ -66,9 +71,11 @@ class Measurement:
     def __repr__(self) -> str:
         scale, unit = _unit(self.median)
         count = len(self.times)
-        return (f"<Measurement of {self.title}>\n  {self.median / scale:.2f} {unit}\n  {count} "
-                f"measurement{'s' * (count > 1)}, {self.number_per_run} runs per measurement, "
-                f"{self.task_spec.get('num_threads', 1)} thread(s)")  # fmt: skip
+        return (
+            f"<Measurement of {self.title}>\n  {self.median / scale:.2f} {unit}\n  {count} "
+            f"measurement{'s' * (count > 1)}, {self.number_per_run} runs per measurement, "
+            f"{self.task_spec.get('num_threads', 1)} thread(s)"
+        )
 
 
 def _unit(seconds: float) -> tuple[float, str]:
@@ -86,18 +93,31 @@ class Timer:
     """
 
     def __init__(
-        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "",
-        timer: Callable[[], float] = timer, globals: dict[str, Any] | None = None,
-        label: str | None = None, sub_label: str | None = None, description: str | None = None,
-        env: str | None = None, num_threads: int = 1, language: Any = "python",
-    ) -> None:  # fmt: skip
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[[], float] = timer,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: Any = "python",
+    ) -> None:
         if global_setup or str(language).lower() not in ("python", "py", "language.python"):
             raise NotImplementedError("Timer: C++ is not supported; supported: Python")
         self._timer = timeit.Timer(stmt, setup, timer, globals=dict(globals or {}))
         self.spec = {
-            "stmt": stmt, "setup": setup, "label": label, "sub_label": sub_label,
-            "description": description, "env": env, "num_threads": num_threads,
-        }  # fmt: skip
+            "stmt": stmt,
+            "setup": setup,
+            "label": label,
+            "sub_label": sub_label,
+            "description": description,
+            "env": env,
+            "num_threads": num_threads,
+        }
 
     def _timed(self, number: int, times: int) -> Measurement:
         before = get_num_threads()
@@ -124,9 +144,13 @@ class Timer:
         return self._timed(number, max(1, math.ceil(min_run_time / max(took, 1e-9))))
 
     def adaptive_autorange(
-        self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: float = 10.0,
         callback: Any = None,
-    ) -> Measurement:  # fmt: skip
+    ) -> Measurement:
         """`blocked_autorange(min_run_time=min_run_time)`."""
         return self.blocked_autorange(callback, min_run_time)
 
@@ -169,7 +193,11 @@ class Compare:
         print(self)
 
 
-globals().update(refuse_all(
-    "utils.benchmark", "CallgrindStats FunctionCounts FuzzedParameter FuzzedTensor Fuzzer "
-    "CopyIfCallgrind ParameterAlias", "supported: Timer, Measurement, Compare",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "utils.benchmark",
+        "CallgrindStats FunctionCounts FuzzedParameter FuzzedTensor Fuzzer "
+        "CopyIfCallgrind ParameterAlias",
+        "supported: Timer, Measurement, Compare",
+    )
+)

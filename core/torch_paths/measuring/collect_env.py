@@ -30,15 +30,28 @@ class SystemEnv(NamedTuple):
 def get_env_info() -> SystemEnv:
     """Versions of this library, Python and NumPy, and the machine."""
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
-    return SystemEnv(VERSION, sys.version.replace("\n", " "), np.__version__, platform.platform(),
-                     machine, str(HOST.info.get("kernels")), "False")  # fmt: skip
+    return SystemEnv(
+        VERSION,
+        sys.version.replace("\n", " "),
+        np.__version__,
+        platform.platform(),
+        machine,
+        str(HOST.info.get("kernels")),
+        "False",
+    )
 
 
 def get_pretty_env_info() -> str:
     """The same as lines of text."""
-    names = {"rushlight_version": "Rushlight", "python_version": "Python",
-             "numpy_version": "NumPy", "python_platform": "Platform", "cpu_info": "CPU",
-             "kernels": "Kernels", "is_cuda_available": "CUDA available"}  # fmt: skip
+    names = {
+        "rushlight_version": "Rushlight",
+        "python_version": "Python",
+        "numpy_version": "NumPy",
+        "python_platform": "Platform",
+        "cpu_info": "CPU",
+        "kernels": "Kernels",
+        "is_cuda_available": "CUDA available",
+    }
     return "\n".join(f"{names[k]}: {v}" for k, v in get_env_info()._asdict().items())
 
 

@@ -16,8 +16,16 @@ from typing import Any
 
 from rushlight.core.tools.profile import profile as kernels
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
-           "schedule", "supported_activities", "tensorboard_trace_handler"]  # fmt: skip
+__all__ = [
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
 
 
 class ProfilerActivity(Enum):
@@ -59,17 +67,24 @@ class EventList(list[FunctionEventAvg]):
     """Times by name."""
 
     def table(
-        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
-        header: str | None = None, top_level_events_only: bool = False, **options: Any,
-    ) -> str:  # fmt: skip
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        **options: Any,
+    ) -> str:
         """The rows as text, by total time, or by count with sort_by="count"."""
         key = "count" if sort_by == "count" else "cpu_time_total"
         rows = sorted(self, key=lambda e: -getattr(e, key))[: None if row_limit < 0 else row_limit]
         width = max([4, *(len(e.key) for e in rows)])
         head = f"{'Name':<{width}}  {'CPU total':>12}  {'CPU time avg':>12}  {'# of Calls':>10}"
         rule = "-" * len(head)
-        lines = [f"{e.key:<{width}}  {e.cpu_time_total:>10.3f}us  {e.cpu_time:>10.3f}us  "
-                 f"{e.count:>10}" for e in rows]  # fmt: skip
+        lines = [
+            f"{e.key:<{width}}  {e.cpu_time_total:>10.3f}us  {e.cpu_time:>10.3f}us  {e.count:>10}"
+            for e in rows
+        ]
         total = sum(e.self_cpu_time_total for e in self)
         return "\n".join([*([header] if header else []), rule, head, rule, *lines, rule,
                           f"Self CPU time total: {total:.3f}us"])  # fmt: skip
@@ -102,9 +117,14 @@ class record_function(ContextDecorator):
 
 
 def schedule(
-    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
     skip_first_wait: int = 0,
-) -> Callable[[int], ProfilerAction]:  # fmt: skip
+) -> Callable[[int], ProfilerAction]:
     """What to do in each step: wait, warm up, record; again and again, or `repeat` times."""
 
     def action(step: int) -> ProfilerAction:
@@ -144,12 +164,18 @@ class profile:
     """
 
     def __init__(
-        self, *args: Any, activities: Iterable[ProfilerActivity] | None = None,
+        self,
+        *args: Any,
+        activities: Iterable[ProfilerActivity] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None,
-        on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False,
-        profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
-        with_modules: bool = False, **options: Any,
-    ) -> None:  # fmt: skip
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        **options: Any,
+    ) -> None:
         enabled = options.get("enabled", True) and not (args and args[0] is False)
         self._schedule, self._ready, self._enabled = schedule, on_trace_ready, enabled
         self.step_num = 0
@@ -244,8 +270,10 @@ class profile:
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the runs as a trace for chrome://tracing or Perfetto."""
-        rows = [{"name": name, "ph": "X", "ts": began * 1e6, "dur": took * 1e6, "pid": 0, "tid": 0}
-                for name, began, took in self._spans]  # fmt: skip
+        rows = [
+            {"name": name, "ph": "X", "ts": began * 1e6, "dur": took * 1e6, "pid": 0, "tid": 0}
+            for name, began, took in self._spans
+        ]
         Path(path).write_text(json.dumps({"traceEvents": rows}), encoding="utf-8")
 
     def add_metadata(self, key: str, value: str) -> None:

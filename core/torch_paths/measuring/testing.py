@@ -14,17 +14,30 @@ from rushlight.core.tensor.tensor import Tensor
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 # torch's relative and absolute tolerances.
-_TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5),
-               "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5),
-               "complex128": (1e-7, 1e-7)}  # fmt: skip
+_TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
 
 
 def assert_close(
-    actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
-    atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
-    check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
     msg: Any = None,
-) -> None:  # fmt: skip
+) -> None:
     """AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
     Sequences and dicts are compared item by item. The tolerances are torch's for the dtype; of
@@ -40,8 +53,16 @@ def assert_close(
         _check_pair(actual, expected, rtol, atol, equal_nan, check_device, check_dtype, msg)
         return
     for a, b in pairs:
-        assert_close(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
-                     check_dtype=check_dtype, msg=msg)  # fmt: skip
+        assert_close(
+            a,
+            b,
+            rtol=rtol,
+            atol=atol,
+            equal_nan=equal_nan,
+            check_device=check_device,
+            check_dtype=check_dtype,
+            msg=msg,
+        )
 
 
 def _check(holds: bool, why: str) -> None:
@@ -50,9 +71,15 @@ def _check(holds: bool, why: str) -> None:
 
 
 def _check_pair(
-    actual: Any, expected: Any, rtol: float | None, atol: float | None, equal_nan: bool,
-    check_device: bool, check_dtype: bool, msg: Any,
-) -> None:  # fmt: skip
+    actual: Any,
+    expected: Any,
+    rtol: float | None,
+    atol: float | None,
+    equal_nan: bool,
+    check_device: bool,
+    check_dtype: bool,
+    msg: Any,
+) -> None:
     a, b = (x if isinstance(x, Tensor) else tensor(x) for x in (actual, expected))
     _check(a.shape == b.shape, f"shapes differ: {a.shape}, {b.shape}")
     if check_device:
@@ -69,8 +96,10 @@ def _check_pair(
         near |= np.isnan(x) & np.isnan(y)
     if not near.all():
         count, worst = int((~near).sum()), float(np.nanmax(np.abs(x - y)))
-        text = (f"values differ at {count} of {near.size} places; greatest difference {worst}, "
-                f"allowed {t} + {r} * |expected|")  # fmt: skip
+        text = (
+            f"values differ at {count} of {near.size} places; greatest difference {worst}, "
+            f"allowed {t} + {r} * |expected|"
+        )
         raise AssertionError(msg(text) if callable(msg) else msg or text)
 
 
@@ -79,8 +108,11 @@ def _wide(x: Tensor) -> np.ndarray[Any, Any]:
     if x.dtype.kind == "c":
         return x.detach().cpu().numpy().astype(np.complex128)
     if x.dtype.is_floating_point:
-        return x.detach().cpu().float().numpy().astype(np.float64) if x.dtype.itemsize < 8 else (
-            x.detach().cpu().numpy())  # fmt: skip
+        return (
+            x.detach().cpu().float().numpy().astype(np.float64)
+            if x.dtype.itemsize < 8
+            else (x.detach().cpu().numpy())
+        )
     return x.detach().cpu().numpy().astype(np.int64)
 
 
@@ -88,10 +120,16 @@ assert_allclose = assert_close
 
 
 def make_tensor(
-    *shape: Any, dtype: DType | str, device: Any = "cpu", low: float | None = None,
-    high: float | None = None, requires_grad: bool = False, noncontiguous: bool = False,
-    exclude_zero: bool = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
+    *shape: Any,
+    dtype: DType | str,
+    device: Any = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Random values from low to high: by default -9 to 9, of unsigned integers 0 to 9."""
     size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
     kind = as_dtype(dtype)

@@ -49,13 +49,22 @@ class _Loss(Module, metaclass=_Family):
 class _WeightedLoss(_Loss):
     """A loss with a weight for each class."""
 
-    members = (nn.BCELoss, nn.BCEWithLogitsLoss, nn.CrossEntropyLoss, nn.MultiLabelSoftMarginLoss,
-               nn.MultiMarginLoss, nn.NLLLoss)  # fmt: skip
+    members = (
+        nn.BCELoss,
+        nn.BCEWithLogitsLoss,
+        nn.CrossEntropyLoss,
+        nn.MultiLabelSoftMarginLoss,
+        nn.MultiMarginLoss,
+        nn.NLLLoss,
+    )
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        reduce: Any = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 

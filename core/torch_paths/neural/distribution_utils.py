@@ -9,16 +9,24 @@ from rushlight.core.basis.limits import finfo
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits",
-           "tril_matrix_to_vec", "vec_to_tril_matrix"]  # fmt: skip
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """All values as tensors of one shape."""
     like = next((v for v in values if isinstance(v, Tensor)), None)
     dtype, device = (None, None) if like is None else (like.dtype, like.device)
-    tensors = [v if isinstance(v, Tensor) else tensor(v, dtype=dtype, device=device)
-               for v in values]  # fmt: skip
+    tensors = [
+        v if isinstance(v, Tensor) else tensor(v, dtype=dtype, device=device) for v in values
+    ]
     return tuple(f.broadcast_tensors(*tensors))
 
 
@@ -41,8 +49,13 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """(..., m) as the lower triangles of matrices, row by row."""
-    n = round((-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag)
-                                  * (diag + 1)) ** 0.5) / 2)  # fmt: skip
+    n = round(
+        (
+            -(1 + 2 * diag)
+            + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5
+        )
+        / 2
+    )
     rows, cols = f.tril_indices(n, n, diag)
     out = vec.new_zeros((*vec.shape[:-1], n, n))
     out[..., rows, cols] = vec

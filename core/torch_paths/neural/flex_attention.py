@@ -16,8 +16,16 @@ from rushlight.core.functional.network.pooling import max_pool2d
 from rushlight.core.tensor.convert import as_tensor
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["BlockMask", "and_masks", "create_block_mask", "create_mask", "create_nested_block_mask",
-           "flex_attention", "noop_mask", "or_masks"]  # fmt: skip
+__all__ = [
+    "BlockMask",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "create_nested_block_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
+]
 
 Score = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Mask = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -67,9 +75,14 @@ class BlockMask:
 
 
 def create_mask(
-    mod_fn: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
-    device: Any = "cpu", separate_full_blocks: bool = False,
-) -> Tensor:  # fmt: skip
+    mod_fn: Callable[..., Tensor],
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = "cpu",
+    separate_full_blocks: bool = False,
+) -> Tensor:
     """What mod_fn(b, h, q, kv) gives at all places: bool (B, H, Q_LEN, KV_LEN)."""
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     seen = mod_fn(*_places(*shape, device))
@@ -77,9 +90,16 @@ def create_mask(
 
 
 def create_block_mask(
-    mask_mod: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu",
-    BLOCK_SIZE: Any = 128, _compile: bool = False, **options: Any,
-) -> BlockMask:  # fmt: skip
+    mask_mod: Mask,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = "cpu",
+    BLOCK_SIZE: Any = 128,
+    _compile: bool = False,
+    **options: Any,
+) -> BlockMask:
     """The mask for `flex_attention`: mask_mod(b, h, q, kv) is True where a key is seen."""
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), BLOCK_SIZE)
 
@@ -112,10 +132,16 @@ def or_masks(*mask_mods: Mask) -> Mask:
 
 
 def flex_attention(
-    query: Tensor, key: Tensor, value: Tensor, score_mod: Score | None = None,
-    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
-    return_lse: bool = False, kernel_options: Any = None,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Score | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+) -> Any:
     """softmax(score_mod(q k^T * scale)) v for (n, heads, length, features).
 
     score_mod(score, b, h, q, kv) changes scores of all places at once. enable_gqa: a head of keys
@@ -127,8 +153,10 @@ def flex_attention(
         group = heads // key.shape[1]
         key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
     if key.shape[1] != heads:
-        raise ShapeError(f"flex_attention: query has {heads} heads, key {key.shape[1]}; give "
-                         "enable_gqa=True where a head of keys serves several")  # fmt: skip
+        raise ShapeError(
+            f"flex_attention: query has {heads} heads, key {key.shape[1]}; give "
+            "enable_gqa=True where a head of keys serves several"
+        )
     keys = key.shape[2]
     scores = (query @ key.transpose(-2, -1)) * (features**-0.5 if scale is None else scale)
     places = _places(n, heads, queries, keys, query.device)

@@ -22,14 +22,20 @@ class DistributedSampler(Sampler[int]):
     """
 
     def __init__(
-        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
-        shuffle: bool = True, seed: int = 0, drop_last: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
         size = distributed.get_world_size() if num_replicas is None else num_replicas
         place = distributed.get_rank() if rank is None else rank
         if not 0 <= place < size:
-            raise ValueError(f"DistributedSampler: rank {place} is out of range for {size} "
-                             "processes")  # fmt: skip
+            raise ValueError(
+                f"DistributedSampler: rank {place} is out of range for {size} processes"
+            )
         self.dataset, self.num_replicas, self.rank = dataset, size, place
         self.epoch, self.drop_last, self.shuffle, self.seed = 0, drop_last, shuffle, seed
         count = len(dataset)

@@ -97,8 +97,11 @@ def set_stance(stance: str = "default", **options: Any) -> Iterator[None]:
         yield
 
 
-globals().update(refuse_all(
-    "compiler", "precompile save_cache_artifacts load_cache_artifacts load_compiled_function "
-    "wrap_numpy explain export",
-    "what is captured lives in the process; supported: rl.compile, rl.jit",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "compiler",
+        "precompile save_cache_artifacts load_cache_artifacts load_compiled_function "
+        "wrap_numpy explain export",
+        "what is captured lives in the process; supported: rl.compile, rl.jit",
+    )
+)

@@ -18,9 +18,12 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-globals().update(refuse_all(
-    "fx", "symbolic_trace Tracer Graph GraphModule Node Proxy Interpreter Transformer CodeGen "
-    "ProxyableClassMeta replace_pattern ShapeProp passes",
-    "modules run as Python and are not turned into graphs; use forward hooks to see or change "
-    "what layers give, rl.jit to capture a function",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "fx",
+        "symbolic_trace Tracer Graph GraphModule Node Proxy Interpreter Transformer CodeGen "
+        "ProxyableClassMeta replace_pattern ShapeProp passes",
+        "modules run as Python and are not turned into graphs; use forward hooks to see or change "
+        "what layers give, rl.jit to capture a function",
+    )
+)

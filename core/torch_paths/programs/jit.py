@@ -149,6 +149,10 @@ globals().update(refuse_all(
     "files of TorchScript hold programs, which are not run; save model.state_dict() with rl.save",
 ))  # fmt: skip
 
-NAMES = [name for name in globals() if not name.startswith("_") and name not in (
-    "Callable", "Iterator", "contextmanager", "annotations", "builtins", "refuse_all"
-)]  # fmt: skip
+NAMES = [
+    name
+    for name in globals()
+    if not name.startswith("_")
+    and name
+    not in ("Callable", "Iterator", "contextmanager", "annotations", "builtins", "refuse_all")
+]

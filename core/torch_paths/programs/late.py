@@ -144,26 +144,45 @@ def range(start: float, end: float | None = None, step: float = 1, **options: An
 
 
 def batch_norm(
-    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
-    momentum: float, eps: float, cudnn_enabled: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
     """nn.functional.batch_norm in torch's own order of arguments."""
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def instance_norm(
-    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
-    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
     """nn.functional.instance_norm in torch's own order of arguments."""
-    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats,
-                           momentum, eps)  # fmt: skip
+    return F.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
 
 
 def group_norm(
-    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    input: Tensor,
+    num_groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
     cudnn_enabled: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """nn.functional.group_norm."""
     return F.group_norm(input, num_groups, weight, bias, eps)
 
@@ -173,8 +192,9 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """nn.functional's, with torch's number of the reduction: 0 none, 1 mean, 2 sum."""
     kind = ("none", "mean", "sum")[reduction]
-    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=kind,
-                                              pos_weight=pos_weight)  # fmt: skip
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=kind, pos_weight=pos_weight
+    )
 
 
 def _dropping(name: str, inside: bool) -> Callable[..., Tensor]:
@@ -225,8 +245,11 @@ def _foreach(name: str) -> Callable[..., Any]:
             if name in ("max", "norm"):
                 rows.append(getattr(f, name)(x, *given, **options))
             else:
-                rows.append(getattr(x, {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(
-                    name, name))(*given, **options))  # fmt: skip
+                rows.append(
+                    getattr(
+                        x, {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name, name)
+                    )(*given, **options)
+                )
         return list(tensors) if inside else tuple(rows)
 
     each.__name__ = f"_foreach_{name}"
@@ -243,12 +266,18 @@ def __getattr__(name: str) -> Any:
 
 
 _KINDS = "Float Double Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble"
-globals().update(refuse_all(
-    "", " ".join(f"{kind}Storage" for kind in _KINDS.split()),
-    "make a tensor; x.untyped_storage() tells about its memory",
-))  # fmt: skip
-globals().update(refuse_all(
-    "", "sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
-    "sparse_compressed_tensor",
-    "sparse tensors are kept in coordinates; supported: sparse_coo_tensor",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "",
+        " ".join(f"{kind}Storage" for kind in _KINDS.split()),
+        "make a tensor; x.untyped_storage() tells about its memory",
+    )
+)
+globals().update(
+    refuse_all(
+        "",
+        "sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+        "sparse_compressed_tensor",
+        "sparse tensors are kept in coordinates; supported: sparse_coo_tensor",
+    )
+)

@@ -63,9 +63,15 @@ class CustomOpDef:
 
 
 def custom_op(
-    name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Sequence[str] | str = (),
-    device_types: Any = None, schema: str | None = None, tags: Any = None,
-) -> Any:  # fmt: skip
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: Sequence[str] | str = (),
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
     """An op "namespace::name" of a function; a decorator where none is given."""
     if fn is None:
         return lambda found: CustomOpDef(name, found)
@@ -89,14 +95,18 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, **options: 
     return (lambda found: found) if func is None else func
 
 
-def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None,
-                      lib: Any = None) -> None:  # fmt: skip
+def register_autograd(
+    op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None
+) -> None:
     """Give a `custom_op` its gradient."""
     _op(op).register_autograd(backward, setup_context=setup_context)
 
 
-globals().update(refuse_all(
-    "library", "Library define impl fallthrough_kernel get_ctx get_kernel infer_schema triton_op "
-    "wrap_triton register_torch_dispatch register_autocast opcheck",
-    "supported: custom_op, register_autograd, register_fake",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "library",
+        "Library define impl fallthrough_kernel get_ctx get_kernel infer_schema triton_op "
+        "wrap_triton register_torch_dispatch register_autocast opcheck",
+        "supported: custom_op, register_autograd, register_fake",
+    )
+)

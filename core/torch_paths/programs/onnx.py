@@ -10,9 +10,12 @@ def is_in_onnx_export() -> bool:
     return False
 
 
-globals().update(refuse_all(
-    "onnx", "export dynamo_export register_custom_op_symbolic unregister_custom_op_symbolic "
-    "select_model_mode_for_export ONNXProgram ExportOptions OnnxExporterError",
-    "no ONNX files are written; save the weights with rl.save(model.state_dict(), "
-    '"model.safetensors") or rl.save_gguf',
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "onnx",
+        "export dynamo_export register_custom_op_symbolic unregister_custom_op_symbolic "
+        "select_model_mode_for_export ONNXProgram ExportOptions OnnxExporterError",
+        "no ONNX files are written; save the weights with rl.save(model.state_dict(), "
+        '"model.safetensors") or rl.save_gguf',
+    )
+)

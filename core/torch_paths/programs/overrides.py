@@ -55,8 +55,9 @@ def resolve_name(f: Any) -> str | None:
     return f"{f.__module__}.{f.__qualname__}" if hasattr(f, "__qualname__") else None
 
 
-def handle_torch_function(public_api: Callable[..., Any], relevant_args: Any, *args: Any,
-                          **options: Any) -> Any:  # fmt: skip
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Any, *args: Any, **options: Any
+) -> Any:
     """The function's own result."""
     return public_api(*args, **options)
 
@@ -66,8 +67,11 @@ def wrap_torch_function(dispatcher: Any) -> Callable[[Any], Any]:
     return lambda fn: fn
 
 
-globals().update(refuse_all(
-    "overrides", "TorchFunctionMode BaseTorchFunctionMode DisableTorchFunctionSubclass "
-    "redispatch_function enable_reentrant_dispatch",
-    "functions do not look for __torch_function__; use forward hooks, or wrap the functions",
-))  # fmt: skip
+globals().update(
+    refuse_all(
+        "overrides",
+        "TorchFunctionMode BaseTorchFunctionMode DisableTorchFunctionSubclass "
+        "redispatch_function enable_reentrant_dispatch",
+        "functions do not look for __torch_function__; use forward hooks, or wrap the functions",
+    )
+)

@@ -26,8 +26,11 @@ class TreeSpec:
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return "*" if self.type is None else f"TreeSpec({self.type.__name__}, {self.context}, " \
-                                              f"{self.children_specs})"  # fmt: skip
+        return (
+            "*"
+            if self.type is None
+            else f"TreeSpec({self.type.__name__}, {self.context}, {self.children_specs})"
+        )
 
 
 def tree_flatten(
@@ -72,8 +75,9 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> T
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any,
-             is_leaf: Callable[[Any], bool] | None = None) -> Any:  # fmt: skip
+def tree_map(
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """func of each leaf, with the leaves at its place in `rests`."""
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [tree_leaves(rest, is_leaf) for rest in rests]

@@ -63,13 +63,17 @@ def _stacked(batch: Sequence[Any]) -> Any:
         return np.stack(batch)
     except ValueError:
         shapes = sorted({str(np.shape(x)) for x in batch})
-        raise ShapeError(f"default_collate: arrays of shapes {', '.join(shapes)[:200]} cannot be "
-                         "stacked; collate_fn may pad them") from None  # fmt: skip
+        raise ShapeError(
+            f"default_collate: arrays of shapes {', '.join(shapes)[:200]} cannot be "
+            "stacked; collate_fn may pad them"
+        ) from None
 
 
 def _unknown(what: str) -> TypeError:
-    return TypeError(f"default_collate: samples are of {what}; supported: tensors, arrays, "
-                     "numbers, strings, tuples, lists, dicts")  # fmt: skip
+    return TypeError(
+        f"default_collate: samples are of {what}; supported: tensors, arrays, "
+        "numbers, strings, tuples, lists, dicts"
+    )
 
 
 def _mapping(first: Any, parts: dict[Any, Any]) -> Any:

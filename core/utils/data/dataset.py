@@ -48,8 +48,10 @@ class TensorDataset(Dataset[Any]):
     def __init__(self, *tensors: Tensor) -> None:
         lengths = [len(x) for x in tensors]
         if len(set(lengths)) != 1:
-            raise ValueError(f"TensorDataset: the tensors have {lengths} rows; give one or more, "
-                             "all of one length")  # fmt: skip
+            raise ValueError(
+                f"TensorDataset: the tensors have {lengths} rows; give one or more, "
+                "all of one length"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -71,8 +73,9 @@ class StackDataset(Dataset[Any]):
         self.datasets: Any = args or kwargs
         lengths = [len(dataset) for dataset in self._parts()]
         if len(set(lengths)) != 1:
-            raise ValueError(f"StackDataset: datasets of {lengths} samples; all must be of one "
-                             "length")  # fmt: skip
+            raise ValueError(
+                f"StackDataset: datasets of {lengths} samples; all must be of one length"
+            )
         self._length = lengths[0]
 
     def _parts(self) -> list[Any]:
@@ -102,8 +105,10 @@ class ConcatDataset(Dataset[T]):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise ValueError("ConcatDataset: give at least one dataset with samples by number; "
-                             "ChainDataset joins IterableDatasets")  # fmt: skip
+            raise ValueError(
+                "ConcatDataset: give at least one dataset with samples by number; "
+                "ChainDataset joins IterableDatasets"
+            )
         self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
 
     def __len__(self) -> int:
@@ -130,8 +135,10 @@ class ChainDataset(IterableDataset[T]):
     def _streams(self) -> Iterator[Any]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise TypeError(f"ChainDataset: a {type(dataset).__name__} is no IterableDataset; "
-                                "ConcatDataset joins datasets with numbers")  # fmt: skip
+                raise TypeError(
+                    f"ChainDataset: a {type(dataset).__name__} is no IterableDataset; "
+                    "ConcatDataset joins datasets with numbers"
+                )
             yield dataset
 
     def __iter__(self) -> Iterator[T]:
@@ -151,8 +158,10 @@ class Subset(Dataset[T]):
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         own = type(self)
         if own.__getitem__ is not Subset.__getitem__ and own.__getitems__ is Subset.__getitems__:
-            raise NotImplementedError(f"{own.__name__} overrides __getitem__ but not __getitems__, "
-                                      "with which batches are read")  # fmt: skip
+            raise NotImplementedError(
+                f"{own.__name__} overrides __getitem__ but not __getitems__, "
+                "with which batches are read"
+            )
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: Any) -> Any:
@@ -175,8 +184,10 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
         return [dataset[i] for i in indices]
     found: list[Any] = several(indices)
     if len(found) != len(indices):
-        raise ValueError(f"{type(dataset).__name__}.__getitems__ gave {len(found)} samples for "
-                         f"{len(indices)} indices")  # fmt: skip
+        raise ValueError(
+            f"{type(dataset).__name__}.__getitems__ gave {len(found)} samples for "
+            f"{len(indices)} indices"
+        )
     return found
 
 
@@ -202,8 +213,9 @@ def random_split(
             warnings.warn(f"random_split: subset {counts.index(0)} is empty", stacklevel=2)
         lengths = counts
     if sum(lengths) != total:
-        raise ValueError(f"random_split: lengths {list(lengths)} do not add up to the "
-                         f"{total} samples")  # fmt: skip
+        raise ValueError(
+            f"random_split: lengths {list(lengths)} do not add up to the {total} samples"
+        )
     order = randperm(total, device=HOST, generator=generator).tolist()
     ends = accumulate(lengths)
     return [Subset(dataset, order[end - n : end]) for n, end in zip(lengths, ends, strict=True)]

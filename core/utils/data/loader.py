@@ -52,33 +52,52 @@ class DataLoader:
     _ready = False
 
     def __init__(  # noqa: PLR0913
-        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
-        sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0,
-        collate_fn: Callable[[Any], Any] | None = None, pin_memory: bool = False,
-        drop_last: bool = False, timeout: float = 0,
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None, generator: Generator | None = None, *,
-        prefetch_factor: int | None = None, persistent_workers: bool = False,
-        pin_memory_device: str = "", in_order: bool = True,
-    ) -> None:  # fmt: skip
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
         if num_workers < 0 or timeout < 0:
-            raise ValueError(f"DataLoader: num_workers is {num_workers}, timeout {timeout}; they "
-                             "must not be negative")  # fmt: skip
+            raise ValueError(
+                f"DataLoader: num_workers is {num_workers}, timeout {timeout}; they "
+                "must not be negative"
+            )
         if num_workers and sys.platform == "emscripten":
-            warnings.warn(f"DataLoader: num_workers={num_workers}: the browser has no threads, so "
-                          "samples are read in this one", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"DataLoader: num_workers={num_workers}: the browser has no threads, so "
+                "samples are read in this one",
+                stacklevel=2,
+            )
             num_workers, prefetch_factor, persistent_workers = 0, None, False
             multiprocessing_context, timeout = None, 0
         alone = {
-            "prefetch_factor": prefetch_factor, "persistent_workers": persistent_workers,
-            "multiprocessing_context": multiprocessing_context, "timeout": timeout,
-        }  # fmt: skip
+            "prefetch_factor": prefetch_factor,
+            "persistent_workers": persistent_workers,
+            "multiprocessing_context": multiprocessing_context,
+            "timeout": timeout,
+        }
         for name, value in alone.items():
             if value and num_workers == 0:
                 raise ValueError(f"DataLoader: {name}={value!r} concerns workers; num_workers is 0")
         if prefetch_factor is not None and prefetch_factor < 1:
-            raise ValueError(f"DataLoader: prefetch_factor is {prefetch_factor}; it must be 1 or "
-                             "more")  # fmt: skip
+            raise ValueError(
+                f"DataLoader: prefetch_factor is {prefetch_factor}; it must be 1 or more"
+            )
         self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
         self.prefetch_factor = (prefetch_factor or 2) if num_workers else None
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
@@ -135,8 +154,13 @@ class DataLoader:
 
         Those before are not read, but of an IterableDataset, which has no numbers.
         """
-        plan = Plan(self.dataset, self.collate_fn, self.batch_sampler is not None, self._streams,
-                    self.drop_last)  # fmt: skip
+        plan = Plan(
+            self.dataset,
+            self.collate_fn,
+            self.batch_sampler is not None,
+            self._streams,
+            self.drop_last,
+        )
         order = enumerate(self._index_sampler)
         seed = draw_seed(self.generator)
         # The order is drawn in batches of numbers, of which those before are dropped.
@@ -156,9 +180,12 @@ class DataLoader:
         for batch in batches:
             count += 1
             if self._said is not None and count == self._said + 1:
-                warnings.warn(f"DataLoader: a stream of {self._said} samples, as its length says, "
-                              "gave more; with workers each should read a part of its own "
-                              "(get_worker_info)", stacklevel=2)  # fmt: skip
+                warnings.warn(
+                    f"DataLoader: a stream of {self._said} samples, as its length says, "
+                    "gave more; with workers each should read a part of its own "
+                    "(get_worker_info)",
+                    stacklevel=2,
+                )
             yield batch
 
     def _workers(self, plan: Plan, seed: int) -> Threads | Processes:
@@ -229,8 +256,9 @@ class _Ahead:
 
     def _receive(self) -> None:
         if self.loader._pool is not None and self.loader._turn != self.turn:
-            raise RuntimeError("DataLoader: a later pass began; persistent workers serve one pass "
-                               "at a time")  # fmt: skip
+            raise RuntimeError(
+                "DataLoader: a later pass began; persistent workers serve one pass at a time"
+            )
         try:
             worker, turn, number, batch = self.pool.receive(self.timeout)
         except queue.Empty:
@@ -273,28 +301,37 @@ def _context(given: Any) -> Any:
         return given
     methods = multiprocessing.get_all_start_methods()
     if given not in methods:
-        raise ValueError(f"DataLoader: multiprocessing_context {given!r} is not supported; "
-                         f"supported: {', '.join(['thread', *methods])}")  # fmt: skip
+        raise ValueError(
+            f"DataLoader: multiprocessing_context {given!r} is not supported; "
+            f"supported: {', '.join(['thread', *methods])}"
+        )
     return multiprocessing.get_context(given)
 
 
 def _check_order(
-    streams: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any,
+    streams: bool,
+    batch_size: int | None,
+    shuffle: bool | None,
+    sampler: Any,
+    batch_sampler: Any,
     drop_last: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse options that exclude each other."""
     if streams:
         given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
         for name, value in given.items():
             if value is not None:
-                raise ValueError(f"DataLoader: {name} is given, but an IterableDataset has an "
-                                 "order of its own")  # fmt: skip
+                raise ValueError(
+                    f"DataLoader: {name} is given, but an IterableDataset has an order of its own"
+                )
     if sampler is not None and shuffle:
         raise ValueError("DataLoader: sampler and shuffle exclude each other")
     own = batch_size != 1 or shuffle or sampler is not None or drop_last
     if batch_sampler is not None and own:
-        raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and "
-                         "drop_last")  # fmt: skip
+        raise ValueError(
+            "DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last"
+        )
     if batch_size is None and drop_last:
-        raise ValueError("DataLoader: batch_size=None gives samples one by one; drop_last "
-                         "concerns batches")  # fmt: skip
+        raise ValueError(
+            "DataLoader: batch_size=None gives samples one by one; drop_last concerns batches"
+        )

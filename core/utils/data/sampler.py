@@ -44,9 +44,12 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, data_source: Any, replacement: bool = False, num_samples: int | None = None,
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
         generator: Generator | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.data_source = data_source
         self.replacement = _flag("replacement", replacement, TypeError)
         self._num_samples, self.generator = num_samples, generator
@@ -98,15 +101,19 @@ class WeightedRandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, weights: Any, num_samples: int, replacement: bool = True,
+        self,
+        weights: Any,
+        num_samples: int,
+        replacement: bool = True,
         generator: Generator | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.num_samples = _positive("WeightedRandomSampler: num_samples", num_samples)
         self.replacement, self.generator = _flag("replacement", replacement), generator
         self.weights = as_tensor(weights, dtype="float64", device="cpu")
         if self.weights.ndim != 1:
-            raise ValueError(f"WeightedRandomSampler: weights are {self.weights.shape}; they must "
-                             "be one row")  # fmt: skip
+            raise ValueError(
+                f"WeightedRandomSampler: weights are {self.weights.shape}; they must be one row"
+            )
 
     def __iter__(self) -> Iterator[int]:
         found = multinomial(

@@ -100,9 +100,11 @@ class Threads:
             self._in.append(inbox)
             take = _until(self._stop, inbox)
             thread = threading.Thread(
-                target=_work, args=(plan, init, info, take, self._out.put), daemon=True,
+                target=_work,
+                args=(plan, init, info, take, self._out.put),
+                daemon=True,
                 name=f"DataLoader {number}",
-            )  # fmt: skip
+            )
             thread.start()
             self._threads.append(thread)
 
@@ -185,8 +187,10 @@ class Processes:
     def _ended(self, worker: int) -> RuntimeError:
         process = self._processes[worker]
         process.join(1)
-        return RuntimeError(f"DataLoader worker {worker} (process {process.pid}) exited "
-                            f"unexpectedly with code {process.exitcode}")  # fmt: skip
+        return RuntimeError(
+            f"DataLoader worker {worker} (process {process.pid}) exited "
+            f"unexpectedly with code {process.exitcode}"
+        )
 
     def close(self) -> None:
         """End the workers; one that does not end soon is killed."""

@@ -223,13 +223,19 @@ class Oft(Adapter):
             [i for i in range(self.size) for _ in range(i + 1, self.size)],
             [j for i in range(self.size) for j in range(i + 1, self.size)],
         )
-        at = tensor([r * self.size + c for r, c in zip(rows, columns, strict=True)],
-                    device=flat.device, dtype="int64")  # fmt: skip
+        at = tensor(
+            [r * self.size + c for r, c in zip(rows, columns, strict=True)],
+            device=flat.device,
+            dtype="int64",
+        )
         whole = ops.zeros(flat.shape[0], self.size**2, dtype=flat.dtype, device=flat.device)
         upper = whole.index_copy(1, at, flat).reshape(-1, self.size, self.size)
         skew = upper - upper.transpose(1, 2)
-        one = tensor([[float(i == j) for j in range(self.size)] for i in range(self.size)],
-                     device=flat.device, dtype=flat.dtype.name)  # fmt: skip
+        one = tensor(
+            [[float(i == j) for j in range(self.size)] for i in range(self.size)],
+            device=flat.device,
+            dtype=flat.dtype.name,
+        )
         if not self.terms:
             # R (I + Q) = I - Q, so that R is (I - Q) (I + Q)^-1.
             found = solve(one + skew, one - skew, left=False)

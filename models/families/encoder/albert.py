@@ -13,14 +13,23 @@ from rushlight.models.layers.heads import HeadNames
 ARCHITECTURES = ("AlbertModel",)
 BASE_PREFIX = "albert."
 HEADS = HeadNames(
-    "predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions.bias",
-)  # fmt: skip
+    "predictions.dense",
+    "predictions.LayerNorm",
+    "predictions.decoder",
+    "predictions.bias",
+)
 NAMES = EncoderNames(
-    projection="encoder.embedding_hidden_mapping_in", layers="encoder.albert_layer_groups",
-    q="attention.query", k="attention.key", v="attention.value", out="attention.dense",
-    attention_norm="attention.LayerNorm", up="ffn", down="ffn_output",
+    projection="encoder.embedding_hidden_mapping_in",
+    layers="encoder.albert_layer_groups",
+    q="attention.query",
+    k="attention.key",
+    v="attention.value",
+    out="attention.dense",
+    attention_norm="attention.LayerNorm",
+    up="ffn",
+    down="ffn_output",
     mlp_norm="full_layer_layer_norm",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -43,12 +52,18 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
             f"config.json: num_hidden_groups {groups} and inner_group_num {inner} do not fit "
             f"{layers} layers"
         )
-    order = [f"{i * groups // layers}.albert_layers.{j}" for i in range(layers)
-             for j in range(inner)]  # fmt: skip
+    order = [
+        f"{i * groups // layers}.albert_layers.{j}" for i in range(layers) for j in range(inner)
+    ]
     return bert_spec(
-        c, pooler=pooler, plain_pooler=True, embedding=c.embedding_size, order=tuple(order),
-        project=True, names=NAMES,
-    )  # fmt: skip
+        c,
+        pooler=pooler,
+        plain_pooler=True,
+        embedding=c.embedding_size,
+        order=tuple(order),
+        project=True,
+        names=NAMES,
+    )
 
 
 FAMILY = Family(

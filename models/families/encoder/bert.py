@@ -49,8 +49,9 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     if not gated:
         return spec
     # The gated layers have the activation "gelu", whatever hidden_act is.
-    return replace(spec, gated=True, activation="gelu", biases=(True, True, False, True),
-                   names=GATED)  # fmt: skip
+    return replace(
+        spec, gated=True, activation="gelu", biases=(True, True, False, True), names=GATED
+    )
 
 
 _build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

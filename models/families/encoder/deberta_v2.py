@@ -18,11 +18,16 @@ BASE_PREFIX = "deberta."
 HEADS = HeadNames(inner="pooler.dense")
 # For legacy: false, which has another head of masked words.
 _LM = "lm_predictions.lm_head."
-NEWER = HeadNames(_LM + "dense", _LM + "LayerNorm", _LM + "decoder", _LM + "bias",
-                  inner="pooler.dense")  # fmt: skip
+NEWER = HeadNames(
+    _LM + "dense", _LM + "LayerNorm", _LM + "decoder", _LM + "bias", inner="pooler.dense"
+)
 _SELF = "attention.self."
-NAMES = EncoderNames(projection="embeddings.embed_proj", q=_SELF + "query_proj",
-                     k=_SELF + "key_proj", v=_SELF + "value_proj")  # fmt: skip
+NAMES = EncoderNames(
+    projection="embeddings.embed_proj",
+    q=_SELF + "query_proj",
+    k=_SELF + "key_proj",
+    v=_SELF + "value_proj",
+)
 
 
 @dataclass
@@ -59,11 +64,16 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     sides = (c.position_buckets, far) if c.position_buckets else (far, 0)
     found = DisentangledSpec(*sides, parts, c.share_att_key, "layer_norm" in c.norm_rel_ebd)
     return bert_spec(
-        c, pooler=False, embedding=c.embedding_size, project_first=True, names=NAMES,
-        absolute=c.position_biased_input, disentangled=found if c.relative_attention else None,
+        c,
+        pooler=False,
+        embedding=c.embedding_size,
+        project_first=True,
+        names=NAMES,
+        absolute=c.position_biased_input,
+        disentangled=found if c.relative_attention else None,
         scale=(max(c.hidden_size // count, 1) * (1 + len(parts))) ** -0.5,
         conv=(c.conv_kernel_size, c.conv_groups, c.conv_act) if c.conv_kernel_size else None,
-    )  # fmt: skip
+    )
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:

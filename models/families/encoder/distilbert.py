@@ -12,14 +12,24 @@ from rushlight.models.layers.heads import HeadNames
 ARCHITECTURES = ("DistilBertModel",)
 BASE_PREFIX = "distilbert."
 HEADS = HeadNames(
-    "vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias",
-    inner="pre_classifier", inner_act="relu",
-)  # fmt: skip
+    "vocab_transform",
+    "vocab_layer_norm",
+    "vocab_projector",
+    "vocab_projector.bias",
+    inner="pre_classifier",
+    inner_act="relu",
+)
 NAMES = EncoderNames(
-    layers="transformer.layer", q="attention.q_lin", k="attention.k_lin", v="attention.v_lin",
-    out="attention.out_lin", attention_norm="sa_layer_norm", up="ffn.lin1", down="ffn.lin2",
+    layers="transformer.layer",
+    q="attention.q_lin",
+    k="attention.k_lin",
+    v="attention.v_lin",
+    out="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
     mlp_norm="output_layer_norm",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -44,9 +54,18 @@ class Config:
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
     return EncoderSpec(
-        c.vocab_size, c.dim, c.max_position_embeddings, c.n_layers, c.n_heads, c.hidden_dim,
-        c.activation, types=0, pooler=False, dropout=c.dropout, names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.dim,
+        c.max_position_embeddings,
+        c.n_layers,
+        c.n_heads,
+        c.hidden_dim,
+        c.activation,
+        types=0,
+        pooler=False,
+        dropout=c.dropout,
+        names=NAMES,
+    )
 
 
 FAMILY = Family(

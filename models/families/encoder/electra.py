@@ -12,9 +12,15 @@ from rushlight.models.layers.heads import HeadNames
 ARCHITECTURES = ("ElectraModel",)
 BASE_PREFIX = "electra."
 HEADS = HeadNames(
-    "generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head",
-    "generator_lm_head.bias", "gelu", "classifier.dense", "gelu", "classifier.out_proj",
-)  # fmt: skip
+    "generator_predictions.dense",
+    "generator_predictions.LayerNorm",
+    "generator_lm_head",
+    "generator_lm_head.bias",
+    "gelu",
+    "classifier.dense",
+    "gelu",
+    "classifier.out_proj",
+)
 
 
 @dataclass

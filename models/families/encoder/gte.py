@@ -17,13 +17,20 @@ from rushlight.models.layers.positions.rotary import rotary_of
 
 ARCHITECTURES = ("GteModel", "NewModel")
 BASE_PREFIX = "new."
-HEADS = HeadNames("lm_head.dense", "lm_head.norm", "lm_head.decoder", "lm_head.decoder.bias",
-                  "gelu")  # fmt: skip
+HEADS = HeadNames(
+    "lm_head.dense", "lm_head.norm", "lm_head.decoder", "lm_head.decoder.bias", "gelu"
+)
 NAMES = EncoderNames(
-    qkv="attention.qkv_proj", q="attention.q_proj", k="attention.k_proj", v="attention.v_proj",
-    out="attention.o_proj", attention_norm="attn_ln", up_gate="mlp.up_gate_proj",
-    down="mlp.down_proj", mlp_norm="mlp_ln",
-)  # fmt: skip
+    qkv="attention.qkv_proj",
+    q="attention.q_proj",
+    k="attention.k_proj",
+    v="attention.v_proj",
+    out="attention.o_proj",
+    attention_norm="attn_ln",
+    up_gate="mlp.up_gate_proj",
+    down="mlp.down_proj",
+    mlp_norm="mlp_ln",
+)
 
 
 @dataclass
@@ -52,11 +59,14 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     head = c.hidden_size // max(c.num_attention_heads, 1)
     spec = bert_spec(replace(c, position_embedding_type="absolute"), pooler=pooler)
     return replace(
-        spec, absolute=not rotary, gated=True, biases=(True, True, False, True),
+        spec,
+        absolute=not rotary,
+        gated=True,
+        biases=(True, True, False, True),
         rotary=(rotary_of(asdict(c), head),) * c.num_hidden_layers if rotary else (),
         norm=NormSpec("rms" if c.layer_norm_type == "rms_norm" else "layer", c.layer_norm_eps),
         names=NAMES if c.pack_qkv else replace(NAMES, qkv=""),
-    )  # fmt: skip
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

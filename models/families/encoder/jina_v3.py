@@ -20,9 +20,15 @@ ARCHITECTURES = ("JinaEmbeddingsV3Model", "XLMRobertaModel", "XLMRobertaLoRA")
 BASE_PREFIX = "roberta."
 HEADS = ROBERTA
 NAMES = EncoderNames(
-    embedding_norm="emb_ln", layers="encoder.layers", qkv="mixer.Wqkv", out="mixer.out_proj",
-    attention_norm="norm1", up="mlp.fc1", down="mlp.fc2", mlp_norm="norm2",
-)  # fmt: skip
+    embedding_norm="emb_ln",
+    layers="encoder.layers",
+    qkv="mixer.Wqkv",
+    out="mixer.out_proj",
+    attention_norm="norm1",
+    up="mlp.fc1",
+    down="mlp.fc2",
+    mlp_norm="norm2",
+)
 
 
 @dataclass
@@ -30,9 +36,13 @@ class Config(BertConfig):
     """The keys of config.json. task_instructions: a prompt for each adapter."""
 
     own = (
-        "position_embedding_type", "rotary_emb_base", "lora_adaptations", "lora_rank",
-        "lora_alpha", "task_instructions",
-    )  # fmt: skip
+        "position_embedding_type",
+        "rotary_emb_base",
+        "lora_adaptations",
+        "lora_rank",
+        "lora_alpha",
+        "task_instructions",
+    )
 
     layer_norm_eps: float = 1e-5
     position_embedding_type: str = "rotary"
@@ -56,8 +66,9 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     spec = bert_spec(replace(c, position_embedding_type="absolute"), pooler=pooler)
     theta = c.rope_theta if c.rotary_emb_base == 20000.0 else c.rotary_emb_base
     keys = asdict(c) | {"rope_theta": theta}
-    return replace(spec, absolute=False, rotary=(rotary_of(keys, head),) * c.num_hidden_layers,
-                   names=NAMES)  # fmt: skip
+    return replace(
+        spec, absolute=False, rotary=(rotary_of(keys, head),) * c.num_hidden_layers, names=NAMES
+    )
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

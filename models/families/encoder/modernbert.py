@@ -17,13 +17,21 @@ from rushlight.models.layers.positions.rotary import rotary_of_kind
 
 ARCHITECTURES = ("ModernBertModel",)
 BASE_PREFIX = "model."
-HEADS = HeadNames("head.dense", "head.norm", "decoder", "decoder.bias", ends="classifier",
-                  every=True)  # fmt: skip
+HEADS = HeadNames(
+    "head.dense", "head.norm", "decoder", "decoder.bias", ends="classifier", every=True
+)
 NAMES = EncoderNames(
-    words="embeddings.tok_embeddings", embedding_norm="embeddings.norm", layers="layers",
-    qkv="attn.Wqkv", out="attn.Wo", attention_norm="attn_norm", gate_up="mlp.Wi", down="mlp.Wo",
-    mlp_norm="mlp_norm", norm="final_norm",
-)  # fmt: skip
+    words="embeddings.tok_embeddings",
+    embedding_norm="embeddings.norm",
+    layers="layers",
+    qkv="attn.Wqkv",
+    out="attn.Wo",
+    attention_norm="attn_norm",
+    gate_up="mlp.Wi",
+    down="mlp.Wo",
+    mlp_norm="mlp_norm",
+    norm="final_norm",
+)
 
 
 @dataclass
@@ -59,14 +67,26 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     wide = rotary_of_kind(asdict(c), head, "full_attention", theta)
     near = rotary_of_kind(asdict(c), head, "sliding_attention", c.local_rope_theta or theta)
     return EncoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings, c.num_hidden_layers,
-        c.num_attention_heads, c.intermediate_size, c.hidden_activation,
-        NormSpec("layer", c.norm_eps, bias=c.norm_bias), "before", first_norm=False, types=0,
-        pooler=False, absolute=False, rotary=tuple(near if local else wide for local in kinds),
-        windows=tuple(window if local else None for local in kinds), gated=True,
-        biases=(c.attention_bias, c.attention_bias, c.mlp_bias, c.mlp_bias), names=NAMES,
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        c.num_hidden_layers,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_activation,
+        NormSpec("layer", c.norm_eps, bias=c.norm_bias),
+        "before",
+        first_norm=False,
+        types=0,
+        pooler=False,
+        absolute=False,
+        rotary=tuple(near if local else wide for local in kinds),
+        windows=tuple(window if local else None for local in kinds),
+        gated=True,
+        biases=(c.attention_bias, c.attention_bias, c.mlp_bias, c.mlp_bias),
+        names=NAMES,
         dropout=c.mlp_dropout,
-    )  # fmt: skip
+    )
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

@@ -14,9 +14,12 @@ ARCHITECTURES = ("MPNetModel",)
 BASE_PREFIX = "mpnet."
 HEADS = ROBERTA
 NAMES = EncoderNames(
-    q="attention.attn.q", k="attention.attn.k", v="attention.attn.v", out="attention.attn.o",
+    q="attention.attn.q",
+    k="attention.attn.k",
+    v="attention.attn.v",
+    out="attention.attn.o",
     attention_norm="attention.LayerNorm",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -30,9 +33,15 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
     choose("relative_attention_num_buckets", c.relative_attention_num_buckets, (32,))
     return bert_spec(
-        c, pooler=pooler, types=0, context=max(c.max_position_embeddings - 2, 1), first=2, pad=1,
-        buckets=c.relative_attention_num_buckets, names=NAMES,
-    )  # fmt: skip
+        c,
+        pooler=pooler,
+        types=0,
+        context=max(c.max_position_embeddings - 2, 1),
+        first=2,
+        pad=1,
+        buckets=c.relative_attention_num_buckets,
+        names=NAMES,
+    )
 
 
 FAMILY = Family(

@@ -17,16 +17,27 @@ ARCHITECTURES = ("NomicBertModel",)
 BASE_PREFIX = "nomic_bert."
 HEADS = HeadNames(norm="cls.predictions.transform.layer_norm")
 NAMES = EncoderNames(
-    embedding_norm="emb_ln", layers="encoder.layers", qkv="attn.Wqkv", out="attn.out_proj",
-    attention_norm="norm1", gate="mlp.fc12", up="mlp.fc11", down="mlp.fc2", mlp_norm="norm2",
-)  # fmt: skip
+    embedding_norm="emb_ln",
+    layers="encoder.layers",
+    qkv="attn.Wqkv",
+    out="attn.out_proj",
+    attention_norm="norm1",
+    gate="mlp.fc12",
+    up="mlp.fc11",
+    down="mlp.fc2",
+    mlp_norm="norm2",
+)
 # The published files' keys: their names here, and those that must have one value.
 RENAMED = {
-    "n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads",
-    "n_inner": "intermediate_size", "n_positions": "max_position_embeddings",
-    "layer_norm_epsilon": "layer_norm_eps", "resid_pdrop": "hidden_dropout_prob",
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size",
+    "n_positions": "max_position_embeddings",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "resid_pdrop": "hidden_dropout_prob",
     "rotary_emb_base": "rope_theta",
-}  # fmt: skip
+}
 FIXED: dict[str, tuple[Any, ...]] = {
     "activation_function": ("swiglu",), "prenorm": (False,), "rotary_emb_fraction": (1,),
     "rotary_emb_interleaved": (False,), "rotary_emb_scale_base": (None,),
@@ -53,9 +64,14 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     head = c.hidden_size // max(c.num_attention_heads, 1)
     choose("head_dim", c.head_dim, (head, None))
     return bert_spec(
-        c, pooler=pooler, absolute=False, gated=True, biases=(False,) * 4, names=NAMES,
+        c,
+        pooler=pooler,
+        absolute=False,
+        gated=True,
+        biases=(False,) * 4,
+        names=NAMES,
         rotary=(rotary_of(asdict(c), head),) * c.num_hidden_layers,
-    )  # fmt: skip
+    )
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

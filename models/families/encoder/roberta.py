@@ -34,9 +34,12 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
             f"after pad_token_id {c.pad_token_id}"
         )
     return bert_spec(
-        c, pooler=pooler, context=c.max_position_embeddings - first, first=first,
+        c,
+        pooler=pooler,
+        context=c.max_position_embeddings - first,
+        first=first,
         pad=c.pad_token_id,
-    )  # fmt: skip
+    )
 
 
 _build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

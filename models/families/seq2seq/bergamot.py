@@ -43,27 +43,49 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
     choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
     if c.attention_heads < 1 or c.d_model % c.attention_heads:
         raise FormatError(f"d_model {c.d_model} is not a multiple of {c.attention_heads} heads")
-    attention = AttentionSpec(c.attention_heads, c.attention_heads, c.d_model // c.attention_heads,
-                              True, True, names=AttentionNames(out="out_proj"))  # fmt: skip
-    mlp = MLPSpec(c.ffn_dim, c.activation_function, False, True,
-                  names=MLPNames(up="fc1", down="fc2"))  # fmt: skip
+    attention = AttentionSpec(
+        c.attention_heads,
+        c.attention_heads,
+        c.d_model // c.attention_heads,
+        True,
+        True,
+        names=AttentionNames(out="out_proj"),
+    )
+    mlp = MLPSpec(
+        c.ffn_dim, c.activation_function, False, True, names=MLPNames(up="fc1", down="fc2")
+    )
 
     def stack(base: str, layers: int, recurrent: bool) -> StackSpec:
         own = not c.share_encoder_decoder_embeddings
         rnn = {"attention": "rnn", "attention_norm": "rnn_layer_norm"} if recurrent else {}
-        return StackSpec(layers, attention, mlp, StackNames(
-            base, f"{base}.embed_tokens" if own else "model.shared",
-            embedding_norm="layernorm_embedding" if c.normalize_embedding else None, **rnn,
-        ), recurrent)  # fmt: skip
+        return StackSpec(
+            layers,
+            attention,
+            mlp,
+            StackNames(
+                base,
+                f"{base}.embed_tokens" if own else "model.shared",
+                embedding_norm="layernorm_embedding" if c.normalize_embedding else None,
+                **rnn,
+            ),
+            recurrent,
+        )
 
-    return Seq2Seq(c, Seq2SeqSpec(
-        c.vocab_size, c.d_model, c.max_position_embeddings,
-        stack("model.encoder", c.encoder_layers, False),
-        stack("model.decoder", c.decoder_layers, c.recurrent_decoder),
-        NormSpec("layer", 1e-6), positions=PositionSpec("even"),
-        embedding_scale=math.sqrt(c.d_model), tied=c.tie_word_embeddings,
-        logits_bias="final_logits_bias" in names,
-    ))  # fmt: skip
+    return Seq2Seq(
+        c,
+        Seq2SeqSpec(
+            c.vocab_size,
+            c.d_model,
+            c.max_position_embeddings,
+            stack("model.encoder", c.encoder_layers, False),
+            stack("model.decoder", c.decoder_layers, c.recurrent_decoder),
+            NormSpec("layer", 1e-6),
+            positions=PositionSpec("even"),
+            embedding_scale=math.sqrt(c.d_model),
+            tied=c.tie_word_embeddings,
+            logits_bias="final_logits_bias" in names,
+        ),
+    )
 
 
 FAMILY = Family(

@@ -52,14 +52,20 @@ def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
     gated = bool(gate) if c.is_gated_act is None else c.is_gated_act
     at = f"layer.{mlp}.DenseReluDense."
     inside = MLPNames(at + "wi_0", at + ("wi_1" if gated else "wi"), at + "wo")
-    attention = AttentionSpec(c.num_heads, c.num_heads, c.d_kv, scale=1.0,
-                              names=AttentionNames("q", "k", "v", "o"))  # fmt: skip
+    attention = AttentionSpec(
+        c.num_heads, c.num_heads, c.d_kv, scale=1.0, names=AttentionNames("q", "k", "v", "o")
+    )
     names = StackNames(
-        base, "shared", layers="block", attention="layer.0.SelfAttention",
-        attention_norm="layer.0.layer_norm", cross="layer.1.EncDecAttention",
-        cross_norm="layer.1.layer_norm", mlp_norm=f"layer.{mlp}.layer_norm",
+        base,
+        "shared",
+        layers="block",
+        attention="layer.0.SelfAttention",
+        attention_norm="layer.0.layer_norm",
+        cross="layer.1.EncDecAttention",
+        cross_norm="layer.1.layer_norm",
+        mlp_norm=f"layer.{mlp}.layer_norm",
         norm="final_layer_norm",
-    )  # fmt: skip
+    )
     return StackSpec(layers, attention, MLPSpec(c.d_ff, act, gated, names=inside), names)
 
 
@@ -76,14 +82,24 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncod
     # Only the first T5, and UMT5 if so configured, divide the output of a shared embedding.
     scaled = c.tie_word_embeddings is not False and c.model_type != "mt5"
     scaled = scaled if c.scale_decoder_outputs is None else c.scale_decoder_outputs
-    relative = RelativeSpec(c.relative_attention_num_buckets, c.relative_attention_max_distance,
-                            c.model_type == "umt5")  # fmt: skip
+    relative = RelativeSpec(
+        c.relative_attention_num_buckets, c.relative_attention_max_distance, c.model_type == "umt5"
+    )
     decoders = c.num_layers if c.num_decoder_layers is None else c.num_decoder_layers
-    return (TextEncoder if alone else Seq2Seq)(c, Seq2SeqSpec(
-        c.vocab_size, c.d_model, LONGEST, _stack(c, "encoder", c.num_layers, 1),
-        _stack(c, "decoder", decoders, 2), NormSpec("rms", c.layer_norm_epsilon), "before",
-        relative=relative, output_scale=c.d_model**-0.5 if scaled else 1.0,
-    ))  # fmt: skip
+    return (TextEncoder if alone else Seq2Seq)(
+        c,
+        Seq2SeqSpec(
+            c.vocab_size,
+            c.d_model,
+            LONGEST,
+            _stack(c, "encoder", c.num_layers, 1),
+            _stack(c, "decoder", decoders, 2),
+            NormSpec("rms", c.layer_norm_epsilon),
+            "before",
+            relative=relative,
+            output_scale=c.d_model**-0.5 if scaled else 1.0,
+        ),
+    )
 
 
 FAMILY = Family(

@@ -17,10 +17,16 @@ from rushlight.models.layers.speech import wav2vec2
 
 ARCHITECTURES = ("Wav2Vec2ForCTC", "Wav2Vec2Model")
 _NAMES = EncoderNames(
-    layers="encoder.layers", q="attention.q_proj", k="attention.k_proj", v="attention.v_proj",
-    out="attention.out_proj", attention_norm="layer_norm", up="feed_forward.intermediate_dense",
-    down="feed_forward.output_dense", mlp_norm="final_layer_norm",
-)  # fmt: skip
+    layers="encoder.layers",
+    q="attention.q_proj",
+    k="attention.k_proj",
+    v="attention.v_proj",
+    out="attention.out_proj",
+    attention_norm="layer_norm",
+    up="feed_forward.intermediate_dense",
+    down="feed_forward.output_dense",
+    mlp_norm="final_layer_norm",
+)
 # Keys of training and of other heads, and of the parts that add_adapter switches on.
 _NEUTRAL = """apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks
     mask_feature_prob mask_feature_length mask_feature_min_masks num_codevector_groups
@@ -69,10 +75,17 @@ def build(config: dict[str, Any], names: Collection[str]) -> wav2vec2.WaveModel:
     if not 0 < count <= len(names) or min(map(min, sizes)) < 1:
         raise FormatError(f"config.json: {', '.join(keys)} must hold a positive size per layer")
     spec = EncoderSpec(
-        c.vocab_size, c.hidden_size, 0, c.num_hidden_layers, c.num_attention_heads,
-        c.intermediate_size, c.hidden_act, NormSpec("layer", c.layer_norm_eps),
-        "before" if c.do_stable_layer_norm else "after", names=_NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        0,
+        c.num_hidden_layers,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_act,
+        NormSpec("layer", c.layer_norm_eps),
+        "before" if c.do_stable_layer_norm else "after",
+        names=_NAMES,
+    )
     return wav2vec2.WaveModel(c, spec, list(zip(*sizes, strict=True)), names)
 
 

@@ -35,9 +35,7 @@ def unbiased(c: dict[str, Any]) -> None:
     c.update(attention_bias=False, mlp_bias=False)
 
 
-GGUF = replace(
-    llama.GGUF, model_type="arcee", architecture="ArceeForCausalLM", adjust=unbiased
-)  # fmt: skip
+GGUF = replace(llama.GGUF, model_type="arcee", architecture="ArceeForCausalLM", adjust=unbiased)
 
 FAMILY = Family(
     model_types=("arcee",),

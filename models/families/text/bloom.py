@@ -17,10 +17,13 @@ from rushlight.models.layers.norms import NormSpec
 ARCHITECTURES = ("BloomForCausalLM",)
 CONTEXT = 2048  # of its training; config.json often does not say it
 NAMES = DecoderNames(
-    base="transformer", embedding="word_embeddings",
-    embedding_norm="word_embeddings_layernorm", layers="h", attention="self_attention",
+    base="transformer",
+    embedding="word_embeddings",
+    embedding_norm="word_embeddings_layernorm",
+    layers="h",
+    attention="self_attention",
     norm="ln_f",
-)  # fmt: skip
+)
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 
@@ -50,23 +53,42 @@ def describe(c: Config) -> DecoderSpec:
     choose("apply_residual_connection_post_layernorm", after, (False,))
     width, heads = c.hidden_size, c.n_head
     attention = AttentionSpec(
-        heads, heads, width // max(heads, 1), bias=True, out_bias=True, alibi=8.0,
-        fused="stacked" if c.stacked else "grouped", names=ATTENTION,
-    )  # fmt: skip
+        heads,
+        heads,
+        width // max(heads, 1),
+        bias=True,
+        out_bias=True,
+        alibi=8.0,
+        fused="stacked" if c.stacked else "grouped",
+        names=ATTENTION,
+    )
     mlp = MLPSpec(4 * width, "gelu_pytorch_tanh", gated=False, bias=True, names=MLP)
     return DecoderSpec(
-        c.vocab_size, width, c.seq_length or CONTEXT, (LayerSpec(attention, mlp),) * c.n_layer,
-        NormSpec("layer", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        width,
+        c.seq_length or CONTEXT,
+        (LayerSpec(attention, mlp),) * c.n_layer,
+        NormSpec("layer", c.layer_norm_epsilon),
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES,
+    )
 
 
 GGUF = Architecture(
-    "bloom", "BloomForCausalLM", keys={
-        "layer_norm_epsilon": "attention.layer_norm_epsilon", "seq_length": "context_length",
-        "n_head": "attention.head_count", "n_layer": "block_count",
-    }, transforms={"query_key_value": STACKED}, fixed={"stacked": True},
-    decoder=NAMES, attention=ATTENTION, mlp=MLP,
-)  # fmt: skip
+    "bloom",
+    "BloomForCausalLM",
+    keys={
+        "layer_norm_epsilon": "attention.layer_norm_epsilon",
+        "seq_length": "context_length",
+        "n_head": "attention.head_count",
+        "n_layer": "block_count",
+    },
+    transforms={"query_key_value": STACKED},
+    fixed={"stacked": True},
+    decoder=NAMES,
+    attention=ATTENTION,
+    mlp=MLP,
+)
 
 FAMILY = Family(
     model_types=("bloom",),

@@ -18,9 +18,13 @@ ARCHITECTURES = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(gate_up="dense_h_to_4h", down="dense_4h_to_h")
 NAMES = DecoderNames(
-    base="transformer", embedding="embedding.word_embeddings", layers="encoder.layers",
-    attention="self_attention", norm="encoder.final_layernorm", head="transformer.output_layer",
-)  # fmt: skip
+    base="transformer",
+    embedding="embedding.word_embeddings",
+    layers="encoder.layers",
+    attention="self_attention",
+    norm="encoder.final_layernorm",
+    head="transformer.output_layer",
+)
 
 
 @dataclass
@@ -52,19 +56,25 @@ def describe(c: Config) -> DecoderSpec:
     heads, few = c.num_attention_heads, c.multi_query_attention
     # rope_ratio multiplies theta, and half of each head is rotated, in neighbouring pairs.
     attention = AttentionSpec(
-        heads, c.multi_query_group_num if few else heads, c.kv_channels,
-        bias=c.add_bias_linear or c.add_qkv_bias, out_bias=c.add_bias_linear,
-        fused="stacked" if few else "grouped", names=ATTENTION,
+        heads,
+        c.multi_query_group_num if few else heads,
+        c.kv_channels,
+        bias=c.add_bias_linear or c.add_qkv_bias,
+        out_bias=c.add_bias_linear,
+        fused="stacked" if few else "grouped",
+        names=ATTENTION,
         rotary=RotarySpec(c.kv_channels // 2, 10000.0 * c.rope_ratio, interleaved=True),
-    )  # fmt: skip
+    )
     mlp = MLPSpec(c.ffn_hidden_size, "silu", bias=c.add_bias_linear, names=MLP)
     return DecoderSpec(
-        c.padded_vocab_size, c.hidden_size, c.seq_length,
+        c.padded_vocab_size,
+        c.hidden_size,
+        c.seq_length,
         (LayerSpec(attention, mlp),) * c.num_layers,
         NormSpec("rms" if c.rmsnorm else "layer", c.layernorm_epsilon),
         tied=bool(c.tie_word_embeddings),
         names=NAMES if c.post_layer_norm else replace(NAMES, norm=None),
-    )  # fmt: skip
+    )
 
 
 def gguf() -> Architecture:
@@ -72,25 +82,37 @@ def gguf() -> Architecture:
 
     def adjust(c: dict[str, Any]) -> None:
         c.update(
-            num_layers=c["num_hidden_layers"], padded_vocab_size=c.pop("vocab_size", 0),
-            rope_ratio=c.get("rope_theta", 10000.0) / 10000, multi_query_attention=True,
-            multi_query_group_num=c["num_key_value_heads"], add_qkv_bias=c["attention_bias"],
+            num_layers=c["num_hidden_layers"],
+            padded_vocab_size=c.pop("vocab_size", 0),
+            rope_ratio=c.get("rope_theta", 10000.0) / 10000,
+            multi_query_attention=True,
+            multi_query_group_num=c["num_key_value_heads"],
+            add_qkv_bias=c["attention_bias"],
             kv_channels=c.get("head_dim") or c["hidden_size"] // max(c["num_attention_heads"], 1),
-        )  # fmt: skip
+        )
 
     def rows(t: Any, c: Any) -> Any:
         return stacked(t, {**c, "stacked": c["multi_query_attention"]})
 
     return Architecture(
-        "chatglm", "ChatGLMModel", keys={
+        "chatglm",
+        "ChatGLMModel",
+        keys={
             "layernorm_epsilon": "attention.layer_norm_rms_epsilon",
-            "ffn_hidden_size": "feed_forward_length", "seq_length": "context_length",
-        }, adjust=adjust, decoder=NAMES, attention=ATTENTION, mlp=MLP, share=0.5,
+            "ffn_hidden_size": "feed_forward_length",
+            "seq_length": "context_length",
+        },
+        adjust=adjust,
+        decoder=NAMES,
+        attention=ATTENTION,
+        mlp=MLP,
+        share=0.5,
         transforms={ATTENTION.qkv: Transform(lambda t, c: t, rows)},
         metadata=lambda model: {
-            "attention.key_length": model.config.kv_channels, "vocab_size": model.vocab_size,
+            "attention.key_length": model.config.kv_channels,
+            "vocab_size": model.vocab_size,
         },
-    )  # fmt: skip
+    )
 
 
 FAMILY = Family(

@@ -24,9 +24,7 @@ class Config(gptj.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     names = AttentionNames(qkv="qkv_proj", out="out_proj")
-    return each_attention(
-        gptj.describe(c), lambda _, a: replace(a, fused="quarters", names=names)
-    )  # fmt: skip
+    return each_attention(gptj.describe(c), lambda _, a: replace(a, fused="quarters", names=names))
 
 
 FAMILY = Family(

@@ -37,18 +37,23 @@ def describe(c: Config) -> DecoderSpec:
 
     return replace(
         each_attention(llama.describe(c), changed),
-        norm=NormSpec("layer", c.layer_norm_eps, bias=False), parallel=True,
+        norm=NormSpec("layer", c.layer_norm_eps, bias=False),
+        parallel=True,
         logits_scale=1.0 if c.logit_scale is None else c.logit_scale,
         names=DecoderNames(before_mlp=None),
-    )  # fmt: skip
+    )
 
 
 GGUF = Architecture(
-    "cohere", "CohereForCausalLM", keys={
-        "layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale",
-    }, decoder=DecoderNames(before_mlp=None),
+    "cohere",
+    "CohereForCausalLM",
+    keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "logit_scale": "logit_scale",
+    },
+    decoder=DecoderNames(before_mlp=None),
     adjust=lambda config: config.update(use_qk_norm=config["attention_norms"]),
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("cohere",),

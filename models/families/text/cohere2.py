@@ -38,11 +38,15 @@ def describe(c: Config) -> DecoderSpec:
 
 
 GGUF = Architecture(
-    "cohere2", "Cohere2ForCausalLM", keys={
-        **cohere.GGUF.keys, "sliding_window": "attention.sliding_window",
+    "cohere2",
+    "Cohere2ForCausalLM",
+    keys={
+        **cohere.GGUF.keys,
+        "sliding_window": "attention.sliding_window",
         "sliding_window_pattern": "attention.sliding_window_pattern",
-    }, decoder=cohere.GGUF.decoder,
-)  # fmt: skip
+    },
+    decoder=cohere.GGUF.decoder,
+)
 
 FAMILY = Family(
     model_types=("cohere2",),

@@ -52,18 +52,33 @@ def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
     c.head_dim, rotated = None, c.qk_rope_head_dim
     rotary = replace(rotary_of(vars(c), rotated), interleaved=bool(c.rope_interleave))
     attention = LatentSpec(
-        c.hidden_size, c.num_attention_heads, c.kv_lora_rank, c.q_lora_rank, c.qk_nope_head_dim,
-        c.v_head_dim, rotary, magnified(vars(c)) / math.sqrt(max(c.qk_nope_head_dim + rotated, 1)),
-        c.attention_bias)  # fmt: skip
+        c.hidden_size,
+        c.num_attention_heads,
+        c.kv_lora_rank,
+        c.q_lora_rank,
+        c.qk_nope_head_dim,
+        c.v_head_dim,
+        rotary,
+        magnified(vars(c)) / math.sqrt(max(c.qk_nope_head_dim + rotated, 1)),
+        c.attention_bias,
+    )
     always = c.moe_intermediate_size * (c.n_shared_experts or 0)
     experts = ExpertsSpec(
-        c.n_routed_experts, c.num_experts_per_tok, c.moe_intermediate_size, c.hidden_act,
-        routing.normalized, MLPSpec(always, c.hidden_act) if always else None, names=NAMES,
-        routing=replace(routing, scale=c.routed_scaling_factor))  # fmt: skip
+        c.n_routed_experts,
+        c.num_experts_per_tok,
+        c.moe_intermediate_size,
+        c.hidden_act,
+        routing.normalized,
+        MLPSpec(always, c.hidden_act) if always else None,
+        names=NAMES,
+        routing=replace(routing, scale=c.routed_scaling_factor),
+    )
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     layers = (LayerSpec(attention, dense, rotary=rotary),) * c.num_hidden_layers
-    return with_mlps(replace(llama.describe(c), layers=layers),
-                     lambda i: dense if i < c.first_k_dense_replace else experts)  # fmt: skip
+    return with_mlps(
+        replace(llama.describe(c), layers=layers),
+        lambda i: dense if i < c.first_k_dense_replace else experts,
+    )
 
 
 def describe(c: Config) -> DecoderSpec:
@@ -75,8 +90,9 @@ def describe(c: Config) -> DecoderSpec:
     choose("topk_method", c.topk_method, ("greedy", "group_limited_greedy", "group_limited_sum"))
     groups = 1 if c.topk_method == "greedy" else c.n_group or 1
     best = 2 if c.topk_method == "group_limited_sum" else 1
-    return describe_with(c, RoutingSpec(normalized=False, groups=groups, kept=c.topk_group or 1,
-                                        best=best))  # fmt: skip
+    return describe_with(
+        c, RoutingSpec(normalized=False, groups=groups, kept=c.topk_group or 1, best=best)
+    )
 
 
 FAMILY = Family(

@@ -42,10 +42,17 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     choose("topk_method", c.topk_method, ("noaux_tc",))
     choose("scoring_func", c.scoring_func, ("sigmoid",))
-    return deepseek_v2.describe_with(c, RoutingSpec(
-        "sigmoid", normalized=bool(c.norm_topk_prob), correction="e_score_correction_bias",
-        groups=c.n_group or 1, kept=c.topk_group or 1, best=2,
-    ))  # fmt: skip
+    return deepseek_v2.describe_with(
+        c,
+        RoutingSpec(
+            "sigmoid",
+            normalized=bool(c.norm_topk_prob),
+            correction="e_score_correction_bias",
+            groups=c.n_group or 1,
+            kept=c.topk_group or 1,
+            best=2,
+        ),
+    )
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:

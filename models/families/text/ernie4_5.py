@@ -39,9 +39,11 @@ def describe(c: Config) -> DecoderSpec:
 
 
 GGUF = Architecture(
-    "ernie4_5", "Ernie4_5ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    "ernie4_5",
+    "Ernie4_5ForCausalLM",
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     adjust=lambda config: config.update(use_bias=config["attention_bias"]),
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("ernie4_5",),

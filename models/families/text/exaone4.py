@@ -15,9 +15,11 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 
 ARCHITECTURES = ("Exaone4ForCausalLM",)
 NAMES = DecoderNames(
-    before_attention=None, after_attention="post_attention_layernorm", before_mlp=None,
+    before_attention=None,
+    after_attention="post_attention_layernorm",
+    before_mlp=None,
     after_mlp="post_feedforward_layernorm",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -44,9 +46,11 @@ def describe(c: Config) -> DecoderSpec:
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(
-            a, norm=plain.norm, rotary=a.rotary if within[layer] or not hybrid else None,
+            a,
+            norm=plain.norm,
+            rotary=a.rotary if within[layer] or not hybrid else None,
             window=c.sliding_window if within[layer] else None,
-        )  # fmt: skip
+        )
 
     return replace(each_attention(plain, changed), names=NAMES)
 
@@ -58,11 +62,15 @@ def adjust(config: dict[str, Any]) -> None:
 
 
 GGUF = Architecture(
-    "exaone4", "Exaone4ForCausalLM", keys={
+    "exaone4",
+    "Exaone4ForCausalLM",
+    keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon",
         "sliding_window": "attention.sliding_window",
-    }, adjust=adjust, decoder=NAMES,
-)  # fmt: skip
+    },
+    adjust=adjust,
+    decoder=NAMES,
+)
 
 FAMILY = Family(
     model_types=("exaone4",),

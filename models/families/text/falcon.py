@@ -56,20 +56,37 @@ def describe(c: Config) -> DecoderSpec:
     head = c.hidden_size // max(heads, 1)
     kv = (c.num_kv_heads or heads) if new else 1 if c.multi_query else heads
     attention = AttentionSpec(
-        heads, kv, head, bias=c.bias, out_bias=c.bias, fused="stacked" if c.stacked else "grouped",
-        rotary=None if c.alibi else rotary_of(vars(c), head), alibi=8.0 if c.alibi else None,
-        alibi_rounded=True, names=bloom.ATTENTION,
-    )  # fmt: skip
-    mlp = MLPSpec(c.ffn_hidden_size or 4 * c.hidden_size, c.activation, gated=False, bias=c.bias,
-        names=bloom.MLP)  # fmt: skip
+        heads,
+        kv,
+        head,
+        bias=c.bias,
+        out_bias=c.bias,
+        fused="stacked" if c.stacked else "grouped",
+        rotary=None if c.alibi else rotary_of(vars(c), head),
+        alibi=8.0 if c.alibi else None,
+        alibi_rounded=True,
+        names=bloom.ATTENTION,
+    )
+    mlp = MLPSpec(
+        c.ffn_hidden_size or 4 * c.hidden_size,
+        c.activation,
+        gated=False,
+        bias=c.bias,
+        names=bloom.MLP,
+    )
     parallel, two = new or c.parallel_attn, new and c.num_ln_in_parallel_attn in (None, 2)
     after = None if parallel else "post_attention_layernorm"
     before = ("ln_attn", "ln_mlp") if two else ("input_layernorm", after)
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings,
-        (LayerSpec(attention, mlp),) * c.num_hidden_layers, NormSpec("layer", c.layer_norm_epsilon),
-        parallel=parallel, tied=bool(c.tie_word_embeddings),
-        names=replace(NAMES, before_attention=before[0], before_mlp=before[1]))  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        (LayerSpec(attention, mlp),) * c.num_hidden_layers,
+        NormSpec("layer", c.layer_norm_epsilon),
+        parallel=parallel,
+        tied=bool(c.tie_word_embeddings),
+        names=replace(NAMES, before_attention=before[0], before_mlp=before[1]),
+    )
 
 
 def gguf() -> Architecture:
@@ -78,26 +95,38 @@ def gguf() -> Architecture:
     def adjust(c: dict[str, Any]) -> None:
         two = "ln_attn.weight" in c["inside"]
         c.update(
-            new_decoder_architecture=two or c["num_key_value_heads"] > 1, stacked=True,
-            num_kv_heads=c["num_key_value_heads"], num_ln_in_parallel_attn=1 + two,
-        )  # fmt: skip
+            new_decoder_architecture=two or c["num_key_value_heads"] > 1,
+            stacked=True,
+            num_kv_heads=c["num_key_value_heads"],
+            num_ln_in_parallel_attn=1 + two,
+        )
 
     def same(c: Any, *both: Tensor) -> tuple[Tensor, ...]:
         return both
 
     return Architecture(
-        "falcon", "FalconForCausalLM", keys={
+        "falcon",
+        "FalconForCausalLM",
+        keys={
             "layer_norm_epsilon": "attention.layer_norm_epsilon",
             "ffn_hidden_size": "feed_forward_length",
-        }, adjust=adjust, decoder=NAMES, attention=bloom.ATTENTION, mlp=bloom.MLP,
+        },
+        adjust=adjust,
+        decoder=NAMES,
+        attention=bloom.ATTENTION,
+        mlp=bloom.MLP,
         transforms={bloom.ATTENTION.qkv: STACKED},
         parts={"blk.{}.attn_norm_2": f"{NAMES.base}.{NAMES.layers}.{{}}.ln_attn"},
         regroups=tuple(
-            Regroup((f"ln_attn.{end}", f"ln_mlp.{end}"),
-                    (f"ln_attn.{end}", f"{NAMES.before_attention}.{end}"), same, same)
+            Regroup(
+                (f"ln_attn.{end}", f"ln_mlp.{end}"),
+                (f"ln_attn.{end}", f"{NAMES.before_attention}.{end}"),
+                same,
+                same,
+            )
             for end in ("weight", "bias")
         ),
-    )  # fmt: skip
+    )
 
 
 FAMILY = Family(

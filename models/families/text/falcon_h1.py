@@ -62,19 +62,43 @@ def describe(c: Config) -> DecoderSpec:
         "mamba_d_head", c.mamba_d_head, ("auto", head) if head * c.mamba_n_heads == inner else ()
     )
     scan = Mamba2Spec(
-        c.hidden_size, c.mamba_n_heads, head, c.mamba_n_groups, c.mamba_d_state, c.mamba_d_conv,
-        c.mamba_proj_bias, c.mamba_conv_bias, c.hidden_act, limits_of(c.time_step_limit),
-        c.rms_norm_eps if normed else None, normed and c.mamba_norm_before_gate, c.projectors_bias,
-        (c.ssm_in_multiplier, c.ssm_out_multiplier,
-         *numbers_of("ssm_multipliers", c.ssm_multipliers, 5, FLOATS)))  # fmt: skip
+        c.hidden_size,
+        c.mamba_n_heads,
+        head,
+        c.mamba_n_groups,
+        c.mamba_d_state,
+        c.mamba_d_conv,
+        c.mamba_proj_bias,
+        c.mamba_conv_bias,
+        c.hidden_act,
+        limits_of(c.time_step_limit),
+        c.rms_norm_eps if normed else None,
+        normed and c.mamba_norm_before_gate,
+        c.projectors_bias,
+        (
+            c.ssm_in_multiplier,
+            c.ssm_out_multiplier,
+            *numbers_of("ssm_multipliers", c.ssm_multipliers, 5, FLOATS),
+        ),
+    )
     gate, down = numbers_of("mlp_multipliers", c.mlp_multipliers, 2, FLOATS)
-    spec = each_attention(llama.describe(c), lambda i, a: replace(
-        a, scales=(c.attention_in_multiplier, c.attention_out_multiplier),
-        scale=a.head_dim**-0.5 * c.key_multiplier))  # fmt: skip
+    spec = each_attention(
+        llama.describe(c),
+        lambda i, a: replace(
+            a,
+            scales=(c.attention_in_multiplier, c.attention_out_multiplier),
+            scale=a.head_dim**-0.5 * c.key_multiplier,
+        ),
+    )
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, bias=c.mlp_bias, scales=(gate, down))
     layers = tuple(replace(one, beside=("mamba", scan), mlp=mlp) for one in spec.layers)
-    return replace(spec, layers=layers, names=NAMES, embedding_scale=c.embedding_multiplier,
-                   logits_scale=c.lm_head_multiplier)  # fmt: skip
+    return replace(
+        spec,
+        layers=layers,
+        names=NAMES,
+        embedding_scale=c.embedding_multiplier,
+        logits_scale=c.lm_head_multiplier,
+    )
 
 
 def gguf() -> Architecture:
@@ -82,9 +106,10 @@ def gguf() -> Architecture:
 
     def adjust(c: dict[str, Any]) -> None:
         c.update(
-            mamba_rms_norm="mamba.norm.weight" in c["inside"], mamba_norm_before_gate=False,
+            mamba_rms_norm="mamba.norm.weight" in c["inside"],
+            mamba_norm_before_gate=False,
             mamba_conv_bias="mamba.conv1d.bias" in c["inside"],
-        )  # fmt: skip
+        )
 
     def times(of: Callable[[Any], tuple[float, float]]) -> Transform:
         # The factors of a weight and of its bias.
@@ -104,9 +129,12 @@ def gguf() -> Architecture:
         if spec.tied and spec.embedding_scale != spec.logits_scale:
             raise LoadError("a tied head with a multiplier of its own cannot be written as GGUF")
         scan = spec.layers[0].beside[1]
-        return {"ssm.inner_size": scan.heads * scan.head, "vocab_size": model.vocab_size,
-                "attention.key_length": spec.layers[0].attention.head_dim,
-                "attention.value_length": spec.layers[0].attention.head_dim}  # fmt: skip
+        return {
+            "ssm.inner_size": scan.heads * scan.head,
+            "vocab_size": model.vocab_size,
+            "attention.key_length": spec.layers[0].attention.head_dim,
+            "attention.value_length": spec.layers[0].attention.head_dim,
+        }
 
     def at(name: str) -> Callable[[Any], tuple[float, float]]:
         return lambda c: (c[name], c[name])
@@ -115,26 +143,41 @@ def gguf() -> Architecture:
     grouped = Transform(lambda t, c: t.reshape(-1), lambda t, c: t.reshape(c["mamba_n_groups"], -1))
     whole = "attention_in_multiplier"
     return Architecture(
-        "falcon_h1", "FalconH1ForCausalLM", keys={
-            "rms_norm_eps": "attention.layer_norm_rms_epsilon", "mamba_d_conv": "ssm.conv_kernel",
-            "mamba_d_ssm": "ssm.inner_size", "mamba_d_state": "ssm.state_size",
-            "mamba_n_heads": "ssm.time_step_rank", "mamba_n_groups": "ssm.group_count",
-        }, adjust=adjust, decoder=NAMES, metadata=tell,
+        "falcon_h1",
+        "FalconH1ForCausalLM",
+        keys={
+            "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+            "mamba_d_conv": "ssm.conv_kernel",
+            "mamba_d_ssm": "ssm.inner_size",
+            "mamba_d_state": "ssm.state_size",
+            "mamba_n_heads": "ssm.time_step_rank",
+            "mamba_n_groups": "ssm.group_count",
+        },
+        adjust=adjust,
+        decoder=NAMES,
+        metadata=tell,
         folded=(".scales", ".scale", "embedding_scale", "logits_scale"),
         transforms={
-            "conv1d.weight": CHANNELS, "A_log": DECAY_ROWS, "D": ROWS, "mamba.norm": grouped,
-            "q_proj": times(lambda c: (c[whole], 1)), "v_proj": times(lambda c: (c[whole], 1)),
+            "conv1d.weight": CHANNELS,
+            "A_log": DECAY_ROWS,
+            "D": ROWS,
+            "mamba.norm": grouped,
+            "q_proj": times(lambda c: (c[whole], 1)),
+            "v_proj": times(lambda c: (c[whole], 1)),
             "k_proj": times(lambda c: (c[whole] * c["key_multiplier"], c["key_multiplier"])),
-            "o_proj": times(at("attention_out_multiplier")), "embed_tokens": times(
-                at("embedding_multiplier")), "lm_head": times(at("lm_head_multiplier")),
+            "o_proj": times(at("attention_out_multiplier")),
+            "embed_tokens": times(at("embedding_multiplier")),
+            "lm_head": times(at("lm_head_multiplier")),
             "out_proj": times(at("ssm_out_multiplier")),
             "in_proj": Transform(lambda t, c: t, steps),
             "gate_proj": times(lambda c: (c["mlp_multipliers"][0],) * 2),
             "down_proj": times(lambda c: (c["mlp_multipliers"][1],) * 2),
-        }, parts={
-            **plain.parts, "blk.{}.ffn_norm": f"model.layers.{{}}.{NAMES.before_mlp}.weight",
         },
-    )  # fmt: skip
+        parts={
+            **plain.parts,
+            "blk.{}.ffn_norm": f"model.layers.{{}}.{NAMES.before_mlp}.weight",
+        },
+    )
 
 
 FAMILY = Family(

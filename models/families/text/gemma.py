@@ -35,16 +35,20 @@ def describe(c: Config) -> DecoderSpec:
     usual = "gelu_pytorch_tanh" if c.hidden_act == "gelu" else c.hidden_act
     mlp = MLPSpec(c.intermediate_size, c.hidden_activation or usual, bias=c.mlp_bias)
     return replace(
-        plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
-        norm=NormSpec("rms", c.rms_norm_eps, offset=1.0), embedding_scale=c.hidden_size**0.5,
-    )  # fmt: skip
+        plain,
+        layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        norm=NormSpec("rms", c.rms_norm_eps, offset=1.0),
+        embedding_scale=c.hidden_size**0.5,
+    )
 
 
 NORMED = dict.fromkeys(("input_layernorm", "post_attention_layernorm", "norm"), OFFSET)
 GGUF = Architecture(
-    "gemma", "GemmaForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    "gemma",
+    "GemmaForCausalLM",
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     transforms=NORMED,
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("gemma",),

@@ -14,9 +14,10 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 
 ARCHITECTURES = ("Gemma2ForCausalLM",)
 NAMES = DecoderNames(
-    after_attention="post_attention_layernorm", before_mlp="pre_feedforward_layernorm",
+    after_attention="post_attention_layernorm",
+    before_mlp="pre_feedforward_layernorm",
     after_mlp="post_feedforward_layernorm",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -37,14 +38,17 @@ def describe(c: Config) -> DecoderSpec:
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(
-            a, scale=c.query_pre_attn_scalar**-0.5, softcap=c.attn_logit_softcapping,
+            a,
+            scale=c.query_pre_attn_scalar**-0.5,
+            softcap=c.attn_logit_softcapping,
             window=c.sliding_window if within[layer] else None,
-        )  # fmt: skip
+        )
 
     return replace(
-        each_attention(gemma.describe(c), changed), names=NAMES,
+        each_attention(gemma.describe(c), changed),
+        names=NAMES,
         logits_softcap=c.final_logit_softcapping,
-    )  # fmt: skip
+    )
 
 
 def adjust(config: dict[str, Any]) -> None:
@@ -57,13 +61,18 @@ def adjust(config: dict[str, Any]) -> None:
 
 AROUND = dict.fromkeys(("pre_feedforward_layernorm", "post_feedforward_layernorm"), OFFSET)
 GGUF = Architecture(
-    "gemma2", "Gemma2ForCausalLM", keys={
+    "gemma2",
+    "Gemma2ForCausalLM",
+    keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon",
         "sliding_window": "attention.sliding_window",
         "attn_logit_softcapping": "attn_logit_softcapping",
         "final_logit_softcapping": "final_logit_softcapping",
-    }, transforms={**gemma.NORMED, **AROUND}, adjust=adjust, decoder=NAMES,
-)  # fmt: skip
+    },
+    transforms={**gemma.NORMED, **AROUND},
+    adjust=adjust,
+    decoder=NAMES,
+)
 
 FAMILY = Family(
     model_types=("gemma2",),

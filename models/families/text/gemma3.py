@@ -59,14 +59,18 @@ def adjust(config: dict[str, Any]) -> None:
 
 
 GGUF = Architecture(
-    "gemma3_text", "Gemma3ForCausalLM", keys={
+    "gemma3_text",
+    "Gemma3ForCausalLM",
+    keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon",
         "sliding_window": "attention.sliding_window",
         "sliding_window_pattern": "attention.sliding_window_pattern",
         "rope_local_base_freq": "rope.freq_base_swa",
-    }, transforms={**gemma2.GGUF.transforms, "q_norm": OFFSET, "k_norm": OFFSET}, adjust=adjust,
+    },
+    transforms={**gemma2.GGUF.transforms, "q_norm": OFFSET, "k_norm": OFFSET},
+    adjust=adjust,
     decoder=gemma2.NAMES,
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("gemma3_text",),

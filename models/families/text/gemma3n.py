@@ -56,15 +56,23 @@ def describe(c: Config) -> DecoderSpec:
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(
-            a, scale=1.0, norm=norm, norm_v=True,
+            a,
+            scale=1.0,
+            norm=norm,
+            norm_v=True,
             keys_of=None if layer < own else last[c.layer_types[layer]],
             lends=own < count and layer in last.values(),
-        )  # fmt: skip
+        )
 
     streams = altup.AltUpSpec(
-        c.altup_num_inputs, c.altup_active_idx, c.laurel_rank, c.vocab_size_per_layer_input,
-        c.hidden_size_per_layer_input, act, c.altup_correct_scale,
-    )  # fmt: skip
+        c.altup_num_inputs,
+        c.altup_active_idx,
+        c.laurel_rank,
+        c.vocab_size_per_layer_input,
+        c.hidden_size_per_layer_input,
+        act,
+        c.altup_correct_scale,
+    )
     spec = replace(building.each_attention(plain, changed), norm=norm, streams=streams)
     return building.with_mlps(spec, lambda i: MLPSpec(inner[i], act, sparsity=sparse[i]))
 

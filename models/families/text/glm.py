@@ -34,20 +34,28 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     plain = llama.describe(c)
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, names=MLP)
-    plain = each_attention(plain, lambda _, a: replace(
-        a, out_bias=False,
-        rotary=replace(rotary_of(vars(c), a.head_dim, share=0.5), interleaved=True),
-    ))  # fmt: skip
+    plain = each_attention(
+        plain,
+        lambda _, a: replace(
+            a,
+            out_bias=False,
+            rotary=replace(rotary_of(vars(c), a.head_dim, share=0.5), interleaved=True),
+        ),
+    )
     return replace(
-        plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        plain,
+        layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
         names=AROUND if c.model_type == "glm4" else plain.names,
-    )  # fmt: skip
+    )
 
 
 GGUF = Architecture(
-    "glm4", "Glm4ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
-    decoder=AROUND, mlp=MLP,
-)  # fmt: skip
+    "glm4",
+    "Glm4ForCausalLM",
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    decoder=AROUND,
+    mlp=MLP,
+)
 
 FAMILY = Family(
     model_types=("glm", "glm4"),

@@ -15,9 +15,15 @@ from rushlight.models.layers.norms import NormSpec
 
 ARCHITECTURES = ("GPT2LMHeadModel",)
 NAMES = DecoderNames(
-    base="transformer", embedding="wte", positions="wpe", layers="h", before_attention="ln_1",
-    attention="attn", before_mlp="ln_2", norm="ln_f",
-)  # fmt: skip
+    base="transformer",
+    embedding="wte",
+    positions="wpe",
+    layers="h",
+    before_attention="ln_1",
+    attention="attn",
+    before_mlp="ln_2",
+    norm="ln_f",
+)
 ATTENTION, MLP = AttentionNames(qkv="c_attn", out="c_proj"), MLPNames(up="c_fc", down="c_proj")
 
 
@@ -48,15 +54,34 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     head = c.n_embd // max(c.n_head, 1)
     attention = AttentionSpec(
-        c.n_head, c.n_head, head, bias=True, out_bias=True, fused="stacked", names=ATTENTION,
-        transposed=c.transposed, scale=None if c.scale_attn_weights else 1.0)  # fmt: skip
-    mlp = MLPSpec(c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
-        transposed=c.transposed, names=MLP)  # fmt: skip
+        c.n_head,
+        c.n_head,
+        head,
+        bias=True,
+        out_bias=True,
+        fused="stacked",
+        names=ATTENTION,
+        transposed=c.transposed,
+        scale=None if c.scale_attn_weights else 1.0,
+    )
+    mlp = MLPSpec(
+        c.n_inner or 4 * c.n_embd,
+        c.activation_function,
+        gated=False,
+        bias=True,
+        transposed=c.transposed,
+        names=MLP,
+    )
     spec = DecoderSpec(
-        c.vocab_size, c.n_embd, c.n_positions, (LayerSpec(attention, mlp),) * c.n_layer,
-        NormSpec("layer", c.layer_norm_epsilon), learned_positions=True,
-        tied=bool(c.tie_word_embeddings), names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.n_embd,
+        c.n_positions,
+        (LayerSpec(attention, mlp),) * c.n_layer,
+        NormSpec("layer", c.layer_norm_epsilon),
+        learned_positions=True,
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES,
+    )
     if not c.scale_attn_by_inverse_layer_idx:
         return spec
     scale = attention.scale or max(head, 1) ** -0.5

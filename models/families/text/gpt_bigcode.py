@@ -29,10 +29,12 @@ def describe(c: Config) -> DecoderSpec:
     plain = each_attention(
         gpt2.describe(c),
         lambda _, a: replace(
-            a, transposed=False, kv_heads=1 if c.multi_query else a.heads,
+            a,
+            transposed=False,
+            kv_heads=1 if c.multi_query else a.heads,
             fused="stacked" if c.multi_query else "grouped",
         ),
-    )  # fmt: skip
+    )
 
     def stored(layer: LayerSpec) -> LayerSpec:
         assert isinstance(layer.mlp, MLPSpec)
@@ -42,9 +44,14 @@ def describe(c: Config) -> DecoderSpec:
 
 
 GGUF = Architecture(
-    "gpt_bigcode", "GPTBigCodeForCausalLM", gpt2.GGUF.keys, fixed={"multi_query": True},
-    decoder=gpt2.NAMES, attention=gpt2.ATTENTION, mlp=gpt2.MLP,
-)  # fmt: skip
+    "gpt_bigcode",
+    "GPTBigCodeForCausalLM",
+    gpt2.GGUF.keys,
+    fixed={"multi_query": True},
+    decoder=gpt2.NAMES,
+    attention=gpt2.ATTENTION,
+    mlp=gpt2.MLP,
+)
 
 FAMILY = Family(
     model_types=("gpt_bigcode",),

@@ -14,9 +14,15 @@ from rushlight.models.layers.norms import NormSpec
 
 ARCHITECTURES = ("GPTNeoForCausalLM",)
 NAMES = DecoderNames(
-    base="transformer", embedding="wte", positions="wpe", layers="h", before_attention="ln_1",
-    attention="attn.attention", before_mlp="ln_2", norm="ln_f",
-)  # fmt: skip
+    base="transformer",
+    embedding="wte",
+    positions="wpe",
+    layers="h",
+    before_attention="ln_1",
+    attention="attn.attention",
+    before_mlp="ln_2",
+    norm="ln_f",
+)
 
 
 @dataclass
@@ -48,18 +54,32 @@ def describe(c: Config) -> DecoderSpec:
         pairs = [[c.attention_layers, 1]]
     kinds = kinds_by_pairs("attention_types", pairs, c.num_layers, ("global", "local"))
     attention = AttentionSpec(
-        c.num_heads, c.num_heads, c.hidden_size // max(c.num_heads, 1), out_bias=True, scale=1.0,
+        c.num_heads,
+        c.num_heads,
+        c.hidden_size // max(c.num_heads, 1),
+        out_bias=True,
+        scale=1.0,
         names=AttentionNames(out="out_proj"),
-    )  # fmt: skip
+    )
     local = replace(attention, window=c.window_size)
-    mlp = MLPSpec(c.intermediate_size or 4 * c.hidden_size, c.activation_function, gated=False,
-        bias=True, names=MLPNames(up="c_fc", down="c_proj"))  # fmt: skip
+    mlp = MLPSpec(
+        c.intermediate_size or 4 * c.hidden_size,
+        c.activation_function,
+        gated=False,
+        bias=True,
+        names=MLPNames(up="c_fc", down="c_proj"),
+    )
     layers = tuple(LayerSpec(local if kind == "local" else attention, mlp) for kind in kinds)
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings, layers,
-        NormSpec("layer", c.layer_norm_epsilon), learned_positions=True,
-        tied=bool(c.tie_word_embeddings), names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        layers,
+        NormSpec("layer", c.layer_norm_epsilon),
+        learned_positions=True,
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES,
+    )
 
 
 FAMILY = Family(

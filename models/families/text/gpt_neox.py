@@ -15,8 +15,13 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
 ARCHITECTURES = ("GPTNeoXForCausalLM",)
-NAMES = DecoderNames(base="gpt_neox", embedding="embed_in", attention="attention",
-                     norm="final_layer_norm", head="embed_out")  # fmt: skip
+NAMES = DecoderNames(
+    base="gpt_neox",
+    embedding="embed_in",
+    attention="attention",
+    norm="final_layer_norm",
+    head="embed_out",
+)
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 
@@ -54,26 +59,43 @@ def describe(c: Config) -> DecoderSpec:
     head = c.hidden_size // max(heads, 1)
     given = {**vars(c), "rope_theta": c.rotary_emb_base}
     attention = AttentionSpec(
-        heads, heads, head, bias=c.attention_bias, out_bias=c.attention_bias, names=ATTENTION,
+        heads,
+        heads,
+        head,
+        bias=c.attention_bias,
+        out_bias=c.attention_bias,
+        names=ATTENTION,
         rotary=rotary_of(given, head, share=c.rotary_pct),
         fused="stacked" if c.stacked else "grouped",
-    )  # fmt: skip
+    )
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, gated=False, bias=True, names=MLP)
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings,
-        (LayerSpec(attention, mlp),) * c.num_hidden_layers, NormSpec("layer", c.layer_norm_eps),
-        parallel=c.use_parallel_residual, tied=bool(c.tie_word_embeddings), names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        (LayerSpec(attention, mlp),) * c.num_hidden_layers,
+        NormSpec("layer", c.layer_norm_eps),
+        parallel=c.use_parallel_residual,
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES,
+    )
 
 
 GGUF = Architecture(
-    "gpt_neox", "GPTNeoXForCausalLM", keys={
-        "layer_norm_eps": "attention.layer_norm_epsilon", "rotary_emb_base": "rope.freq_base",
+    "gpt_neox",
+    "GPTNeoXForCausalLM",
+    keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "rotary_emb_base": "rope.freq_base",
         "use_parallel_residual": "use_parallel_residual",
-    }, transforms={"query_key_value": STACKED}, fixed={"stacked": True, "attention_bias": True},
+    },
+    transforms={"query_key_value": STACKED},
+    fixed={"stacked": True, "attention_bias": True},
     adjust=lambda c: c.update(rotary_pct=c.pop("partial_rotary_factor", 0.25)),
-    decoder=NAMES, attention=ATTENTION, mlp=MLP,
-)  # fmt: skip
+    decoder=NAMES,
+    attention=ATTENTION,
+    mlp=MLP,
+)
 
 FAMILY = Family(
     model_types=("gpt_neox",),

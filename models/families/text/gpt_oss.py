@@ -18,8 +18,12 @@ from rushlight.models.parts import experts_in_turn
 
 ARCHITECTURES = ("GptOssForCausalLM",)
 NAMES = MLPNames(router="router")
-YARN = {"rope_type": "yarn", "factor": 32.0, "truncate": False,
-        "original_max_position_embeddings": 4096}  # fmt: skip
+YARN = {
+    "rope_type": "yarn",
+    "factor": 32.0,
+    "truncate": False,
+    "original_max_position_embeddings": 4096,
+}
 
 
 @dataclass
@@ -53,22 +57,36 @@ def describe(c: Config) -> DecoderSpec:
 
     plain = each_attention(llama.describe(c), changed)
     experts = ExpertsSpec(
-        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act, names=NAMES,
-        routing=RoutingSpec(bias=True), bias=True, limit=c.swiglu_limit, alpha=c.swiglu_alpha,
-    )  # fmt: skip
+        c.num_local_experts,
+        c.num_experts_per_tok,
+        c.intermediate_size,
+        c.hidden_act,
+        names=NAMES,
+        routing=RoutingSpec(bias=True),
+        bias=True,
+        limit=c.swiglu_limit,
+        alpha=c.swiglu_alpha,
+    )
     return with_mlps(plain, lambda _: experts)
 
 
 GGUF = Architecture(
-    "gpt_oss", "GptOssForCausalLM", keys={
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
+    "gpt_oss",
+    "GptOssForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_local_experts": "expert_count",
         "intermediate_size": "expert_feed_forward_length",
-        "num_experts_per_tok": "expert_used_count", "sliding_window": "attention.sliding_window",
-    }, mlp=NAMES, adjust=lambda c: c.setdefault("rope_scaling", {"rope_type": "default"}), parts={
+        "num_experts_per_tok": "expert_used_count",
+        "sliding_window": "attention.sliding_window",
+    },
+    mlp=NAMES,
+    adjust=lambda c: c.setdefault("rope_scaling", {"rope_type": "default"}),
+    parts={
         "blk.{}.attn_sinks.weight": "model.layers.{}.self_attn.sinks",
         "blk.{}.post_attention_norm": "model.layers.{}.post_attention_layernorm",
     },
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("gpt_oss",),

@@ -15,9 +15,14 @@ from rushlight.models.layers.positions.rotary import RotarySpec
 
 ARCHITECTURES = ("GPTJForCausalLM",)
 NAMES = DecoderNames(
-    base="transformer", embedding="wte", layers="h", before_attention="ln_1", attention="attn",
-    before_mlp=None, norm="ln_f",
-)  # fmt: skip
+    base="transformer",
+    embedding="wte",
+    layers="h",
+    before_attention="ln_1",
+    attention="attn",
+    before_mlp=None,
+    norm="ln_f",
+)
 
 
 @dataclass
@@ -42,18 +47,30 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     head = c.n_embd // max(c.n_head, 1)
     attention = AttentionSpec(
-        c.n_head, c.n_head, head, rotary=RotarySpec(c.rotary_dim or head, interleaved=True),
+        c.n_head,
+        c.n_head,
+        head,
+        rotary=RotarySpec(c.rotary_dim or head, interleaved=True),
         names=AttentionNames(out="out_proj"),
-    )  # fmt: skip
+    )
     mlp = MLPSpec(
-        c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
+        c.n_inner or 4 * c.n_embd,
+        c.activation_function,
+        gated=False,
+        bias=True,
         names=MLPNames(up="fc_in", down="fc_out"),
-    )  # fmt: skip
+    )
     return DecoderSpec(
-        c.vocab_size, c.n_embd, c.n_positions, (LayerSpec(attention, mlp),) * c.n_layer,
-        NormSpec("layer", c.layer_norm_epsilon), parallel=True, tied=bool(c.tie_word_embeddings),
-        head_bias=True, names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.n_embd,
+        c.n_positions,
+        (LayerSpec(attention, mlp),) * c.n_layer,
+        NormSpec("layer", c.layer_norm_epsilon),
+        parallel=True,
+        tied=bool(c.tie_word_embeddings),
+        head_bias=True,
+        names=NAMES,
+    )
 
 
 FAMILY = Family(

@@ -31,20 +31,26 @@ def describe(c: Config) -> DecoderSpec:
         raise FormatError("config.json: logits_scaling is 0; logits are divided by it")
     plain = each_attention(llama.describe(c), lambda _, a: replace(a, scale=c.attention_multiplier))
     return replace(
-        plain, embedding_scale=c.embedding_multiplier, residual_scale=c.residual_multiplier,
+        plain,
+        embedding_scale=c.embedding_multiplier,
+        residual_scale=c.residual_multiplier,
         logits_scale=1 / c.logits_scaling,
-    )  # fmt: skip
+    )
 
 
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
-    "granite", "GraniteForCausalLM", keys={
+    "granite",
+    "GraniteForCausalLM",
+    keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-        "embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
-        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
+        "embedding_multiplier": "embedding_scale",
+        "residual_multiplier": "residual_scale",
+        "attention_multiplier": "attention.scale",
+        "logits_scaling": "logit_scale",
     },
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("granite",),

@@ -30,9 +30,12 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     # The softmax of the chosen scores is that of all, divided by the sum of the chosen.
     experts = ExpertsSpec(
-        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act,
+        c.num_local_experts,
+        c.num_experts_per_tok,
+        c.intermediate_size,
+        c.hidden_act,
         names=INSIDE,
-    )  # fmt: skip
+    )
     plain = granite.describe(c)
     layers = tuple(replace(one, mlp=experts) for one in plain.layers)
     return replace(plain, layers=layers, names=NAMES)
@@ -40,13 +43,21 @@ def describe(c: Config) -> DecoderSpec:
 
 _EACH = {"ffn_gate_exps": INSIDE.gate, "ffn_up_exps": INSIDE.up, "ffn_down_exps": INSIDE.down}
 GGUF = Architecture(
-    "granitemoe", "GraniteMoeForCausalLM", keys={
-        **granite.GGUF.keys, "num_local_experts": "expert_count",
+    "granitemoe",
+    "GraniteMoeForCausalLM",
+    keys={
+        **granite.GGUF.keys,
+        "num_local_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",
-    }, transforms=granite.GGUF.transforms, decoder=NAMES, mlp=INSIDE,
-    parts={f"blk.{{}}.{theirs}": f"model.layers.{{}}.block_sparse_moe.{ours}"
-           for theirs, ours in _EACH.items()},
-)  # fmt: skip
+    },
+    transforms=granite.GGUF.transforms,
+    decoder=NAMES,
+    mlp=INSIDE,
+    parts={
+        f"blk.{{}}.{theirs}": f"model.layers.{{}}.block_sparse_moe.{ours}"
+        for theirs, ours in _EACH.items()
+    },
+)
 
 FAMILY = Family(
     model_types=("granitemoe",),

@@ -35,9 +35,12 @@ def describe(c: Config) -> DecoderSpec:
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(
-            a, rotary=rotary_of(given, a.head_dim), norm=NormSpec("rms", c.rms_norm_eps),
-            norm_last=True, names=NAMES,
-        )  # fmt: skip
+            a,
+            rotary=rotary_of(given, a.head_dim),
+            norm=NormSpec("rms", c.rms_norm_eps),
+            norm_last=True,
+            names=NAMES,
+        )
 
     return each_attention(plain, changed)
 
@@ -57,9 +60,12 @@ def _stretched(c: Config, plain: DecoderSpec) -> dict[str, Any]:
 
 
 GGUF = Architecture(
-    "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", attention=NAMES,
-    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}, fixed={"attention_bias": False},
-)  # fmt: skip
+    "hunyuan_v1_dense",
+    "HunYuanDenseV1ForCausalLM",
+    attention=NAMES,
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    fixed={"attention_bias": False},
+)
 
 FAMILY = Family(
     model_types=("hunyuan_v1_dense",),

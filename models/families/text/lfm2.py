@@ -20,8 +20,12 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 
 ARCHITECTURES = ("Lfm2ForCausalLM",)
-NAMES = DecoderNames(norm="embedding_norm", before_attention="operator_norm", before_mlp="ffn_norm",
-                     mlp="feed_forward")  # fmt: skip
+NAMES = DecoderNames(
+    norm="embedding_norm",
+    before_attention="operator_norm",
+    before_mlp="ffn_norm",
+    mlp="feed_forward",
+)
 FED = MLPNames(gate="w1", up="w3", down="w2")
 OWN = AttentionNames(out="out_proj", q_norm="q_layernorm", k_norm="k_layernorm")
 
@@ -65,15 +69,20 @@ def describe(c: Config) -> DecoderSpec:
     convolved = kinds_of(c.layer_types, count, lambda i: i not in full, "conv")
     heads, norm = c.num_attention_heads, NormSpec("rms", c.norm_eps)
     head = c.head_dim or c.hidden_size // max(heads, 1)
-    attention = AttentionSpec(heads, c.num_key_value_heads, head, norm=norm, names=OWN,
-                              rotary=rotary_of(vars(c), head))  # fmt: skip
+    attention = AttentionSpec(
+        heads, c.num_key_value_heads, head, norm=norm, names=OWN, rotary=rotary_of(vars(c), head)
+    )
     conv, mlp = ShortConvSpec(c.hidden_size, c.conv_L_cache, c.conv_bias), MLPSpec(inner, names=FED)
     both = LayerSpec(attention, mlp), LayerSpec(conv, mlp, "conv")
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings,
-        tuple(both[one] for one in convolved), norm, names=NAMES,
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        tuple(both[one] for one in convolved),
+        norm,
+        names=NAMES,
         tied=bool(c.tie_word_embeddings),
-    )  # fmt: skip
+    )
 
 
 def gguf() -> Architecture:
@@ -85,31 +94,44 @@ def gguf() -> Architecture:
         if not isinstance(heads, list) or any(type(n) is not int or n < 0 for n in heads):
             raise FormatError(f"lfm2.attention.head_count_kv is {brief(heads)}; one for each layer")
         c.update(
-            full_attn_idxs=[i for i, n in enumerate(heads) if n], block_auto_adjust_ff_dim=False,
+            full_attn_idxs=[i for i, n in enumerate(heads) if n],
+            block_auto_adjust_ff_dim=False,
             num_key_value_heads=max([1, *heads]),
-        )  # fmt: skip
+        )
 
     def told(model: Any) -> dict[str, Any]:
         specs = [layer.attention for layer in model.spec.layers]
         return {
-            "attention.head_count_kv": np.array([getattr(one, "kv_heads", 0) for one in specs],
-                                                np.int32),
-            "feed_forward_length": model.spec.layers[0].mlp.inner, "vocab_size": model.vocab_size,
-        }  # fmt: skip
+            "attention.head_count_kv": np.array(
+                [getattr(one, "kv_heads", 0) for one in specs], np.int32
+            ),
+            "feed_forward_length": model.spec.layers[0].mlp.inner,
+            "vocab_size": model.vocab_size,
+        }
 
     layer = "model.layers.{}.conv."
     return Architecture(
-        "lfm2", "Lfm2ForCausalLM", keys={
-            "norm_eps": "attention.layer_norm_rms_epsilon", "conv_L_cache": "shortconv.l_cache",
-            "full_attn_idxs": "attention.head_count_kv", "num_key_value_heads": "",
-        }, adjust=adjust, decoder=NAMES, attention=OWN, mlp=FED, metadata=told,
-        transforms={"conv.conv.weight": CHANNELS}, parts={
+        "lfm2",
+        "Lfm2ForCausalLM",
+        keys={
+            "norm_eps": "attention.layer_norm_rms_epsilon",
+            "conv_L_cache": "shortconv.l_cache",
+            "full_attn_idxs": "attention.head_count_kv",
+            "num_key_value_heads": "",
+        },
+        adjust=adjust,
+        decoder=NAMES,
+        attention=OWN,
+        mlp=FED,
+        metadata=told,
+        transforms={"conv.conv.weight": CHANNELS},
+        parts={
             "token_embd_norm": f"{NAMES.base}.{NAMES.norm}",
             "blk.{}.shortconv.conv": f"{layer}conv",
             "blk.{}.shortconv.in_proj": f"{layer}in_proj",
             "blk.{}.shortconv.out_proj": f"{layer}out_proj",
         },
-    )  # fmt: skip
+    )
 
 
 FAMILY = Family(

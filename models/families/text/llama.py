@@ -45,22 +45,31 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     head = c.head_dim or c.hidden_size // max(c.num_attention_heads, 1)
     attention = AttentionSpec(
-        c.num_attention_heads, c.num_key_value_heads or c.num_attention_heads, head,
-        bias=c.attention_bias, out_bias=c.attention_bias, rotary=rotary_of(vars(c), head),
-    )  # fmt: skip
+        c.num_attention_heads,
+        c.num_key_value_heads or c.num_attention_heads,
+        head,
+        bias=c.attention_bias,
+        out_bias=c.attention_bias,
+        rotary=rotary_of(vars(c), head),
+    )
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, bias=c.mlp_bias)
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings,
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
         (LayerSpec(attention, mlp),) * c.num_hidden_layers,
-        norm=NormSpec("rms", c.rms_norm_eps), tied=bool(c.tie_word_embeddings),
-    )  # fmt: skip
+        norm=NormSpec("rms", c.rms_norm_eps),
+        tied=bool(c.tie_word_embeddings),
+    )
 
 
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
-    "llama", "LlamaForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    "llama",
+    "LlamaForCausalLM",
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("llama",),

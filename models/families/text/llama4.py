@@ -62,21 +62,34 @@ def describe(c: Config) -> DecoderSpec:
         MLPSpec(n, c.hidden_act) for n in (c.intermediate_size_mlp, c.intermediate_size)
     )
     experts = ExpertsSpec(
-        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act, False,
-        always, routing=RoutingSpec("sigmoid", before=True), names=FED,
-    )  # fmt: skip
+        c.num_local_experts,
+        c.num_experts_per_tok,
+        c.intermediate_size,
+        c.hidden_act,
+        False,
+        always,
+        routing=RoutingSpec("sigmoid", before=True),
+        names=FED,
+    )
     spec = replace(building.each_attention(llama.describe(c), changed), names=NAMES)
     return building.with_mlps(spec, lambda i: experts if i in sparse else dense)
 
 
 GGUF = Architecture(
-    "llama4_text", "Llama4ForCausalLM", keys={
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
-        "num_experts_per_tok": "expert_used_count", "intermediate_size_mlp": "feed_forward_length",
+    "llama4_text",
+    "Llama4ForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_local_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "intermediate_size_mlp": "feed_forward_length",
         "intermediate_size": "expert_feed_forward_length",
         "interleave_moe_layer_step": "interleave_moe_layer_step",
-    }, decoder=NAMES, mlp=FED, adjust=lambda c: c.update(use_qk_norm=c["num_local_experts"] != 128),
-)  # fmt: skip
+    },
+    decoder=NAMES,
+    mlp=FED,
+    adjust=lambda c: c.update(use_qk_norm=c["num_local_experts"] != 128),
+)
 
 FAMILY = Family(
     model_types=("llama4_text",),

@@ -14,9 +14,13 @@ from rushlight.models.layers.norms import NormSpec
 
 ARCHITECTURES = ("MambaForCausalLM",)
 NAMES = DecoderNames(
-    base="backbone", embedding="embeddings", before_attention="norm", attention="mixer",
-    before_mlp=None, norm="norm_f",
-)  # fmt: skip
+    base="backbone",
+    embedding="embeddings",
+    before_attention="norm",
+    attention="mixer",
+    before_mlp=None,
+    norm="norm_f",
+)
 CONTEXT = 1 << 20  # there are no positions, so no length is too long
 
 
@@ -56,13 +60,24 @@ class Config:
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     block = MambaSpec(
-        c.hidden_size, c.inner, c.state_size, c.rank, c.conv_kernel, c.use_bias, c.use_conv_bias,
+        c.hidden_size,
+        c.inner,
+        c.state_size,
+        c.rank,
+        c.conv_kernel,
+        c.use_bias,
+        c.use_conv_bias,
         c.hidden_act,
-    )  # fmt: skip
+    )
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, CONTEXT, (LayerSpec(block, None),) * c.num_hidden_layers,
-        NormSpec("rms", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        CONTEXT,
+        (LayerSpec(block, None),) * c.num_hidden_layers,
+        NormSpec("rms", c.layer_norm_epsilon),
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES,
+    )
 
 
 def adjust(config: dict[str, Any]) -> None:

@@ -42,14 +42,27 @@ def describe(c: Config) -> DecoderSpec:
     if c.norm_before_gate:
         raise FormatError("config.json: norm_before_gate true is not supported; supported: false")
     block = Mamba2Spec(
-        c.hidden_size, c.num_heads, c.head_dim, c.n_groups, c.state_size, c.conv_kernel,
-        c.use_bias, c.use_conv_bias, c.hidden_act, limits_of(c.time_step_limit),
+        c.hidden_size,
+        c.num_heads,
+        c.head_dim,
+        c.n_groups,
+        c.state_size,
+        c.conv_kernel,
+        c.use_bias,
+        c.use_conv_bias,
+        c.hidden_act,
+        limits_of(c.time_step_limit),
         c.layer_norm_epsilon,
-    )  # fmt: skip
+    )
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, mamba.CONTEXT, (LayerSpec(block, None),) * c.num_hidden_layers,
-        NormSpec("rms", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=mamba.NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        mamba.CONTEXT,
+        (LayerSpec(block, None),) * c.num_hidden_layers,
+        NormSpec("rms", c.layer_norm_epsilon),
+        tied=bool(c.tie_word_embeddings),
+        names=mamba.NAMES,
+    )
 
 
 def adjust(config: dict[str, Any]) -> None:

@@ -33,19 +33,29 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     plain = mistral.describe(c)
     experts = ExpertsSpec(
-        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act,
+        c.num_local_experts,
+        c.num_experts_per_tok,
+        c.intermediate_size,
+        c.hidden_act,
         names=MLP,
-    )  # fmt: skip
+    )
     layers = tuple(replace(one, mlp=experts) for one in plain.layers)
     return replace(plain, layers=layers, names=NAMES)
 
 
 GGUF = Architecture(
-    "mixtral", "MixtralForCausalLM", keys={
-        **mistral.GGUF.keys, "num_local_experts": "expert_count",
+    "mixtral",
+    "MixtralForCausalLM",
+    keys={
+        **mistral.GGUF.keys,
+        "num_local_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",
-    }, transforms=mistral.GGUF.transforms, fixed={"sliding_window": None}, decoder=NAMES, mlp=MLP,
-)  # fmt: skip
+    },
+    transforms=mistral.GGUF.transforms,
+    fixed={"sliding_window": None},
+    decoder=NAMES,
+    mlp=MLP,
+)
 
 FAMILY = Family(
     model_types=("mixtral",),

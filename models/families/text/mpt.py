@@ -15,17 +15,30 @@ from rushlight.models.layers.mlp import MLPNames
 
 ARCHITECTURES = ("MptForCausalLM", "MPTForCausalLM")
 NAMES = DecoderNames(
-    base="transformer", embedding="wte", positions="wpe", layers="blocks",
-    before_attention="norm_1", attention="attn", before_mlp="norm_2", mlp="ffn", norm="norm_f",
-)  # fmt: skip
+    base="transformer",
+    embedding="wte",
+    positions="wpe",
+    layers="blocks",
+    before_attention="norm_1",
+    attention="attn",
+    before_mlp="norm_2",
+    mlp="ffn",
+    norm="norm_f",
+)
 MLP = MLPNames(up="up_proj", down="down_proj")
 MANY, GROUPS, ONE = "multihead_attention", "grouped_query_attention", "multiquery_attention"
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {  # of attn_config: types, supported values
-    "attn_type": ("str", (MANY, GROUPS, ONE)), "prefix_lm": ("bool", (False,)),
-    "attn_uses_sequence_id": ("bool", (False,)), "alibi_bias_max": ("int", (8,)),
-    "alibi": ("bool", ()), "qk_ln": ("bool", ()), "kv_n_heads": ("int", ()),
-    "clip_qkv": ("float", ()), "softmax_scale": ("float", ()), "sliding_window_size": ("", (-1,)),
-}  # fmt: skip
+    "attn_type": ("str", (MANY, GROUPS, ONE)),
+    "prefix_lm": ("bool", (False,)),
+    "attn_uses_sequence_id": ("bool", (False,)),
+    "alibi_bias_max": ("int", (8,)),
+    "alibi": ("bool", ()),
+    "qk_ln": ("bool", ()),
+    "kv_n_heads": ("int", ()),
+    "clip_qkv": ("float", ()),
+    "softmax_scale": ("float", ()),
+    "sliding_window_size": ("", (-1,)),
+}
 
 
 @dataclass
@@ -65,15 +78,25 @@ def describe(c: Config) -> DecoderSpec:
 
 
 GGUF = Architecture(
-    "mpt", "MptForCausalLM", keys={
-        "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",
-        "max_seq_len": "context_length", "layer_norm_epsilon": "attention.layer_norm_epsilon",
-        "alibi_bias_max": "attention.max_alibi_bias", "clip_qkv": "attention.clamp_kqv",
-    }, adjust=lambda config: config.update(
+    "mpt",
+    "MptForCausalLM",
+    keys={
+        "d_model": "embedding_length",
+        "n_layers": "block_count",
+        "n_heads": "attention.head_count",
+        "max_seq_len": "context_length",
+        "layer_norm_epsilon": "attention.layer_norm_epsilon",
+        "alibi_bias_max": "attention.max_alibi_bias",
+        "clip_qkv": "attention.clamp_kqv",
+    },
+    adjust=lambda config: config.update(
         no_bias=not config["attention_bias"],
         expansion_ratio=config.get("intermediate_size", 0) // max(config["d_model"], 1),
-    ), decoder=NAMES, attention=replit.ATTENTION, mlp=MLP,
-)  # fmt: skip
+    ),
+    decoder=NAMES,
+    attention=replit.ATTENTION,
+    mlp=MLP,
+)
 
 FAMILY = Family(
     model_types=("mpt",),

@@ -31,11 +31,14 @@ def describe(c: Config) -> DecoderSpec:
 
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
-    "olmo", "OlmoForCausalLM", keys={
-        "clip_qkv": "attention.clamp_kqv", "layer_norm_epsilon": "attention.layer_norm_epsilon",
+    "olmo",
+    "OlmoForCausalLM",
+    keys={
+        "clip_qkv": "attention.clamp_kqv",
+        "layer_norm_epsilon": "attention.layer_norm_epsilon",
     },
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("olmo",),

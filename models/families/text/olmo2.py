@@ -25,9 +25,11 @@ from rushlight.models.layers.positions.rotary import rotary_of_kind
 
 ARCHITECTURES = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
 NAMES = DecoderNames(
-    before_attention=None, after_attention="post_attention_layernorm", before_mlp=None,
+    before_attention=None,
+    after_attention="post_attention_layernorm",
+    before_mlp=None,
     after_mlp="post_feedforward_layernorm",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -50,9 +52,12 @@ def describe(c: Config) -> DecoderSpec:
         kind = SLIDING if within[layer] else FULL
         rotary = rotary_of_kind(vars(c), a.head_dim, kind, c.rope_theta, kind == FULL)
         return replace(
-            a, norm=plain.norm, norm_over="all", rotary=rotary if third else a.rotary,
+            a,
+            norm=plain.norm,
+            norm_over="all",
+            rotary=rotary if third else a.rotary,
             window=c.sliding_window if within[layer] else None,
-        )  # fmt: skip
+        )
 
     return replace(each_attention(plain, changed), names=NAMES)
 
@@ -61,8 +66,12 @@ def gguf() -> Architecture:
     """OLMo 3 has windows; there positions are not scaled."""
 
     def adjust(c: dict[str, Any]) -> None:
-        within = listed("olmo2.attention.sliding_window_pattern", c.get("pattern"), bool,
-                        [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])])  # fmt: skip
+        within = listed(
+            "olmo2.attention.sliding_window_pattern",
+            c.get("pattern"),
+            bool,
+            [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])],
+        )
         if c.get("window"):
             kinds = [SLIDING if one else FULL for one in within]
             c.update(model_type="olmo3", sliding_window=c["window"], layer_types=kinds)
@@ -70,20 +79,32 @@ def gguf() -> Architecture:
     def tell(model: Any) -> dict[str, Any]:
         each = [layer.attention for layer in model.spec.layers]
         near = [a for a in each if a.window is not None]
-        if any(json.loads(a.rotary.scaling or "{}").get("rope_type", "default") != "default"
-               for a in near):  # fmt: skip
+        if any(
+            json.loads(a.rotary.scaling or "{}").get("rope_type", "default") != "default"
+            for a in near
+        ):
             raise LoadError("scaled positions of layers with windows cannot be written as GGUF")
-        return {
-            "attention.sliding_window": near[0].window,
-            "attention.sliding_window_pattern": np.array([a.window is not None for a in each]),
-        } if near else {}  # fmt: skip
+        return (
+            {
+                "attention.sliding_window": near[0].window,
+                "attention.sliding_window_pattern": np.array([a.window is not None for a in each]),
+            }
+            if near
+            else {}
+        )
 
     return Architecture(
-        "olmo2", "Olmo2ForCausalLM", keys={
+        "olmo2",
+        "Olmo2ForCausalLM",
+        keys={
             "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-            "window": "attention.sliding_window", "pattern": "attention.sliding_window_pattern",
-        }, adjust=adjust, decoder=NAMES, metadata=tell,
-    )  # fmt: skip
+            "window": "attention.sliding_window",
+            "pattern": "attention.sliding_window_pattern",
+        },
+        adjust=adjust,
+        decoder=NAMES,
+        metadata=tell,
+    )
 
 
 FAMILY = Family(

@@ -36,19 +36,25 @@ def describe(c: Config) -> DecoderSpec:
         return replace(a, norm=plain.norm, norm_over="all", clip=c.clip_qkv)
 
     experts = ExpertsSpec(
-        c.num_experts, c.num_experts_per_tok,
-        c.intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
-    )  # fmt: skip
+        c.num_experts,
+        c.num_experts_per_tok,
+        c.intermediate_size,
+        c.hidden_act,
+        normalized=c.norm_topk_prob,
+    )
     plain = each_attention(plain, changed)
     return replace(plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers))
 
 
 GGUF = Architecture(
-    "olmoe", "OlmoeForCausalLM", keys={
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+    "olmoe",
+    "OlmoeForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",  # llama.cpp does not read attention.clamp_kqv
     },
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("olmoe",),

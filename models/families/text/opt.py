@@ -41,25 +41,41 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     heads, affine = c.num_attention_heads, c.layer_norm_elementwise_affine
     attention = AttentionSpec(
-        heads, heads, c.hidden_size // max(heads, 1), bias=c.enable_bias, out_bias=c.enable_bias,
+        heads,
+        heads,
+        c.hidden_size // max(heads, 1),
+        bias=c.enable_bias,
+        out_bias=c.enable_bias,
         names=AttentionNames(out="out_proj"),
-    )  # fmt: skip
+    )
     mlp = MLPSpec(
-        c.ffn_dim, c.activation_function, gated=False, bias=c.enable_bias,
+        c.ffn_dim,
+        c.activation_function,
+        gated=False,
+        bias=c.enable_bias,
         names=MLPNames(up="fc1", down="fc2"),
-    )  # fmt: skip
+    )
     last = c.do_layer_norm_before and not c._remove_final_layer_norm
     names = DecoderNames(
-        base="model.decoder", before_attention="self_attn_layer_norm", mlp="",
-        before_mlp="final_layer_norm", norm="final_layer_norm" if last else None,
-    )  # fmt: skip
+        base="model.decoder",
+        before_attention="self_attn_layer_norm",
+        mlp="",
+        before_mlp="final_layer_norm",
+        norm="final_layer_norm" if last else None,
+    )
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings,
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
         (LayerSpec(attention, mlp),) * c.num_hidden_layers,
-        NormSpec("layer", 1e-5, bias=affine, weight=affine), learned_positions=True,
-        positions_offset=2, embedding_width=c.word_embed_proj_dim,
-        norm_sums=not c.do_layer_norm_before, tied=bool(c.tie_word_embeddings), names=names,
-    )  # fmt: skip
+        NormSpec("layer", 1e-5, bias=affine, weight=affine),
+        learned_positions=True,
+        positions_offset=2,
+        embedding_width=c.word_embed_proj_dim,
+        norm_sums=not c.do_layer_norm_before,
+        tied=bool(c.tie_word_embeddings),
+        names=names,
+    )
 
 
 FAMILY = Family(

@@ -46,25 +46,43 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     head = c.hidden_size // max(c.num_attention_heads, 1)
     attention = AttentionSpec(
-        c.num_attention_heads, c.num_key_value_heads or c.num_attention_heads, head, bias=True,
-        out_bias=True, rotary=rotary_of(vars(c), head, share=0.5), names=ATTENTION,
+        c.num_attention_heads,
+        c.num_key_value_heads or c.num_attention_heads,
+        head,
+        bias=True,
+        out_bias=True,
+        rotary=rotary_of(vars(c), head, share=0.5),
+        names=ATTENTION,
         norm=NormSpec("layer", c.layer_norm_eps) if c.qk_layernorm else None,
-    )  # fmt: skip
+    )
     mlp = MLPSpec(
-        c.intermediate_size, c.hidden_act, gated=False, bias=True,
+        c.intermediate_size,
+        c.hidden_act,
+        gated=False,
+        bias=True,
         names=MLPNames(up="fc1", down="fc2"),
-    )  # fmt: skip
+    )
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings,
-        (LayerSpec(attention, mlp),) * c.num_hidden_layers, NormSpec("layer", c.layer_norm_eps),
-        parallel=True, tied=bool(c.tie_word_embeddings), head_bias=True, names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        (LayerSpec(attention, mlp),) * c.num_hidden_layers,
+        NormSpec("layer", c.layer_norm_eps),
+        parallel=True,
+        tied=bool(c.tie_word_embeddings),
+        head_bias=True,
+        names=NAMES,
+    )
 
 
 GGUF = Architecture(
-    "phi", "PhiForCausalLM", keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
-    decoder=NAMES, attention=ATTENTION, mlp=MLPNames(up="fc1", down="fc2"),
-)  # fmt: skip
+    "phi",
+    "PhiForCausalLM",
+    keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
+    decoder=NAMES,
+    attention=ATTENTION,
+    mlp=MLPNames(up="fc1", down="fc2"),
+)
 
 FAMILY = Family(
     model_types=("phi",),

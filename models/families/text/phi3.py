@@ -39,12 +39,16 @@ def describe(c: Config) -> DecoderSpec:
 
 
 GGUF = Architecture(
-    "phi3", "Phi3ForCausalLM", keys={
+    "phi3",
+    "Phi3ForCausalLM",
+    keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon",
         "sliding_window": "attention.sliding_window",
         "original_max_position_embeddings": "rope.scaling.original_context_length",
-    }, attention=AttentionNames(qkv="qkv_proj"), mlp=MLPNames(gate_up="gate_up_proj"),
-)  # fmt: skip
+    },
+    attention=AttentionNames(qkv="qkv_proj"),
+    mlp=MLPNames(gate_up="gate_up_proj"),
+)
 
 FAMILY = Family(
     model_types=("phi3",),

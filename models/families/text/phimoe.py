@@ -42,17 +42,30 @@ def describe(c: Config) -> DecoderSpec:
     if c.num_experts_per_tok != 2:
         raise FormatError(f"config.json: num_experts_per_tok is {c.num_experts_per_tok}, not 2")
 
-    plain = each_attention(llama.describe(c), lambda _, a: replace(
-        a, window=c.sliding_window, rotary=rotary_of(vars(c), a.head_dim, amplitudes=True),
-    ))  # fmt: skip
+    plain = each_attention(
+        llama.describe(c),
+        lambda _, a: replace(
+            a,
+            window=c.sliding_window,
+            rotary=rotary_of(vars(c), a.head_dim, amplitudes=True),
+        ),
+    )
     experts = ExpertsSpec(
-        c.num_local_experts, 2, c.intermediate_size, c.hidden_act, normalized=False, names=FED,
+        c.num_local_experts,
+        2,
+        c.intermediate_size,
+        c.hidden_act,
+        normalized=False,
+        names=FED,
         routing=RoutingSpec("sparsemixer", jitter=c.router_jitter_noise),
-    )  # fmt: skip
+    )
     return replace(
-        plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers),
-        norm=NormSpec("layer", c.rms_norm_eps), head_bias=c.lm_head_bias, names=NAMES,
-    )  # fmt: skip
+        plain,
+        layers=tuple(replace(one, mlp=experts) for one in plain.layers),
+        norm=NormSpec("layer", c.rms_norm_eps),
+        head_bias=c.lm_head_bias,
+        names=NAMES,
+    )
 
 
 def refuse(model: Any) -> dict[str, Any]:
@@ -65,12 +78,20 @@ def refuse(model: Any) -> dict[str, Any]:
 
 
 GGUF = Architecture(
-    "phimoe", "PhimoeForCausalLM", keys={
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
-        "num_experts_per_tok": "expert_used_count", "sliding_window": "attention.sliding_window",
+    "phimoe",
+    "PhimoeForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_local_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "sliding_window": "attention.sliding_window",
         "original_max_position_embeddings": "rope.scaling.original_context_length",
-    }, fixed={"lm_head_bias": True}, decoder=NAMES, mlp=FED, metadata=refuse,
-)  # fmt: skip
+    },
+    fixed={"lm_head_bias": True},
+    decoder=NAMES,
+    mlp=FED,
+    metadata=refuse,
+)
 
 FAMILY = Family(
     model_types=("phimoe",),

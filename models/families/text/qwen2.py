@@ -42,7 +42,7 @@ def describe(c: Config) -> DecoderSpec:
 
 GGUF = Architecture(
     "qwen2", "Qwen2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("qwen2",),

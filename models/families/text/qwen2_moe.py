@@ -34,22 +34,29 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     always = c.shared_expert_intermediate_size
     experts = ExpertsSpec(
-        c.num_experts, c.num_experts_per_tok,
-        c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
-        shared=MLPSpec(always, c.hidden_act) if always else None, shared_gate=True,
-    )  # fmt: skip
+        c.num_experts,
+        c.num_experts_per_tok,
+        c.moe_intermediate_size,
+        c.hidden_act,
+        normalized=c.norm_topk_prob,
+        shared=MLPSpec(always, c.hidden_act) if always else None,
+        shared_gate=True,
+    )
     plain = each_attention(qwen2.describe(c), lambda _, a: replace(a, bias=c.qkv_bias))
     return sparse_layers(plain, experts, c.decoder_sparse_step, c.mlp_only_layers)
 
 
 GGUF = Architecture(
-    "qwen2_moe", "Qwen2MoeForCausalLM", keys={
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+    "qwen2_moe",
+    "Qwen2MoeForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",
         "moe_intermediate_size": "expert_feed_forward_length",
         "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
     },
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("qwen2_moe",),

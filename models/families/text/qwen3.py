@@ -39,7 +39,7 @@ def describe(c: Config) -> DecoderSpec:
 
 GGUF = Architecture(
     "qwen3", "Qwen3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("qwen3",),

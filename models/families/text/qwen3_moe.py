@@ -32,19 +32,26 @@ class Config(qwen3.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     experts = ExpertsSpec(
-        c.num_experts, c.num_experts_per_tok,
-        c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
-    )  # fmt: skip
+        c.num_experts,
+        c.num_experts_per_tok,
+        c.moe_intermediate_size,
+        c.hidden_act,
+        normalized=c.norm_topk_prob,
+    )
     return sparse_layers(qwen3.describe(c), experts, c.decoder_sparse_step, c.mlp_only_layers)
 
 
 GGUF = Architecture(
-    "qwen3_moe", "Qwen3MoeForCausalLM", keys={
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+    "qwen3_moe",
+    "Qwen3MoeForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_experts": "expert_count",
         "num_experts_per_tok": "expert_used_count",
         "moe_intermediate_size": "expert_feed_forward_length",
-    }, fixed={"norm_topk_prob": True},
-)  # fmt: skip
+    },
+    fixed={"norm_topk_prob": True},
+)
 
 FAMILY = Family(
     model_types=("qwen3_moe",),

@@ -58,10 +58,16 @@ def describe(c: Config) -> DecoderSpec:
     linear = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: bool((i + 1) % every), LINEAR)
     norm = NormSpec("rms", c.rms_norm_eps, offset=1.0)
     delta = GatedDeltaSpec(
-        c.hidden_size, c.linear_num_key_heads, c.linear_num_value_heads, c.linear_key_head_dim,
-        c.linear_value_head_dim, c.linear_conv_kernel_dim, c.hidden_act, c.rms_norm_eps,
+        c.hidden_size,
+        c.linear_num_key_heads,
+        c.linear_num_value_heads,
+        c.linear_key_head_dim,
+        c.linear_value_head_dim,
+        c.linear_conv_kernel_dim,
+        c.hidden_act,
+        c.rms_norm_eps,
         c.split,
-    )  # fmt: skip
+    )
 
     def gated(layer: int, a: AttentionSpec) -> AttentionSpec:
         bias = c.attention_bias
@@ -80,8 +86,12 @@ def gguf() -> Architecture:
 
     def adjust(c: dict[str, Any]) -> None:
         count, every = c["num_hidden_layers"], max(c.get("full_attention_interval", 4), 1)
-        linear = listed("qwen3next.attention.recurrent_layers", c.get("layer_types"), bool,
-                        [(i + 1) % every != 0 for i in range(count)])  # fmt: skip
+        linear = listed(
+            "qwen3next.attention.recurrent_layers",
+            c.get("layer_types"),
+            bool,
+            [(i + 1) % every != 0 for i in range(count)],
+        )
         c["layer_types"] = [LINEAR if one else FULL for one in linear]
         c["linear_value_head_dim"] = c["linear_key_head_dim"]
         # Older files have one matrix, as the checkpoint.
@@ -90,8 +100,10 @@ def gguf() -> Architecture:
     def tell(model: Any) -> dict[str, Any]:
         linear = [isinstance(layer.attention, GatedDeltaSpec) for layer in model.spec.layers]
         c = model.config
-        return {"attention.recurrent_layers": np.array(linear),
-                "ssm.inner_size": c.linear_num_value_heads * c.linear_value_head_dim}  # fmt: skip
+        return {
+            "attention.recurrent_layers": np.array(linear),
+            "ssm.inner_size": c.linear_num_value_heads * c.linear_value_head_dim,
+        }
 
     def apart(c: Mapping[str, Any], t: Tensor) -> Sequence[Tensor]:
         heads, keys = c["linear_num_key_heads"], c["linear_key_head_dim"]
@@ -102,28 +114,51 @@ def gguf() -> Architecture:
 
     inside = "model.layers.{}.linear_attn."
     names = {
-        "ssm_in": "in_proj_qkvz", "attn_qkv": "in_proj_qkv", "attn_gate": "in_proj_z",
-        "ssm_ba": "in_proj_ba", "ssm_conv1d": "conv1d", "ssm_a": "A_log", "ssm_dt.bias": "dt_bias",
-        "ssm_norm": "norm", "ssm_out": "out_proj",
-    }  # fmt: skip
+        "ssm_in": "in_proj_qkvz",
+        "attn_qkv": "in_proj_qkv",
+        "attn_gate": "in_proj_z",
+        "ssm_ba": "in_proj_ba",
+        "ssm_conv1d": "conv1d",
+        "ssm_a": "A_log",
+        "ssm_dt.bias": "dt_bias",
+        "ssm_norm": "norm",
+        "ssm_out": "out_proj",
+    }
     after = "post_attention_layernorm"
     return Architecture(
-        "qwen3_next", "Qwen3NextForCausalLM", keys={
-            **qwen2_moe.GGUF.keys, "linear_conv_kernel_dim": "ssm.conv_kernel",
-            "linear_key_head_dim": "ssm.state_size", "linear_num_key_heads": "ssm.group_count",
+        "qwen3_next",
+        "Qwen3NextForCausalLM",
+        keys={
+            **qwen2_moe.GGUF.keys,
+            "linear_conv_kernel_dim": "ssm.conv_kernel",
+            "linear_key_head_dim": "ssm.state_size",
+            "linear_num_key_heads": "ssm.group_count",
             "linear_num_value_heads": "ssm.time_step_rank",
             "layer_types": "attention.recurrent_layers",
             "full_attention_interval": "full_attention_interval",
-        }, fixed={"norm_topk_prob": True}, adjust=adjust, metadata=tell,
+        },
+        fixed={"norm_topk_prob": True},
+        adjust=adjust,
+        metadata=tell,
         transforms={
-            "conv1d.weight": CHANNELS, "A_log": DECAY, "model.norm": OFFSET,
+            "conv1d.weight": CHANNELS,
+            "A_log": DECAY,
+            "model.norm": OFFSET,
             **dict.fromkeys(("input_layernorm", after, "q_norm", "k_norm"), OFFSET),
-        }, parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()} | {
+        },
+        parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()}
+        | {
             "blk.{}.post_attention_norm": f"model.layers.{{}}.{after}",
-        }, regroups=(Regroup(
-            ("in_proj_qkvz.weight",), ("in_proj_qkv.weight", "in_proj_z.weight"), None, apart,
-        ),),
-    )  # fmt: skip
+        },
+        regroups=(
+            Regroup(
+                ("in_proj_qkvz.weight",),
+                ("in_proj_qkv.weight", "in_proj_z.weight"),
+                None,
+                apart,
+            ),
+        ),
+    )
 
 
 FAMILY = Family(

@@ -18,8 +18,12 @@ from rushlight.models.layers.positions.rotary import rotary_of
 
 ARCHITECTURES = ("RecurrentGemmaForCausalLM",)
 NAMES = DecoderNames(
-    before_attention="temporal_pre_norm", attention="temporal_block", norm="final_norm",
-    before_mlp="channel_pre_norm", mlp="mlp_block")  # fmt: skip
+    before_attention="temporal_pre_norm",
+    attention="temporal_block",
+    norm="final_norm",
+    before_mlp="channel_pre_norm",
+    mlp="mlp_block",
+)
 CONTEXT = 1 << 20  # the window bounds what is kept
 
 
@@ -59,20 +63,32 @@ def describe(c: Config) -> DecoderSpec:
     if not listed or {*map(str, kinds)} - {"recurrent", "attention"}:
         raise FormatError(f"config.json: block_types {brief(kinds)}: of recurrent and attention")
     attention = AttentionSpec(
-        c.num_attention_heads, c.num_key_value_heads or heads, head, bias=c.attention_bias,
-        out_bias=True, rotary=rotary_of(vars(c), head), window=c.attention_window_size,
-    )  # fmt: skip
-    griffin = GriffinSpec(c.hidden_size, c.lru_width or c.hidden_size, heads, c.conv1d_width,
-                          c.hidden_activation)  # fmt: skip
+        c.num_attention_heads,
+        c.num_key_value_heads or heads,
+        head,
+        bias=c.attention_bias,
+        out_bias=True,
+        rotary=rotary_of(vars(c), head),
+        window=c.attention_window_size,
+    )
+    griffin = GriffinSpec(
+        c.hidden_size, c.lru_width or c.hidden_size, heads, c.conv1d_width, c.hidden_activation
+    )
     mlp = MLPSpec(c.intermediate_size // 2, c.hidden_activation, bias=True)
     order = (kinds[i % len(kinds)] for i in range(c.num_hidden_layers))
     layers = tuple(LayerSpec(griffin if k == "recurrent" else attention, mlp) for k in order)
     part, power = math.frexp(c.hidden_size**0.5)  # the published scale is bfloat16: eight bits
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, CONTEXT, layers, NormSpec("rms", c.rms_norm_eps, offset=1.0),
-        embedding_scale=math.ldexp(round(part * 256), power - 8), logits_softcap=c.logits_soft_cap,
-        tied=bool(c.tie_word_embeddings), names=NAMES,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        CONTEXT,
+        layers,
+        NormSpec("rms", c.rms_norm_eps, offset=1.0),
+        embedding_scale=math.ldexp(round(part * 256), power - 8),
+        logits_softcap=c.logits_soft_cap,
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES,
+    )
 
 
 FAMILY = Family(

@@ -51,26 +51,48 @@ def described(c: Any, a: dict[str, Any], inner: int, mlp: MLPNames, n: DecoderNa
     if a.get("qk_ln") and clip:
         raise FormatError("config.json: clip_qkv is not supported beside qk_ln")
     attention = AttentionSpec(
-        c.n_heads, a.get("kv_n_heads") or c.n_heads, c.d_model // max(c.n_heads, 1),
-        bias=bias, out_bias=bias, fused="stacked", norm=norm if a.get("qk_ln") else None,
-        norm_over="all", alibi=float(a.get("alibi_bias_max") or 8) if alibi else None,
-        scale=a.get("softmax_scale"), clip=clip or None, names=ATTENTION,
-    )  # fmt: skip
+        c.n_heads,
+        a.get("kv_n_heads") or c.n_heads,
+        c.d_model // max(c.n_heads, 1),
+        bias=bias,
+        out_bias=bias,
+        fused="stacked",
+        norm=norm if a.get("qk_ln") else None,
+        norm_over="all",
+        alibi=float(a.get("alibi_bias_max") or 8) if alibi else None,
+        scale=a.get("softmax_scale"),
+        clip=clip or None,
+        names=ATTENTION,
+    )
     scale = max(c.d_model, 1) ** -0.5 if c.logit_scale == "inv_sqrt_d_model" else c.logit_scale
     scale = checked("config.json: logit_scale", "logit_scale", "float | None", scale)
     layer = LayerSpec(attention, MLPSpec(inner, "gelu", gated=False, bias=bias, names=mlp))
     return DecoderSpec(
-        c.vocab_size, c.d_model, c.max_seq_len, (layer,) * c.n_layers, norm,
-        learned_positions=not alibi and getattr(c, "learned_pos_emb", True), names=n,
-        logits_scale=1.0 if scale is None else scale, tied=bool(c.tie_word_embeddings),
-    )  # fmt: skip
+        c.vocab_size,
+        c.d_model,
+        c.max_seq_len,
+        (layer,) * c.n_layers,
+        norm,
+        learned_positions=not alibi and getattr(c, "learned_pos_emb", True),
+        names=n,
+        logits_scale=1.0 if scale is None else scale,
+        tied=bool(c.tie_word_embeddings),
+    )
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     given = {"qk_ln": c.attn_qk_ln, "clip_qkv": c.attn_clip_qkv, **vars(c)}
-    names = DecoderNames(base="transformer", embedding="wte", positions="wpe", layers="blocks",
-        before_attention="ln_1", attention="attn", before_mlp="ln_2", norm="ln_f")  # fmt: skip
+    names = DecoderNames(
+        base="transformer",
+        embedding="wte",
+        positions="wpe",
+        layers="blocks",
+        before_attention="ln_1",
+        attention="attn",
+        before_mlp="ln_2",
+        norm="ln_f",
+    )
     mlp = MLPNames(up="mlp_up", down="mlp_down")
     return described(c, given, c.mlp_ratio * c.d_model, mlp, names)
 

@@ -47,10 +47,19 @@ def described(c: Config, version: int, **more: Any) -> DecoderSpec:
     width = c.hidden_size if c.attention_hidden_size is None else c.attention_hidden_size
     inner = c.intermediate_size
     inner = int(c.hidden_size * 3.5) // 32 * 32 if inner is None else inner
-    return rwkv_files.decoder(c, RWKVSpec(
-        version, c.hidden_size, width // max(c.head_size, 1), c.head_size, inner,
-        eps=c.layer_norm_epsilon, group_eps=1e-5 * c.head_size_divisor**2, **more,
-    ))  # fmt: skip
+    return rwkv_files.decoder(
+        c,
+        RWKVSpec(
+            version,
+            c.hidden_size,
+            width // max(c.head_size, 1),
+            c.head_size,
+            inner,
+            eps=c.layer_norm_epsilon,
+            group_eps=1e-5 * c.head_size_divisor**2,
+            **more,
+        ),
+    )
 
 
 def describe(c: Config) -> DecoderSpec:
@@ -66,28 +75,38 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     shapes = rwkv_files.Shapes(tensors)
     heads, size = shapes("blocks.0.att.time_faaaa")
     return shapes.config(
-        "rwkv6", attention_hidden_size=heads * size, head_size=size,
+        "rwkv6",
+        attention_hidden_size=heads * size,
+        head_size=size,
         time_mix_extra_dim=shapes("blocks.0.att.time_maa_w1")[1] // 5,
         time_decay_extra_dim=shapes("blocks.0.att.time_decay_w1")[1],
-    )  # fmt: skip
+    )
 
 
 GGUF = rwkv(
-    "rwkv6", "Rwkv6ForCausalLM", keys={
-        "layer_norm_epsilon": "attention.layer_norm_epsilon", "head_size": "wkv.head_size",
-        "time_mix_extra_dim": "time_mix_extra_dim", "time_decay_extra_dim": "time_decay_extra_dim",
+    "rwkv6",
+    "Rwkv6ForCausalLM",
+    keys={
+        "layer_norm_epsilon": "attention.layer_norm_epsilon",
+        "head_size": "wkv.head_size",
+        "time_mix_extra_dim": "time_mix_extra_dim",
+        "time_decay_extra_dim": "time_decay_extra_dim",
         "halved_every": "rescale_every_n_layers",
-    }, names={
-        "time_mix_gate": "att.gate", "channel_mix_receptance": "ffn.receptance",
+    },
+    names={
+        "time_mix_gate": "att.gate",
+        "channel_mix_receptance": "ffn.receptance",
         **{f"channel_mix_lerp_{n}.weight": f"ffn.time_maa_{n}" for n in "kr"},
-        "time_mix_first.weight": "att.time_faaaa", "time_mix_decay.weight": "att.time_decay",
+        "time_mix_first.weight": "att.time_faaaa",
+        "time_mix_decay.weight": "att.time_decay",
         **{f"time_mix_decay_w{i}.weight": f"att.time_decay_w{i}" for i in (1, 2)},
         **{f"time_mix_w{i}.weight": f"att.time_maa_w{i}" for i in (1, 2)},
         **{f"time_mix_lerp_{n}.weight": f"att.time_maa_{n}" for n in "xwkvrg"},
-    }, turned=("time_maa_w1", "time_maa_w2", "time_decay_w1", "time_decay_w2"),
+    },
+    turned=("time_maa_w1", "time_maa_w2", "time_decay_w1", "time_decay_w2"),
     vectors=("att.time_maa_x", "att.time_decay", "ffn.time_maa_k", "ffn.time_maa_r"),
     mixed=[f"att.time_maa_{n}" for n in "wkvrg"],
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("rwkv6",),

@@ -51,12 +51,19 @@ def describe(c: Config) -> DecoderSpec:
     size = c.hidden_size // max(c.num_heads or 1, 1) if c.head_dim is None else c.head_dim
     inner = -(-int(c.hidden_size * (4 if c.hidden_ratio is None else c.hidden_ratio)) // 32) * 32
     group = size * c.norm_eps if c.group_norm_eps is None else c.group_norm_eps
-    return rwkv_files.decoder(c, RWKVSpec(
-        7, c.hidden_size, c.hidden_size // max(size, 1), size,
-        inner if c.intermediate_size is None else c.intermediate_size,
-        (c.decay_low_rank_dim, c.a_low_rank_dim, c.v_low_rank_dim, c.gate_low_rank_dim),
-        eps=c.norm_eps, group_eps=group,
-    ))  # fmt: skip
+    return rwkv_files.decoder(
+        c,
+        RWKVSpec(
+            7,
+            c.hidden_size,
+            c.hidden_size // max(size, 1),
+            size,
+            inner if c.intermediate_size is None else c.intermediate_size,
+            (c.decay_low_rank_dim, c.a_low_rank_dim, c.v_low_rank_dim, c.gate_low_rank_dim),
+            eps=c.norm_eps,
+            group_eps=group,
+        ),
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -86,20 +93,27 @@ def gguf() -> Architecture:
         return {f"blk.0.time_mix_v{i}.weight": shape for i, shape in enumerate(shapes)}
 
     return rwkv(
-        "rwkv7", "RWKV7ForCausalLM", keys={
-            "norm_eps": "attention.layer_norm_epsilon", "head_dim": "wkv.head_size",
+        "rwkv7",
+        "RWKV7ForCausalLM",
+        keys={
+            "norm_eps": "attention.layer_norm_epsilon",
+            "head_dim": "wkv.head_size",
             "decay_low_rank_dim": "attention.decay_lora_rank",
             "a_low_rank_dim": "attention.iclr_lora_rank",
             "v_low_rank_dim": "attention.value_residual_mix_lora_rank",
             "gate_low_rank_dim": "attention.gate_lora_rank",
-        }, names={
+        },
+        names={
             "channel_mix_lerp_k.weight": "ffn.x_k",
             **{f"time_mix_{n}.weight": f"att.{n}" for n in ("k_k", "k_a", "r_k")},
             **{f"time_mix_{n}{i}.weight": f"att.{n}{i}" for n in "wavg" for i in range(3)},
-        }, turned=[f"{n}{i}" for n in "wavg" for i in (1, 2)],
+        },
+        turned=[f"{n}{i}" for n in "wavg" for i in (1, 2)],
         vectors=("att.w0", "att.a0", "att.v0", "att.k_k", "att.k_a", "ffn.x_k"),
-        mixed=[f"att.x_{n}" for n in "rwkvag"], fixed={"group_norm_eps": 64e-5}, filled=unread,
-    )  # fmt: skip
+        mixed=[f"att.x_{n}" for n in "rwkvag"],
+        fixed={"group_norm_eps": 64e-5},
+        filled=unread,
+    )
 
 
 FAMILY = Family(

@@ -39,17 +39,25 @@ def describe(c: Config) -> DecoderSpec:
         )
     windows = c.use_sliding_window and c.sliding_window is not None
     within = kinds_of(c.layer_types, count, lambda i: windows and not rotated[i])
-    return each_attention(qwen2.describe(c), lambda i, a: replace(
-        a, bias=c.attention_bias, out_bias=c.attention_bias,
-        rotary=a.rotary if rotated[i] else None, window=c.sliding_window if within[i] else None,
-    ))  # fmt: skip
+    return each_attention(
+        qwen2.describe(c),
+        lambda i, a: replace(
+            a,
+            bias=c.attention_bias,
+            out_bias=c.attention_bias,
+            rotary=a.rotary if rotated[i] else None,
+            window=c.sliding_window if within[i] else None,
+        ),
+    )
 
 
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(
-    "smollm3", "SmolLM3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    "smollm3",
+    "SmolLM3ForCausalLM",
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("smollm3",),

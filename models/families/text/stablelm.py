@@ -38,22 +38,36 @@ def describe(c: Config) -> DecoderSpec:
     parallel = c.use_parallel_residual
     names = DecoderNames(before_mlp=None if parallel else "post_attention_layernorm")
     return replace(
-        each_attention(plain, lambda _, a: replace(
-            a, bias=c.use_qkv_bias, out_bias=False, norm=normed, norm_over="each", names=NAMES,
-            rotary=rotary_of(vars(c), a.head_dim, share=0.25),
-        )),
-        norm=NormSpec("layer", c.layer_norm_eps), parallel=parallel, names=names,
-    )  # fmt: skip
+        each_attention(
+            plain,
+            lambda _, a: replace(
+                a,
+                bias=c.use_qkv_bias,
+                out_bias=False,
+                norm=normed,
+                norm_over="each",
+                names=NAMES,
+                rotary=rotary_of(vars(c), a.head_dim, share=0.25),
+            ),
+        ),
+        norm=NormSpec("layer", c.layer_norm_eps),
+        parallel=parallel,
+        names=names,
+    )
 
 
 GGUF = Architecture(
-    "stablelm", "StableLmForCausalLM", keys={
+    "stablelm",
+    "StableLmForCausalLM",
+    keys={
         "layer_norm_eps": "attention.layer_norm_epsilon",
         "use_parallel_residual": "use_parallel_residual",
-    }, attention=NAMES, adjust=lambda config: config.update(
+    },
+    attention=NAMES,
+    adjust=lambda config: config.update(
         use_qkv_bias=config["attention_bias"], qk_layernorm=config["attention_norms"]
     ),
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("stablelm",),

@@ -35,20 +35,26 @@ def describe(c: Config) -> DecoderSpec:
     c.attention_bias = c.use_bias
     plain = each_attention(llama.describe(c), lambda _, a: replace(a, window=c.sliding_window))
     mlp = MLPSpec(
-        c.intermediate_size, c.hidden_act, gated=False, bias=c.use_bias,
+        c.intermediate_size,
+        c.hidden_act,
+        gated=False,
+        bias=c.use_bias,
         names=MLPNames(up="c_fc", down="c_proj"),
-    )  # fmt: skip
+    )
     return replace(
-        plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        plain,
+        layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
         norm=NormSpec("layer", c.norm_epsilon),
-    )  # fmt: skip
+    )
 
 
 GGUF = Architecture(
-    "starcoder2", "Starcoder2ForCausalLM", keys={"norm_epsilon": "attention.layer_norm_epsilon"},
+    "starcoder2",
+    "Starcoder2ForCausalLM",
+    keys={"norm_epsilon": "attention.layer_norm_epsilon"},
     mlp=MLPNames(up="c_fc", down="c_proj"),
     adjust=lambda config: config.update(use_bias=config["attention_bias"]),
-)  # fmt: skip
+)
 
 FAMILY = Family(
     model_types=("starcoder2",),

@@ -69,20 +69,36 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     labels = classes_of(config, "Beit")
     held = labels or any(n.startswith("beit.") for n in names)
     layer = LayerSpec(
-        c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act, c.layer_norm_eps,
-        (True, False, True), scaled=c.layer_scale_init_value > 0, names=NAMES,
-    )  # fmt: skip
+        c.hidden_size,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_act,
+        c.layer_norm_eps,
+        (True, False, True),
+        scaled=c.layer_scale_init_value > 0,
+        names=NAMES,
+    )
     relative = "each" if c.use_relative_position_bias else ""
     mean = c.use_mean_pooling
     whole = config.get("architectures") != ["BeitBackbone"]  # which has no norm of the mean
-    return ViT(c, ViTSpec(
-        layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-        pair(c.patch_size, "patch_size"), "beit" if held else "", c.num_channels,
-        mask=(1, 1, c.hidden_size) if any(n.endswith(".mask_token") for n in names) else None,
-        last="" if mean else "layernorm", placed=c.use_absolute_position_embeddings,
-        relative="shared" if c.use_shared_relative_position_bias else relative, mean=mean,
-        pooled="pooler.layernorm" if mean and whole else "",
-    ), labels)  # fmt: skip
+    return ViT(
+        c,
+        ViTSpec(
+            layer,
+            c.num_hidden_layers,
+            pair(c.image_size, "image_size"),
+            pair(c.patch_size, "patch_size"),
+            "beit" if held else "",
+            c.num_channels,
+            mask=(1, 1, c.hidden_size) if any(n.endswith(".mask_token") for n in names) else None,
+            last="" if mean else "layernorm",
+            placed=c.use_absolute_position_embeddings,
+            relative="shared" if c.use_shared_relative_position_bias else relative,
+            mean=mean,
+            pooled="pooler.layernorm" if mean and whole else "",
+        ),
+        labels,
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -97,13 +113,14 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     """The config.json for timm's."""
     head = tensors.get("head.weight")
     made = {
-        "model_type": "beit", **timm_sizes(tensors, config),
+        "model_type": "beit",
+        **timm_sizes(tensors, config),
         "architectures": [f"Beit{'Model' if head is None else 'ForImageClassification'}"],
         "use_mean_pooling": "fc_norm.weight" in tensors,
         "use_relative_position_bias": any(n.endswith("bias_table") for n in tensors),
         "use_absolute_position_embeddings": "pos_embed" in tensors,
         "layer_scale_init_value": float("blocks.0.gamma_1" in tensors),
-    }  # fmt: skip
+    }
     return made if head is None else made | {"num_labels": head.shape[0]}
 
 

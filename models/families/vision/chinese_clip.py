@@ -61,9 +61,15 @@ class ChineseClip(ClipModel):
         self.processor = replace(KINDS["ChineseCLIP"], shortest=min(image.image), crop=image.image)
         width = text.hidden_size
         layer = LayerSpec(width, text.num_attention_heads, text.intermediate_size)
-        self.text = TextTower(layer, text.num_hidden_layers, text.vocab_size,
-                              text.max_position_embeddings, causal=False,
-                              projection=c.projection_dim, masked=True)  # fmt: skip
+        self.text = TextTower(
+            layer,
+            text.num_hidden_layers,
+            text.vocab_size,
+            text.max_position_embeddings,
+            causal=False,
+            projection=c.projection_dim,
+            masked=True,
+        )
         self.text_model = Encoder(text, bert_spec(text, pooler=False))
         self.text_projection = nn.Linear(width, c.projection_dim, bias=False)
         self.logit_scale = parameter()
@@ -82,8 +88,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> ChineseClip:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
     seen = towers.tower(config, "vision_config", Vision)
-    return ChineseClip(c, clip.image_tower(seen, c.projection_dim),
-                       towers.tower(config, "text_config", Text))  # fmt: skip
+    return ChineseClip(
+        c, clip.image_tower(seen, c.projection_dim), towers.tower(config, "text_config", Text)
+    )
 
 
 FAMILY = Family(

@@ -47,8 +47,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     seeing = ("CLIPVisionModel", "CLIPVisionModelWithProjection")
     if kind == "clip_vision_model" or named[0] in seeing:
         inside = kind == "clip" and "vision_config" in config  # as a classifier of images has it
-        seen = (towers.tower(config, "vision_config", towers.ClipVision) if inside
-                else towers.read(config, towers.ClipVision))  # fmt: skip
+        seen = (
+            towers.tower(config, "vision_config", towers.ClipVision)
+            if inside
+            else towers.read(config, towers.ClipVision)
+        )
         wide = seen.projection_dim if "visual_projection.weight" in names else None
         return _served(ClipModel(seen, image_tower(seen, wide), None), TASKS[1:])
     raise ArchitectureError(named, ("CLIPModel", "CLIPTextModelWithProjection", *seeing))
@@ -84,15 +87,26 @@ def _served(model: ClipModel, tasks: tuple[str, ...]) -> ClipModel:
 def _text(c: towers.ClipText, projection: int | None) -> TextTower:
     # Files from before the id of the end was right have 2, and the end is the largest id.
     end = None if c.eos_token_id in (2, None) else c.eos_token_id
-    return TextTower(layer_of(c), c.num_hidden_layers, c.vocab_size, c.max_position_embeddings,
-                     end, projection=projection)  # fmt: skip
+    return TextTower(
+        layer_of(c),
+        c.num_hidden_layers,
+        c.vocab_size,
+        c.max_position_embeddings,
+        end,
+        projection=projection,
+    )
 
 
 def image_tower(c: towers.ClipVision, projection: int | None) -> ImageTower:
     """The tower of images of a configuration."""
-    return ImageTower(layer_of(c), c.num_hidden_layers, pair(c.image_size, "image_size"),
-                      pair(c.patch_size, "patch_size"), c.num_channels,
-                      projection=projection)  # fmt: skip
+    return ImageTower(
+        layer_of(c),
+        c.num_hidden_layers,
+        pair(c.image_size, "image_size"),
+        pair(c.patch_size, "patch_size"),
+        c.num_channels,
+        projection=projection,
+    )
 
 
 FAMILY = Family(

@@ -83,11 +83,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     layers = {n.split(".")[1] for n in tensors if n.startswith("blocks.")}
     head = tensors.get("head.weight")
     return {
-        "model_type": "convmixer", "hidden_size": width, "num_channels": channels,
-        "patch_size": patch, "num_hidden_layers": len(layers), "kernel_size": deep[-1],
+        "model_type": "convmixer",
+        "hidden_size": width,
+        "num_channels": channels,
+        "patch_size": patch,
+        "num_hidden_layers": len(layers),
+        "kernel_size": deep[-1],
         "hidden_act": "relu" if "_768_" in str(config.get("architecture")) else "gelu",
         "num_labels": 0 if head is None else head.shape[0],
-    }  # fmt: skip
+    }
 
 
 FAMILY = Family(

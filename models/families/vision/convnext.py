@@ -22,16 +22,25 @@ TENSORS = ("features.1.0.layer_scale",)
 BASES = {"convnext": "ConvNext", "convnextv2": "ConvNextV2"}
 # timm's parts of a layer and torchvision's, by transformers'.
 _PARTS = {
-    "gamma": "layer_scale_parameter", "layer_scale": "layer_scale_parameter",
-    "conv_dw": "dwconv", "block.0": "dwconv", "norm": "layernorm", "block.2": "layernorm",
-    "mlp.fc1": "pwconv1", "block.3": "pwconv1", "mlp.fc2": "pwconv2", "block.5": "pwconv2",
+    "gamma": "layer_scale_parameter",
+    "layer_scale": "layer_scale_parameter",
+    "conv_dw": "dwconv",
+    "block.0": "dwconv",
+    "norm": "layernorm",
+    "block.2": "layernorm",
+    "mlp.fc1": "pwconv1",
+    "block.3": "pwconv1",
+    "mlp.fc2": "pwconv2",
+    "block.5": "pwconv2",
     "mlp.grn": "grn",
-}  # fmt: skip
+}
 _TOP = {
     "features.0.0": "embeddings.patch_embeddings",
     "features.0.1": "embeddings.layernorm",
-    "head.norm": "layernorm", "norm_pre": "layernorm", "classifier.0": "layernorm",
-}  # fmt: skip
+    "head.norm": "layernorm",
+    "norm_pre": "layernorm",
+    "classifier.0": "layernorm",
+}
 _TIMM = re.compile(r"stages\.(\d)\.(?:downsample\.(\d)|blocks\.(\d{1,3})\.([\w.]+))")
 _TV = re.compile(r"features\.(\d)\.(\d{1,3})(?:\.(\w[\w.]*))?")
 
@@ -75,8 +84,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> ConvNeXt:
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("norm", c.norm, tuple(NORMS))
     if not c.depths or not len(c.depths) == len(c.hidden_sizes) == c.num_stages:
-        raise FormatError(f"config.json: num_stages {c.num_stages}, depths {c.depths} and "
-                          f"hidden_sizes {c.hidden_sizes} do not agree")  # fmt: skip
+        raise FormatError(
+            f"config.json: num_stages {c.num_stages}, depths {c.depths} and "
+            f"hidden_sizes {c.hidden_sizes} do not agree"
+        )
     backbone = config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]
     named = stages_of(config, len(c.depths)) if backbone else ()
     scaled = c.model_type == "convnext" and c.layer_scale_init_value > 0
@@ -143,8 +154,9 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     count = len(depths)
     try:
         between = found.get(f"{kind}.embeddings.patch_embeddings.0.weight")
-        stem = (found[f"{kind}.embeddings.patch_embeddings.weight"] if between is None else
-                between).shape  # fmt: skip
+        stem = (
+            found[f"{kind}.embeddings.patch_embeddings.weight"] if between is None else between
+        ).shape
         widths = [found[f"{base}{i}.layers.0.dwconv.weight"].shape[0] for i in range(count)]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no ConvNeXt of torchvision or timm") from None
@@ -153,15 +165,22 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
     scaled = any(n.endswith("layer_scale_parameter") for n in found)
     return {
-        "model_type": kind, "num_labels": classes, "num_channels": stem[1], "patch_size": stem[2],
+        "model_type": kind,
+        "num_labels": classes,
+        "num_channels": stem[1],
+        "patch_size": stem[2],
         "architectures": [f"{BASES[kind]}{'ForImageClassification' if classes else 'Model'}"],
-        "num_stages": count, "hidden_sizes": widths, "depths": depths, "layer_norm_eps": 1e-6,
+        "num_stages": count,
+        "hidden_sizes": widths,
+        "depths": depths,
+        "layer_norm_eps": 1e-6,
         "layer_scale_init_value": 1e-6 if scaled else 0.0,
         "norm_first": "norm_pre.weight" in tensors,
-        "stem_width": 0 if between is None else stem[0], "stem_act": "stem.3.weight" in tensors,
+        "stem_width": 0 if between is None else stem[0],
+        "stem_act": "stem.3.weight" in tensors,
         "inner_head": found["pre_logits.weight"].shape[0] if "pre_logits.weight" in found else 0,
         "norm": "layer" if f"{kind}.layernorm.bias" in found else "rms",
-    }  # fmt: skip
+    }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -35,16 +35,26 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("pooler_act", c.pooler_act, tuple(ACTIVATIONS))
     both = config.get("architectures") == [TEACHER]
-    layer = LayerSpec(c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
-                      c.layer_norm_eps, (c.qkv_bias,) * 3)  # fmt: skip
+    layer = LayerSpec(
+        c.hidden_size,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_act,
+        c.layer_norm_eps,
+        (c.qkv_bias,) * 3,
+    )
     pooler = any(n.removeprefix("deit.").startswith("pooler.") for n in names)
     spec = ViTSpec(
-        layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-        pair(c.patch_size, "patch_size"), "deit", c.num_channels,
+        layer,
+        c.num_hidden_layers,
+        pair(c.image_size, "image_size"),
+        pair(c.patch_size, "patch_size"),
+        "deit",
+        c.num_channels,
         ("cls_token", "distillation_token"),
         pooler=(c.pooler_output_size or c.hidden_size, c.pooler_act) if pooler else None,
         heads=("cls_classifier", "distillation_classifier") if both else ("classifier",),
-    )  # fmt: skip
+    )
     return ViT(c, spec, labels_of(config) if both else classes_of(config, "DeiT"))
 
 

@@ -18,8 +18,10 @@ from rushlight.models.families.family import Family
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-TENSORS = ("features.denseblock1.denselayer1.norm1.weight",
-           "features.denseblock1.denselayer1.norm.1.weight")  # fmt: skip
+TENSORS = (
+    "features.denseblock1.denselayer1.norm1.weight",
+    "features.denseblock1.denselayer1.norm.1.weight",
+)
 _LAYER = re.compile(r"features\.denseblock(\d)\.denselayer(\d{1,3})\.")
 _OLD = re.compile(r"(.*denselayer\d+\.(?:norm|conv))\.([12])\.(.*)")
 
@@ -100,8 +102,10 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
     held = rename_tensors(tensors)
     layers = {(int(m[1]), int(m[2])) for n in held if (m := _LAYER.match(n))}
-    blocks = [sum(i == block for i, _ in layers)
-              for block in range(1, 1 + max((i for i, _ in layers), default=0))]  # fmt: skip
+    blocks = [
+        sum(i == block for i, _ in layers)
+        for block in range(1, 1 + max((i for i, _ in layers), default=0))
+    ]
     first = "features.denseblock1.denselayer1.conv"
     try:
         stem, wide, grown = (
@@ -112,8 +116,14 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     classes = held["classifier.weight"].shape[0] if "classifier.weight" in held else 0
     if stem[2:] != (7, 7) or wide[0] % grown[0]:
         raise FormatError("the checkpoint is a kind of DenseNet that is not supported")
-    return {"model_type": "densenet", "growth": grown[0], "blocks": blocks, "stem": stem[0],
-            "bottleneck": wide[0] // grown[0], "num_labels": classes}  # fmt: skip
+    return {
+        "model_type": "densenet",
+        "growth": grown[0],
+        "blocks": blocks,
+        "stem": stem[0],
+        "bottleneck": wide[0] // grown[0],
+        "num_labels": classes,
+    }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -49,8 +49,14 @@ class DepthAnything(ImageModel):
     @nn.layers_on("meta")
     def __init__(self, c: Config, names: Collection[str]) -> None:
         self.config = c
-        self.processor = Processor(size=(518, 518), keep_ratio=True, multiple=14,
-                                   filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1])  # fmt: skip
+        self.processor = Processor(
+            size=(518, 518),
+            keep_ratio=True,
+            multiple=14,
+            filter="bicubic",
+            mean=IMAGENET[0],
+            std=IMAGENET[1],
+        )
         backbone = read_config(dinov2.Config, c.backbone_config | {"architectures": None})
         self.backbone = ViT(backbone, dinov2.describe(backbone, "", names), ())
         self.normed = backbone.apply_layernorm
@@ -63,8 +69,10 @@ class DepthAnything(ImageModel):
             )
         self.neck = Neck(NeckSpec(c.reassemble_hidden_size, widths, factors, c.fusion_hidden_size))
         if self.backbone.spec.patch != (c.patch_size, c.patch_size):
-            raise FormatError(f"config.json: patch_size is {c.patch_size}, but the backbone's is "
-                              f"{self.backbone.spec.patch}")  # fmt: skip
+            raise FormatError(
+                f"config.json: patch_size is {c.patch_size}, but the backbone's is "
+                f"{self.backbone.spec.patch}"
+            )
         half = c.fusion_hidden_size // 2
         self.head: Any = nn.Module()
         self.head.conv1 = nn.Conv2d(c.fusion_hidden_size, half, 3, padding=1)
@@ -74,8 +82,9 @@ class DepthAnything(ImageModel):
     def hidden(self, pixels: Tensor) -> Tensor:
         """The map (batch, channels, height, width) that the head reads."""
         states = self.backbone.states(pixels)
-        tall, wide = (n // p for n, p in zip(pixels.shape[2:], self.backbone.spec.patch,
-                                             strict=True))  # fmt: skip
+        tall, wide = (
+            n // p for n, p in zip(pixels.shape[2:], self.backbone.spec.patch, strict=True)
+        )
         read = [self.backbone.normed(states[i]) if self.normed else states[i] for i in self.wanted]
         maps = self.neck.pictures(read, (tall, wide), 1 + self.backbone.spec.registers)
         found: Tensor = self.neck(maps)[self.config.head_in_index]
@@ -97,8 +106,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:
     choose("depth_estimation_type", c.depth_estimation_type, ("relative", "metric"))
     if not isinstance(c.backbone_config, dict):
         raise FormatError("config.json: backbone_config is missing; it describes a DINOv2")
-    choose("backbone_config: model_type", c.backbone_config.get("model_type"),
-           tuple(dinov2.FAMILY.model_types))  # fmt: skip
+    choose(
+        "backbone_config: model_type",
+        c.backbone_config.get("model_type"),
+        tuple(dinov2.FAMILY.model_types),
+    )
     count = len(c.neck_hidden_sizes)
     if type(c.head_in_index) is not int or not -count <= c.head_in_index < count:
         raise FormatError(f"config.json: head_in_index is {brief(c.head_in_index)}")

@@ -84,8 +84,7 @@ class Detr(Detector):
             ("encoder", c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim),
             ("decoder", c.decoder_layers, c.decoder_attention_heads, c.decoder_ffn_dim),
         ):
-            spec = QuerySpec(width, heads, inner, c.activation_function,
-                             decoding=part == "decoder")  # fmt: skip
+            spec = QuerySpec(width, heads, inner, c.activation_function, decoding=part == "decoder")
             put(self, f"model.{part}.layers", nn.ModuleList([Layer(spec) for _ in range(layers)]))
         put(self, "model.decoder.layernorm", nn.LayerNorm(width))
         self.class_labels_classifier = nn.Linear(width, len(labels) + 1)
@@ -138,8 +137,9 @@ class DetrSegmenter(QueryMasks, Detr):
         self.tasks = ("image-segmentation", *TASKS)
         heads = c.encoder_attention_heads
         self.bbox_attention = Attended(c.d_model, heads)
-        self.mask_head = MaskHead(c.d_model, heads, seen.hidden_sizes[-2::-1][:3],
-                                  c.activation_function)  # fmt: skip
+        self.mask_head = MaskHead(
+            c.d_model, heads, seen.hidden_sizes[-2::-1][:3], c.activation_function
+        )
 
     def seen(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         asked, memory, (*maps, seen) = self.found(pixels)
@@ -156,8 +156,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> Detr:
     choose("position_embedding_type", c.position_embedding_type, ("sine", "learned"))
     choose("dilation", c.dilation, (False, None))
     if c.d_model % 4 or not 1 <= c.num_queries <= 1 << 16:
-        raise FormatError(f"config.json: d_model {c.d_model} or num_queries {c.num_queries} is "
-                          "out of range; the width must be a multiple of 4")  # fmt: skip
+        raise FormatError(
+            f"config.json: d_model {c.d_model} or num_queries {c.num_queries} is "
+            "out of range; the width must be a multiple of 4"
+        )
     told = c.backbone_config or {}
     if told.get("model_type") == "resnet":
         seen = read_config(resnet.Config, told | {"architectures": None})
@@ -178,9 +180,11 @@ def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
     deep = any(".layer.2.convolution." in n for n in held)
     depths = [sum(stage == i for stage, _ in layers) for i in range(4)]
     return resnet.Config(
-        embedding_size=64, hidden_sizes=[64 << i + 2 * deep for i in range(4)], depths=depths,
+        embedding_size=64,
+        hidden_sizes=[64 << i + 2 * deep for i in range(4)],
+        depths=depths,
         layer_type="bottleneck" if deep else "basic",
-    )  # fmt: skip
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

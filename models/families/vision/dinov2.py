@@ -17,9 +17,16 @@ from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-TIMM = ("vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_large_patch14_dinov2",
-        "vit_giant_patch14_dinov2", "vit_small_patch14_reg4_dinov2", "vit_base_patch14_reg4_dinov2",
-        "vit_large_patch14_reg4_dinov2", "vit_giant_patch14_reg4_dinov2")  # fmt: skip
+TIMM = (
+    "vit_small_patch14_dinov2",
+    "vit_base_patch14_dinov2",
+    "vit_large_patch14_dinov2",
+    "vit_giant_patch14_dinov2",
+    "vit_small_patch14_reg4_dinov2",
+    "vit_base_patch14_reg4_dinov2",
+    "vit_large_patch14_reg4_dinov2",
+    "vit_giant_patch14_reg4_dinov2",
+)
 BASES = {"dinov2": "Dinov2", "dinov2_with_registers": "Dinov2WithRegisters"}
 PLAIN = LayerNames(norm1="norm1", norm2="norm2", up="mlp.fc1", down="mlp.fc2")
 GATED = LayerNames(norm1="norm1", norm2="norm2", up="mlp.weights_in", down="mlp.weights_out")
@@ -76,17 +83,28 @@ def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
     if c.use_swiglu_ffn:  # two thirds, in multiples of 8
         inner = (int(inner * 2 / 3) + 7) // 8 * 8
     layer = LayerSpec(
-        c.hidden_size, c.num_attention_heads, inner, "silu" if c.use_swiglu_ffn else c.hidden_act,
-        c.layer_norm_eps, (c.qkv_bias,) * 3, c.use_swiglu_ffn, True,
+        c.hidden_size,
+        c.num_attention_heads,
+        inner,
+        "silu" if c.use_swiglu_ffn else c.hidden_act,
+        c.layer_norm_eps,
+        (c.qkv_bias,) * 3,
+        c.use_swiglu_ffn,
+        True,
         GATED if c.use_swiglu_ffn else PLAIN,
-    )  # fmt: skip
+    )
     mask = (1, c.hidden_size) if any(n.endswith("embeddings.mask_token") for n in names) else None
     return ViTSpec(
-        layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-        pair(c.patch_size, "patch_size"), base, c.num_channels,
-        registers=c.num_register_tokens if "registers" in c.model_type else 0, mask=mask,
+        layer,
+        c.num_hidden_layers,
+        pair(c.image_size, "image_size"),
+        pair(c.patch_size, "patch_size"),
+        base,
+        c.num_channels,
+        registers=c.num_register_tokens if "registers" in c.model_type else 0,
+        mask=mask,
         joint=c.joint_head,
-    )  # fmt: skip
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -123,10 +141,13 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     ratio = (inner / 2 * 1.5 + 0.25) / width if gated else inner / width
     head = tensors.get("head.weight")
     made = {
-        "model_type": kind, **sizes, "use_swiglu_ffn": gated, "mlp_ratio": ratio,
+        "model_type": kind,
+        **sizes,
+        "use_swiglu_ffn": gated,
+        "mlp_ratio": ratio,
         "joint_head": False,
         "architectures": [f"{BASES[kind]}{'Model' if head is None else 'ForImageClassification'}"],
-    }  # fmt: skip
+    }
     if "reg_token" in tensors:
         made["num_register_tokens"] = tensors["reg_token"].shape[1]
     return made if head is None else made | {"num_labels": head.shape[0]}

@@ -23,23 +23,44 @@ from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
-TIMM = ("vit_tiny_patch16_dinov3", "vit_small_patch16_dinov3", "vit_small_plus_patch16_dinov3",
-        "vit_base_patch16_dinov3", "vit_large_patch16_dinov3", "vit_huge_plus_patch16_dinov3",
-        "vit_7b_patch16_dinov3")  # fmt: skip
+TIMM = (
+    "vit_tiny_patch16_dinov3",
+    "vit_small_patch16_dinov3",
+    "vit_small_plus_patch16_dinov3",
+    "vit_base_patch16_dinov3",
+    "vit_large_patch16_dinov3",
+    "vit_huge_plus_patch16_dinov3",
+    "vit_7b_patch16_dinov3",
+)
 NAMES = LayerNames(
-    "attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.o_proj", "mlp.up_proj",
-    "mlp.down_proj", "norm1", "norm2",
-)  # fmt: skip
+    "attention.q_proj",
+    "attention.k_proj",
+    "attention.v_proj",
+    "attention.o_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+    "norm1",
+    "norm2",
+)
 GATED = LayerNames(**dataclasses.asdict(NAMES) | {"gate": "mlp.gate_proj"})
 _PARTS = {
-    "norm1": "norm1", "norm2": "norm2", "attn.proj": "attention.o_proj",
-    "mlp.fc1": "mlp.up_proj", "mlp.fc1_x": "mlp.up_proj", "mlp.fc1_g": "mlp.gate_proj",
-    "mlp.fc2": "mlp.down_proj", "gamma_1": "layer_scale1.lambda1",
+    "norm1": "norm1",
+    "norm2": "norm2",
+    "attn.proj": "attention.o_proj",
+    "mlp.fc1": "mlp.up_proj",
+    "mlp.fc1_x": "mlp.up_proj",
+    "mlp.fc1_g": "mlp.gate_proj",
+    "mlp.fc2": "mlp.down_proj",
+    "gamma_1": "layer_scale1.lambda1",
     "gamma_2": "layer_scale2.lambda1",
-}  # fmt: skip
+}
 _STAGE = re.compile(r"(?:model\.)?stages\.(\d)\.(downsample_layers|layers)\.(\d{1,3})\.(.+)")
-_CONV = {"depthwise_conv": "dwconv", "layer_norm": "layernorm", "pointwise_conv1": "pwconv1",
-         "pointwise_conv2": "pwconv2"}  # fmt: skip
+_CONV = {
+    "depthwise_conv": "dwconv",
+    "layer_norm": "layernorm",
+    "pointwise_conv1": "pwconv1",
+    "pointwise_conv2": "pwconv2",
+}
 
 
 @dataclass
@@ -127,17 +148,38 @@ def build(config: dict[str, Any], names: Collection[str]) -> ImageModel:
         )
     gated = c.use_gated_mlp
     layer = LayerSpec(
-        c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
-        c.layer_norm_eps, (c.query_bias, c.key_bias, c.value_bias), gated, True,
-        GATED if gated else NAMES, Rotary(head, c.rope_theta), c.proj_bias, c.mlp_bias,
-    )  # fmt: skip
-    model = ViT(c, ViTSpec(
-        layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-        pair(c.patch_size, "patch_size"), "", c.num_channels, registers=c.num_register_tokens,
-        mask=(1, 1, c.hidden_size) if "embeddings.mask_token" in names else None,
-        patches="embeddings.patch_embeddings", stack="layer", last="norm", placed=False,
-        mean=c.mean,
-    ), labels)  # fmt: skip
+        c.hidden_size,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_act,
+        c.layer_norm_eps,
+        (c.query_bias, c.key_bias, c.value_bias),
+        gated,
+        True,
+        GATED if gated else NAMES,
+        Rotary(head, c.rope_theta),
+        c.proj_bias,
+        c.mlp_bias,
+    )
+    model = ViT(
+        c,
+        ViTSpec(
+            layer,
+            c.num_hidden_layers,
+            pair(c.image_size, "image_size"),
+            pair(c.patch_size, "patch_size"),
+            "",
+            c.num_channels,
+            registers=c.num_register_tokens,
+            mask=(1, 1, c.hidden_size) if "embeddings.mask_token" in names else None,
+            patches="embeddings.patch_embeddings",
+            stack="layer",
+            last="norm",
+            placed=False,
+            mean=c.mean,
+        ),
+        labels,
+    )
     model.processor = KINDS["DINOv3ViT"]
     return model
 
@@ -159,8 +201,11 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if any(_STAGE.fullmatch(n) for n in tensors):
         return {_convolutional(n): t for n, t in tensors.items()}
     if "blocks.0.norm1.weight" not in tensors:  # no registers are a tensor without elements
-        return {re.sub(r"^model\.layer\.", "layer.", n): t for n, t in tensors.items()
-                if 0 not in t.shape}  # fmt: skip
+        return {
+            re.sub(r"^model\.layer\.", "layer.", n): t
+            for n, t in tensors.items()
+            if 0 not in t.shape
+        }
     top = {"patch_embed.proj": "embeddings.patch_embeddings", "norm": "norm"}
     found = renamed(tensors, "dinov3_vit", {"head": "classifier"}, _PARTS, top)
     for part in ("query", "key", "value"):
@@ -189,13 +234,16 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     head, registers = tensors.get("head.weight"), tensors.get("reg_token")
     biased = "blocks.0.attn.q_bias" in tensors
     made = {
-        "model_type": "dinov3_vit", **timm_sizes(tensors, config), "layer_norm_eps": 1e-5,
+        "model_type": "dinov3_vit",
+        **timm_sizes(tensors, config),
+        "layer_norm_eps": 1e-5,
         "architectures": [f"DINOv3ViT{'Model' if head is None else 'ForImageClassification'}"],
-        "query_bias": biased, "value_bias": biased,
+        "query_bias": biased,
+        "value_bias": biased,
         "use_gated_mlp": "blocks.0.mlp.fc1_g.weight" in tensors,
         "num_register_tokens": 0 if registers is None else registers.shape[1],
         "mean": config.get("global_pool", "avg") == "avg",
-    }  # fmt: skip
+    }
     if made["use_gated_mlp"]:
         made["hidden_act"] = "silu"
     return made if head is None else made | {"num_labels": head.shape[0]}

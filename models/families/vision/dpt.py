@@ -32,9 +32,13 @@ BACKBONES = {"dinov2": "Dinov2Backbone", "beit": "BeitBackbone", "swinv2": "Swin
 _INNER = 32  # channels before the depth
 _BIT, _PLAIN = "dpt.embeddings.backbone.bit", 2  # a hybrid's net, and how many of its maps are read
 _USUAL: dict[str, Any] = {
-    "model_type": "bit", "global_padding": "same", "layer_type": "bottleneck", "depths": [3, 4, 9],
-    "out_features": ["stage1", "stage2", "stage3"], "embedding_dynamic_padding": True,
-}  # fmt: skip
+    "model_type": "bit",
+    "global_padding": "same",
+    "layer_type": "bottleneck",
+    "depths": [3, 4, 9],
+    "out_features": ["stage1", "stage2", "stage3"],
+    "embedding_dynamic_padding": True,
+}
 
 
 @dataclass
@@ -88,14 +92,19 @@ class DPT(ImageModel):
     """
 
     def __init__(
-        self, c: Config, seen: Any, wanted: list[int], labels: tuple[str, ...],
+        self,
+        c: Config,
+        seen: Any,
+        wanted: list[int],
+        labels: tuple[str, ...],
         before: Bit | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.config, self.labels, self.processor = c, labels, KINDS["DPT"]
         self.seen_at, self.wanted, self.flat = (
-            "backbone" if c.backbone_config and before is None else "dpt", wanted,
+            "backbone" if c.backbone_config and before is None else "dpt",
+            wanted,
             isinstance(seen, ViT),
-        )  # fmt: skip
+        )
         put(self, self.seen_at, seen)
         self.taken: list[int] = []
         if before is not None:
@@ -103,20 +112,33 @@ class DPT(ImageModel):
             self.taken = stages_of(c.backbone_config or _USUAL, len(before.config.depths))
             self.image_size = pair(c.image_size, "image_size")
         self.normed = bool(getattr(seen.config, "apply_layernorm", False))
-        width, count, norms = c.fusion_hidden_size, len(c.neck_hidden_sizes), bool(
-            c.use_batch_norm_in_fusion_residual)  # fmt: skip
+        width, count, norms = (
+            c.fusion_hidden_size,
+            len(c.neck_hidden_sizes),
+            bool(c.use_batch_norm_in_fusion_residual),
+        )
         plain = 0 if before is None else _PLAIN
         if len(wanted) + plain != count or (self.flat and len(c.reassemble_factors) < count):
             raise FormatError(
                 f"config.json: neck_hidden_sizes {c.neck_hidden_sizes}, reassemble_factors "
                 f"{c.reassemble_factors} and the states {wanted} do not agree"
             )
-        self.neck = Neck(NeckSpec(
-            seen.spec.layer.width if self.flat else 0, c.neck_hidden_sizes,
-            c.reassemble_factors[:count] if self.flat else (), width, c.readout_type, c.hidden_act,
-            norms, not norms if c.use_bias_in_fusion_residual is None
-            else c.use_bias_in_fusion_residual, True, plain,
-        ))  # fmt: skip
+        self.neck = Neck(
+            NeckSpec(
+                seen.spec.layer.width if self.flat else 0,
+                c.neck_hidden_sizes,
+                c.reassemble_factors[:count] if self.flat else (),
+                width,
+                c.readout_type,
+                c.hidden_act,
+                norms,
+                not norms
+                if c.use_bias_in_fusion_residual is None
+                else c.use_bias_in_fusion_residual,
+                True,
+                plain,
+            )
+        )
         if labels:
             put(self, "head.head.0", nn.Conv2d(width, width, 3, padding=1, bias=False))
             put(self, "head.head.1", nn.BatchNorm2d(width))
@@ -202,14 +224,23 @@ def _hybrid(c: Config) -> tuple[ViT, list[int], Bit]:
     image, patch = pair(c.image_size, "image_size"), pair(c.patch_size, "patch_size")
     taken = stages_of(told, len(own.depths))
     shape = c.backbone_featmap_shape or [1, net.widths[-1], 0, 0]
-    if len(taken) != _PLAIN + 1 or not isinstance(shape, list) or len(shape) != 4 or (
-        shape[1] != net.widths[taken[-1]]
-    ):  # fmt: skip
-        raise FormatError(f"config.json: backbone_config's stages {taken} of {net.widths} channels "
-                          f"and backbone_featmap_shape {brief(shape)} do not agree")  # fmt: skip
-    whole = replace(c, image_size=[n // p for n, p in zip(image, patch, strict=True)], patch_size=1,
-                    num_channels=shape[1], backbone_out_indices=(c.backbone_out_indices or [])[2:],
-                    )  # fmt: skip
+    if (
+        len(taken) != _PLAIN + 1
+        or not isinstance(shape, list)
+        or len(shape) != 4
+        or (shape[1] != net.widths[taken[-1]])
+    ):
+        raise FormatError(
+            f"config.json: backbone_config's stages {taken} of {net.widths} channels "
+            f"and backbone_featmap_shape {brief(shape)} do not agree"
+        )
+    whole = replace(
+        c,
+        image_size=[n // p for n, p in zip(image, patch, strict=True)],
+        patch_size=1,
+        num_channels=shape[1],
+        backbone_out_indices=(c.backbone_out_indices or [])[2:],
+    )
     return *_plain(whole, "embeddings.projection"), net
 
 
@@ -218,16 +249,32 @@ def _plain(c: Config, patches: str = ViTSpec.patches) -> tuple[ViT, list[int]]:
     layers, asked = c.num_hidden_layers or 0, c.backbone_out_indices or []
     wanted = sorted({i + 1 for i in asked if type(i) is int})
     if not wanted or not 1 <= wanted[0] <= wanted[-1] <= layers:
-        raise FormatError(f"config.json: backbone_out_indices is {brief(asked)}; the "
-                          f"{layers} layers have numbers from 0")  # fmt: skip
+        raise FormatError(
+            f"config.json: backbone_out_indices is {brief(asked)}; the "
+            f"{layers} layers have numbers from 0"
+        )
     layer = LayerSpec(
-        c.hidden_size, c.num_attention_heads or 0, c.intermediate_size or 0, c.hidden_act,
-        1e-12 if c.layer_norm_eps is None else c.layer_norm_eps, (bool(c.qkv_bias),) * 3,
-    )  # fmt: skip
-    return ViT(c, ViTSpec(
-        layer, layers, pair(c.image_size, "image_size"), pair(c.patch_size, "patch_size"), "",
-        c.num_channels or 3, patches=patches, resampled="bilinear",
-    ), ()), wanted  # fmt: skip
+        c.hidden_size,
+        c.num_attention_heads or 0,
+        c.intermediate_size or 0,
+        c.hidden_act,
+        1e-12 if c.layer_norm_eps is None else c.layer_norm_eps,
+        (bool(c.qkv_bias),) * 3,
+    )
+    return ViT(
+        c,
+        ViTSpec(
+            layer,
+            layers,
+            pair(c.image_size, "image_size"),
+            pair(c.patch_size, "patch_size"),
+            "",
+            c.num_channels or 3,
+            patches=patches,
+            resampled="bilinear",
+        ),
+        (),
+    ), wanted
 
 
 def _backbone(told: dict[str, Any], names: Collection[str]) -> tuple[Any, list[int]]:

@@ -77,8 +77,14 @@ def _of_transformers(c: Config) -> MobileSpec:
     def width(n: int) -> int:
         return divisible(n * c.width_coefficient, c.depth_divisor)
 
-    lists = (c.in_channels, c.out_channels, c.kernel_sizes, c.strides, c.num_block_repeats,
-             c.expand_ratios)  # fmt: skip
+    lists = (
+        c.in_channels,
+        c.out_channels,
+        c.kernel_sizes,
+        c.strides,
+        c.num_block_repeats,
+        c.expand_ratios,
+    )
     whole = all(isinstance(n, int) and 1 <= n <= 1 << 16 for one in lists for n in one)
     count = len(c.in_channels)  # longer lists, as the defaults are, have more than is read
     if min(map(len, lists)) < count or not count or not whole:
@@ -97,26 +103,52 @@ def _of_transformers(c: Config) -> MobileSpec:
             adjusted = len(blocks) not in c.depthwise_padding
             near = half - 1 if adjusted else half
             padding: Padding = (near, half, near, half) if step == 2 else "even"
-            blocks.append(Block(
-                "inverted" if ratio != 1 else "plain", now, width(outputs), now * ratio, kernel,
-                step, max(1, int(now * c.squeeze_expansion_ratio)), step == 1 and j > 0, padding,
-                _paths(len(blocks)),
-            ))  # fmt: skip
+            blocks.append(
+                Block(
+                    "inverted" if ratio != 1 else "plain",
+                    now,
+                    width(outputs),
+                    now * ratio,
+                    kernel,
+                    step,
+                    max(1, int(now * c.squeeze_expansion_ratio)),
+                    step == 1 and j > 0,
+                    padding,
+                    _paths(len(blocks)),
+                )
+            )
             now = width(outputs)
-    top = {"stem": "embeddings.convolution", "stem_norm": "embeddings.batchnorm",
-           "head": "encoder.top_conv", "head_norm": "encoder.top_bn"}  # fmt: skip
+    top = {
+        "stem": "embeddings.convolution",
+        "stem_norm": "embeddings.batchnorm",
+        "head": "encoder.top_conv",
+        "head_norm": "encoder.top_bn",
+    }
     paths = {name: f"efficientnet.{path}" for name, path in top.items()}
-    return MobileSpec(c.num_channels, width(_STEM), width(_HEAD), (0, 1, 0, 1), c.hidden_act,
-                      c.batch_norm_eps, blocks, paths)  # fmt: skip
+    return MobileSpec(
+        c.num_channels,
+        width(_STEM),
+        width(_HEAD),
+        (0, 1, 0, 1),
+        c.hidden_act,
+        c.batch_norm_eps,
+        blocks,
+        paths,
+    )
 
 
 def _paths(number: int) -> dict[str, str]:
     base = f"efficientnet.encoder.blocks.{number}."
-    parts = {"widen": "expansion.expand_conv", "widen_norm": "expansion.expand_bn",
-             "deep": "depthwise_conv.depthwise_conv", "deep_norm": "depthwise_conv.depthwise_norm",
-             "reduce": "squeeze_excite.reduce", "expand": "squeeze_excite.expand",
-             "narrow": "projection.project_conv",
-             "narrow_norm": "projection.project_bn"}  # fmt: skip
+    parts = {
+        "widen": "expansion.expand_conv",
+        "widen_norm": "expansion.expand_bn",
+        "deep": "depthwise_conv.depthwise_conv",
+        "deep_norm": "depthwise_conv.depthwise_norm",
+        "reduce": "squeeze_excite.reduce",
+        "expand": "squeeze_excite.expand",
+        "narrow": "projection.project_conv",
+        "narrow_norm": "projection.project_bn",
+    }
     return {name: base + path for name, path in parts.items()}
 
 
@@ -124,13 +156,30 @@ def _of_timm(c: Config) -> MobileSpec:
     blocks = []
     for one in c.timm_blocks or ():
         stage, layer, kind, inputs, outputs, wide, kernel, stride, squeezed = one
-        blocks.append(Block(
-            kind, inputs, outputs, wide, kernel, stride, squeezed,
-            stride == 1 and inputs == outputs and (stage > 0 or c.timm_first),
-            c.timm_padding, timm.paths_of(stage, layer, kind),
-        ))  # fmt: skip
-    return MobileSpec(c.num_channels, c.timm_stem, c.hidden_dim, c.timm_padding, c.hidden_act,
-                      c.batch_norm_eps, blocks, timm.TOP)  # fmt: skip
+        blocks.append(
+            Block(
+                kind,
+                inputs,
+                outputs,
+                wide,
+                kernel,
+                stride,
+                squeezed,
+                stride == 1 and inputs == outputs and (stage > 0 or c.timm_first),
+                c.timm_padding,
+                timm.paths_of(stage, layer, kind),
+            )
+        )
+    return MobileSpec(
+        c.num_channels,
+        c.timm_stem,
+        c.hidden_dim,
+        c.timm_padding,
+        c.hidden_act,
+        c.batch_norm_eps,
+        blocks,
+        timm.TOP,
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -169,11 +218,17 @@ def _config(tensors: Mapping[str, Tensor], act: str, padding: str, eps: float) -
         raise FormatError("the checkpoint is no EfficientNet: it has no 3x3 stem and no head")
     classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
     return {
-        "model_type": "efficientnet", "num_labels": classes, "hidden_act": act,
+        "model_type": "efficientnet",
+        "num_labels": classes,
+        "hidden_act": act,
         "architectures": [f"EfficientNet{'ForImageClassification' if classes else 'Model'}"],
-        "batch_norm_eps": eps, "num_channels": stem.shape[1], "hidden_dim": head.shape[0],
-        "timm_stem": stem.shape[0], "timm_blocks": blocks, "timm_padding": padding,
-    }  # fmt: skip
+        "batch_norm_eps": eps,
+        "num_channels": stem.shape[1],
+        "hidden_dim": head.shape[0],
+        "timm_stem": stem.shape[0],
+        "timm_blocks": blocks,
+        "timm_padding": padding,
+    }
 
 
 FAMILY = Family(

@@ -25,8 +25,14 @@ from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
 from rushlight.models.layers.vision.convolutional.fused import squeezed
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
-TIMM = ("efficientvit_m0", "efficientvit_m1", "efficientvit_m2", "efficientvit_m3",
-        "efficientvit_m4", "efficientvit_m5")  # fmt: skip
+TIMM = (
+    "efficientvit_m0",
+    "efficientvit_m1",
+    "efficientvit_m2",
+    "efficientvit_m3",
+    "efficientvit_m4",
+    "efficientvit_m5",
+)
 
 
 @dataclass
@@ -73,8 +79,9 @@ class _Cascade(nn.Module):
         if heads < 1 or width % heads or len(kernels) < heads:
             raise FormatError(f"config.json: {width} channels do not fit {heads} heads")
         self.key, self.value, self.window = key, width // heads, window
-        self.qkvs = nn.ModuleList([_conv(width // heads, 2 * key + self.value)
-                                   for _ in range(heads)])  # fmt: skip
+        self.qkvs = nn.ModuleList(
+            [_conv(width // heads, 2 * key + self.value) for _ in range(heads)]
+        )
         self.dws = nn.ModuleList([_conv(key, key, kernels[i], groups=key) for i in range(heads)])
         put(self, "proj.1", _conv(width, width))
         self.attention_biases = parameter(heads, window * window)
@@ -209,15 +216,20 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             heads, places = tensors[f"{base}.attention_biases"].shape
             stages.append([each * heads, (rows - each) // 2, depth, heads, math.isqrt(places)])
         most = max(range(len(stages)), key=lambda i: stages[i][3])
-        kernels = [tensors[f"stages.{most}.blocks.0.mixer.m.attn.dws.{i}.conv.weight"].shape[-1]
-                   for i in range(stages[most][3])]  # fmt: skip
+        kernels = [
+            tensors[f"stages.{most}.blocks.0.mixer.m.attn.dws.{i}.conv.weight"].shape[-1]
+            for i in range(stages[most][3])
+        ]
     except (KeyError, ValueError, IndexError):
         raise FormatError("the checkpoint is no EfficientViT of timm") from None
     head = tensors.get("head.linear.weight")
     return {
-        "model_type": "efficientvit", "num_channels": stem, "stages": stages,
-        "kernels": kernels, "num_labels": 0 if head is None else head.shape[0],
-    }  # fmt: skip
+        "model_type": "efficientvit",
+        "num_channels": stem,
+        "stages": stages,
+        "kernels": kernels,
+        "num_labels": 0 if head is None else head.shape[0],
+    }
 
 
 FAMILY = Family(

@@ -18,12 +18,21 @@ from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
 TIMM = (
-    "eva02_", "eva_", "vit_small_patch16_rope_", "vit_medium_patch16_rope_",
-    "vit_mediumd_patch16_rope_", "vit_betwixt_patch16_rope_", "vit_base_patch16_rope_",
+    "eva02_",
+    "eva_",
+    "vit_small_patch16_rope_",
+    "vit_medium_patch16_rope_",
+    "vit_mediumd_patch16_rope_",
+    "vit_betwixt_patch16_rope_",
+    "vit_base_patch16_rope_",
     "vit_large_patch16_rope_",
-)  # fmt: skip
-_PARTS = {"mlp.fc1_x": "intermediate.dense", "mlp.fc1_g": "mlp.gate", "mlp.norm": "mlp.norm",
-          "attn.norm": "attention.norm"}  # fmt: skip
+)
+_PARTS = {
+    "mlp.fc1_x": "intermediate.dense",
+    "mlp.fc1_g": "mlp.gate",
+    "mlp.norm": "mlp.norm",
+    "attn.norm": "attention.norm",
+}
 _TRAINED = (16, 16)  # the grid whose places the rotations have
 
 
@@ -68,26 +77,49 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
             f"config.json: heads of {head} channels; their width must be a multiple of 4"
         )
     path = LayerNames(
-        gate="mlp.gate" if c.gated == "apart" else "", inner="mlp.norm" if c.inner_norm else "",
-        seen="attention.norm" if c.attention_norm else "", scale1="lambda_1", scale2="lambda_2",
-    )  # fmt: skip
+        gate="mlp.gate" if c.gated == "apart" else "",
+        inner="mlp.norm" if c.inner_norm else "",
+        seen="attention.norm" if c.attention_norm else "",
+        scale1="lambda_1",
+        scale2="lambda_2",
+    )
     keys = any(n.endswith(".key.bias") for n in names)
     numbers = c.rope != "scaled"
-    rotary = Rotary(head, 100.0 if numbers else 10000.0, (0, 0) if numbers else _TRAINED, True,
-                    numbers)  # fmt: skip
+    rotary = Rotary(
+        head, 100.0 if numbers else 10000.0, (0, 0) if numbers else _TRAINED, True, numbers
+    )
     layer = LayerSpec(
-        c.hidden_size, c.num_attention_heads, c.intermediate_size, "silu" if c.gated else "gelu",
-        c.layer_norm_eps, (c.qkv_bias, keys, c.qkv_bias), bool(c.gated), names=path,
-        rotary=rotary if c.rotary else None, scaled=any(n.endswith(".lambda_1") for n in names),
+        c.hidden_size,
+        c.num_attention_heads,
+        c.intermediate_size,
+        "silu" if c.gated else "gelu",
+        c.layer_norm_eps,
+        (c.qkv_bias, keys, c.qkv_bias),
+        bool(c.gated),
+        names=path,
+        rotary=rotary if c.rotary else None,
+        scaled=any(n.endswith(".lambda_1") for n in names),
         after=c.norm_after,
-    )  # fmt: skip
-    return ViT(c, ViTSpec(
-        layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-        pair(c.patch_size, "patch_size"), "eva2", c.num_channels,
-        ("cls_token",) if c.class_token else (), c.num_register_tokens, placed=c.placed,
-        mixed=c.rope == "learned", last="" if c.mean else "layernorm", mean=c.mean,
-        pooled="pooler.layernorm" if c.mean else "",
-    ), classes_of(config, "Eva2"))  # fmt: skip
+    )
+    return ViT(
+        c,
+        ViTSpec(
+            layer,
+            c.num_hidden_layers,
+            pair(c.image_size, "image_size"),
+            pair(c.patch_size, "patch_size"),
+            "eva2",
+            c.num_channels,
+            ("cls_token",) if c.class_token else (),
+            c.num_register_tokens,
+            placed=c.placed,
+            mixed=c.rope == "learned",
+            last="" if c.mean else "layernorm",
+            mean=c.mean,
+            pooled="pooler.layernorm" if c.mean else "",
+        ),
+        classes_of(config, "Eva2"),
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -116,7 +148,9 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     joint = sizes["intermediate_size"] == 2 * last.shape[1]
     apart = "blocks.0.mlp.fc1_g.weight" in tensors
     made = {
-        "model_type": "eva2", **sizes, "intermediate_size": last.shape[1],
+        "model_type": "eva2",
+        **sizes,
+        "intermediate_size": last.shape[1],
         "architectures": [f"Eva2{'Model' if head is None else 'ForImageClassification'}"],
         "gated": "apart" if apart else "joint" if joint else "",
         "inner_norm": "blocks.0.mlp.norm.weight" in tensors,
@@ -126,12 +160,16 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
         "placed": "pos_embed" in tensors,
         "norm_after": given.get("use_post_norm", name.startswith("eva02_enormous_")),
-        "rope": "learned" if "rope.freqs" in tensors else "numbers" if name.startswith("vit_")
-        and "_gap_" not in name else "scaled",
+        "rope": "learned"
+        if "rope.freqs" in tensors
+        else "numbers"
+        if name.startswith("vit_") and "_gap_" not in name
+        else "scaled",
         "mean": pool == "avg",
-        "qkv_bias": any(f"blocks.0.attn.{n}" in tensors
-                        for n in ("q_bias", "q_proj.bias", "qkv.bias")),
-    }  # fmt: skip
+        "qkv_bias": any(
+            f"blocks.0.attn.{n}" in tensors for n in ("q_bias", "q_proj.bias", "qkv.bias")
+        ),
+    }
     return made if head is None else made | {"num_labels": head.shape[0]}
 
 

@@ -24,16 +24,22 @@ _BLOCK = re.compile(r"blocks\.(\d{1,3})\.(.+)")
 _WIDEST = 1 << 16
 _TOP = {
     "patch_embed.proj": "hiera.embeddings.patch_embeddings.projection",
-    "head.norm": "hiera.pooler.layernorm", "norm": "hiera.pooler.layernorm",
-    "head.fc": "classifier", "head.projection": "classifier",
-}  # fmt: skip
+    "head.norm": "hiera.pooler.layernorm",
+    "norm": "hiera.pooler.layernorm",
+    "head.fc": "classifier",
+    "head.projection": "classifier",
+}
 _PLACES = {
     "pos_embed": "hiera.embeddings.position_embeddings",
     "pos_embed_abs": "hiera.embeddings.position_embeddings",
     "pos_embed_win": "hiera.embeddings.position_embeddings_window",
 }
-_PARTS = {"norm1.": "layernorm_before.", "norm2.": "layernorm_after.",
-          "ls1.gamma": "layer_scale1.lambda1", "ls2.gamma": "layer_scale2.lambda1"}  # fmt: skip
+_PARTS = {
+    "norm1.": "layernorm_before.",
+    "norm2.": "layernorm_after.",
+    "ls1.gamma": "layer_scale1.lambda1",
+    "ls2.gamma": "layer_scale2.lambda1",
+}
 
 
 @dataclass
@@ -89,23 +95,34 @@ def stages_of(c: Config, names: Collection[str]) -> list[list[Place]]:
     """Each stage's layers; FormatError where the configuration's sizes do not agree."""
     count, pool = len(c.depths), pair(c.query_stride, "query_stride")
     sizes = (*c.depths, *c.num_heads)
-    if not 1 <= count <= 8 or count != len(c.num_heads) or len(c.masked_unit_attention) < count or (
-        not all(type(n) is int and 1 <= n <= 1024 for n in sizes) or sum(c.depths) > 1024
-    ) or not 0 <= c.num_query_pool < count or c.embed_dim < 1:  # fmt: skip
+    if (
+        not 1 <= count <= 8
+        or count != len(c.num_heads)
+        or len(c.masked_unit_attention) < count
+        or (not all(type(n) is int and 1 <= n <= 1024 for n in sizes) or sum(c.depths) > 1024)
+        or not 0 <= c.num_query_pool < count
+        or c.embed_dim < 1
+    ):
         raise FormatError(
             f"config.json: depths {c.depths}, num_heads {c.num_heads}, masked_unit_attention "
             f"{c.masked_unit_attention} and num_query_pool {c.num_query_pool} do not agree"
         )
-    grid = [n // s for n, s in zip(pair(c.image_size, "image_size"),
-                                   pair(c.patch_stride, "patch_stride"), strict=True)]  # fmt: skip
+    grid = [
+        n // s
+        for n, s in zip(
+            pair(c.image_size, "image_size"), pair(c.patch_stride, "patch_stride"), strict=True
+        )
+    ]
     unit, every = pair(c.masked_unit_size, "masked_unit_size"), math.prod(pool)
     widths = [int(c.embed_dim * c.embed_dim_multiplier**i) for i in range(count)]
     fits = [n and n % s ** (count - 1) == 0 for n, s in zip(grid, pool, strict=True)]
     if c.background is not None:
         fits += [n % m == 0 for n, m in zip(grid, unit, strict=True)]
-    if not all(fits) or math.prod(grid) > MOST_TOKENS or not 1 <= min(widths) <= max(
-        widths
-    ) <= _WIDEST:  # fmt: skip
+    if (
+        not all(fits)
+        or math.prod(grid) > MOST_TOKENS
+        or not 1 <= min(widths) <= max(widths) <= _WIDEST
+    ):
         raise FormatError(
             f"config.json: image_size {c.image_size}, patch_stride {c.patch_stride}, query_stride "
             f"{c.query_stride} and masked_unit_size {c.masked_unit_size} do not fit each other"
@@ -123,9 +140,12 @@ def stages_of(c: Config, names: Collection[str]) -> list[list[Place]]:
             near = looks if j else looked or (looks and not c.lagging)
             doubled = before != widths[i] and f"{_layer(i, j)}.proj.weight" not in held
             place = Place(before, widths[i], heads, stride, window if near else 0, doubled)
-            if near and (window < 1 or places % (stride * window)) or (
-                before == widths[i] and stride > 1
-            ) or (doubled and widths[i] != 2 * before):  # fmt: skip
+            if (
+                near
+                and (window < 1 or places % (stride * window))
+                or (before == widths[i] and stride > 1)
+                or (doubled and widths[i] != 2 * before)
+            ):
                 raise FormatError(
                     f"config.json: layer {j} of stage {i} does not fit: {places} places in units "
                     f"of {window}, {before} channels that become {widths[i]}"
@@ -202,24 +222,35 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if background is None:
         side = math.isqrt(places.shape[1])
         square = [side * stride[0], side * stride[1]]
-        size = size if math.prod(n // s for n, s in zip(
-            pair(size, "img_size"), stride, strict=True
-        )) == places.shape[1] else square  # fmt: skip
+        size = (
+            size
+            if math.prod(n // s for n, s in zip(pair(size, "img_size"), stride, strict=True))
+            == places.shape[1]
+            else square
+        )
     heads = given.get("num_heads") or {112: 2, 144: 2, 256: 4}.get(width, 1)
     growth = given.get("head_mul", 2.0)
     head = tensors.get("head.fc.weight", tensors.get("head.projection.weight"))
     made = {
-        "model_type": "hiera", "embed_dim": width, "num_channels": channels, "image_size": size,
+        "model_type": "hiera",
+        "embed_dim": width,
+        "num_channels": channels,
+        "image_size": size,
         "architectures": [f"Hiera{'Model' if head is None else 'ForImageClassification'}"],
-        "patch_size": patch, "patch_stride": stride, "depths": depths,
-        "patch_padding": given.get("patch_padding") or [3, 3], "mlp_ratio": inner / width,
+        "patch_size": patch,
+        "patch_stride": stride,
+        "depths": depths,
+        "patch_padding": given.get("patch_padding") or [3, 3],
+        "mlp_ratio": inner / width,
         "num_heads": [int(heads * growth**i) for i in range(len(depths))],
-        "embed_dim_multiplier": round(multiplier, 6), "background": background, "lagging": True,
+        "embed_dim_multiplier": round(multiplier, 6),
+        "background": background,
+        "lagging": True,
         "num_query_pool": given.get("q_pool", min(3, len(depths) - 1)),
         "query_stride": given.get("q_stride") or [2, 2],
         "masked_unit_size": list(unit or given.get("mask_unit_size") or [8, 8]),
         "masked_unit_attention": given.get("mask_unit_attn") or [True, True, False, False],
-    }  # fmt: skip
+    }
     return made if head is None else made | {"num_labels": head.shape[0]}
 
 

@@ -88,8 +88,9 @@ class _Layer(nn.Module):
         self, x: Tensor, asked: Tensor, memory: Tensor, places: Tensor, hidden: Tensor
     ) -> Tensor:
         """hidden (batch * heads, queries, places): true where a query does not look."""
-        seen, _ = self.cross_attn(x + asked, memory + places, memory, need_weights=False,
-                                  attn_mask=hidden)  # fmt: skip
+        seen, _ = self.cross_attn(
+            x + asked, memory + places, memory, need_weights=False, attn_mask=hidden
+        )
         x = self.cross_attn_layer_norm(x + seen)
         x = self.self_attn_layer_norm(x + self.self_attn(x, places=asked))
         made: Tensor = self.final_layer_norm(x + self.fc2(self.act(self.fc1(x))))
@@ -97,8 +98,10 @@ class _Layer(nn.Module):
 
 
 def _normed(inputs: int, outputs: int, kernel: int, bias: bool) -> list[nn.Module]:
-    return [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=bias),
-            nn.GroupNorm(_GROUPS, outputs)]  # fmt: skip
+    return [
+        nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=bias),
+        nn.GroupNorm(_GROUPS, outputs),
+    ]
 
 
 class Mask2Former(QueryMasks):
@@ -122,8 +125,11 @@ class Mask2Former(QueryMasks):
         widths = [inner[i] for i in wanted]
         base = "model.pixel_level_module.decoder"
         for i, inputs in enumerate(widths[: -_LEVELS - 1 : -1]):
-            put(self, f"{base}.input_projections.{i}",
-                nn.Sequential(*_normed(inputs, size, 1, True)))  # fmt: skip
+            put(
+                self,
+                f"{base}.input_projections.{i}",
+                nn.Sequential(*_normed(inputs, size, 1, True)),
+            )
         put_parameter(self, f"{base}.level_embed", _LEVELS, size)
         spec = QuerySpec(size, c.num_attention_heads, c.encoder_feedforward_dim)
         for i in range(c.encoder_layers):
@@ -131,14 +137,19 @@ class Mask2Former(QueryMasks):
             put(layer, "self_attn", Deformable(size, c.num_attention_heads, _LEVELS, _POINTS))
             put(self, f"{base}.encoder.layers.{i}", layer)
         for i in range(fine):
-            put(self, f"{base}.adapter_{i + 1}",
-                nn.Sequential(*_normed(widths[i], size, 1, False)))  # fmt: skip
-            put(self, f"{base}.layer_{i + 1}",
-                nn.Sequential(*_normed(size, size, 3, False), nn.ReLU()))  # fmt: skip
+            put(self, f"{base}.adapter_{i + 1}", nn.Sequential(*_normed(widths[i], size, 1, False)))
+            put(
+                self,
+                f"{base}.layer_{i + 1}",
+                nn.Sequential(*_normed(size, size, 3, False), nn.ReLU()),
+            )
         put(self, f"{base}.mask_projection", nn.Conv2d(size, c.mask_feature_size, 1))
         base = "model.transformer_module"
-        for name, count in (("queries_embedder", c.num_queries), ("level_embed", _LEVELS),
-                            ("queries_features", c.num_queries)):  # fmt: skip
+        for name, count in (
+            ("queries_embedder", c.num_queries),
+            ("level_embed", _LEVELS),
+            ("queries_features", c.num_queries),
+        ):
             put(self, f"{base}.{name}", nn.Embedding(count, width))
         self.projects = size != width or c.enforce_input_projection
         for i in range(_LEVELS if self.projects else 0):
@@ -148,8 +159,11 @@ class Mask2Former(QueryMasks):
             put(self, f"{base}.decoder.layers.{i}", _Layer(spec))
         put(self, f"{base}.decoder.layernorm", nn.LayerNorm(width))
         for i, outputs in enumerate((width, width, c.mask_feature_size)):
-            put(self, f"{base}.decoder.mask_predictor.mask_embedder.{i}.0",
-                nn.Linear(width, outputs))  # fmt: skip
+            put(
+                self,
+                f"{base}.decoder.mask_predictor.mask_embedder.{i}.0",
+                nn.Linear(width, outputs),
+            )
         self.class_predictor = nn.Linear(width, len(labels) + 1)
 
     def maps(self, pixels: Tensor) -> list[Tensor]:
@@ -170,17 +184,24 @@ class Mask2Former(QueryMasks):
         """Maps of three levels, the smallest first, and the one of the masks."""
         net: Any = self.get_submodule("model.pixel_level_module.decoder")
         flat, places, middles = [], [], []
-        levels = [net.input_projections.get_submodule(str(i))(x)
-                  for i, x in enumerate(maps[: -_LEVELS - 1 : -1])]  # fmt: skip
+        levels = [
+            net.input_projections.get_submodule(str(i))(x)
+            for i, x in enumerate(maps[: -_LEVELS - 1 : -1])
+        ]
         grids = [(x.shape[2], x.shape[3]) for x in levels]
         for i, (x, grid) in enumerate(zip(levels, grids, strict=True)):
             flat.append(x.flatten(2).transpose(1, 2))
             places.append(sine_places(grid, x.shape[1], x) + net.level_embed[i])
             down, across = ((arange(n, device=x.device).float() + 0.5) / n for n in grid)
-            middles.append(cat([
-                across.unsqueeze(0).expand(*grid).reshape(-1, 1),
-                down.unsqueeze(1).expand(*grid).reshape(-1, 1),
-            ], 1))  # fmt: skip
+            middles.append(
+                cat(
+                    [
+                        across.unsqueeze(0).expand(*grid).reshape(-1, 1),
+                        down.unsqueeze(1).expand(*grid).reshape(-1, 1),
+                    ],
+                    1,
+                )
+            )
         x, added = cat(flat, 1), cat(places, 1)
         at = cat(middles, 0).unsqueeze(0).to(x.dtype)
         for layer in net.encoder.layers.children():
@@ -252,10 +273,16 @@ def build(config: dict[str, Any], names: Collection[str]) -> Mask2Former:
     strides = c.feature_strides[-_LEVELS:]
     whole = all(type(n) is int and n >= 1 for n in strides) and c.common_stride >= 1
     fine = int(math.log2(min(strides)) - math.log2(c.common_stride)) if whole and strides else -1
-    if len(wanted) < _LEVELS or not 0 <= fine <= len(wanted) or c.feature_size % _GROUPS or (
-        c.hidden_dim % 4 or not 1 <= c.num_queries <= 1 << 16
-        or min(c.encoder_layers, c.decoder_layers) < 1
-    ):  # fmt: skip
+    if (
+        len(wanted) < _LEVELS
+        or not 0 <= fine <= len(wanted)
+        or c.feature_size % _GROUPS
+        or (
+            c.hidden_dim % 4
+            or not 1 <= c.num_queries <= 1 << 16
+            or min(c.encoder_layers, c.decoder_layers) < 1
+        )
+    ):
         raise FormatError(
             f"config.json: the backbone's stages {wanted}, feature_strides {c.feature_strides}, "
             f"feature_size {c.feature_size}, hidden_dim {c.hidden_dim}, num_queries or "

@@ -72,8 +72,11 @@ class _Joint(nn.Module):
 
 
 def _convolved(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
-                         nn.GroupNorm(_GROUPS, outputs), nn.ReLU())  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+        nn.GroupNorm(_GROUPS, outputs),
+        nn.ReLU(),
+    )
 
 
 class MaskFormer(QueryMasks):
@@ -98,15 +101,23 @@ class MaskFormer(QueryMasks):
         put(self, f"{base}.decoder.fpn.stem", _convolved(last, c.fpn_feature_size))
         for i, inputs in enumerate(reversed(fine)):
             put(self, f"{base}.decoder.fpn.layers.{i}", _Joint(c.fpn_feature_size, inputs))
-        put(self, f"{base}.decoder.mask_projection",
-            nn.Conv2d(c.fpn_feature_size, c.mask_feature_size, 3, padding=1))  # fmt: skip
+        put(
+            self,
+            f"{base}.decoder.mask_projection",
+            nn.Conv2d(c.fpn_feature_size, c.mask_feature_size, 3, padding=1),
+        )
         path = "model.transformer_module"
         put(self, f"{path}.queries_embedder", nn.Embedding(d.num_queries, width))
         if last != width:
             put(self, f"{path}.input_projection", nn.Conv2d(last, width, 1))
         self.projects = last != width
-        spec = QuerySpec(width, d.decoder_attention_heads, d.decoder_ffn_dim,
-                         d.activation_function, decoding=True)  # fmt: skip
+        spec = QuerySpec(
+            width,
+            d.decoder_attention_heads,
+            d.decoder_ffn_dim,
+            d.activation_function,
+            decoding=True,
+        )
         layers = nn.ModuleList([Layer(spec) for _ in range(d.decoder_layers)])
         put(self, f"{path}.decoder.layers", layers)
         put(self, f"{path}.decoder.layernorm", nn.LayerNorm(width))
@@ -206,8 +217,10 @@ def backbone_of(told: dict[str, Any], swin_stages: bool) -> tuple[Any, list[int]
 
 def _several(wanted: list[int], least: int) -> list[int]:
     if len(wanted) < 2 or wanted[0] < least:
-        raise FormatError(f"config.json: backbone_config names the stages {wanted}; there must be "
-                          f"two at least, from {least}")  # fmt: skip
+        raise FormatError(
+            f"config.json: backbone_config names the stages {wanted}; there must be "
+            f"two at least, from {least}"
+        )
     return wanted
 
 

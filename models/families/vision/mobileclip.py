@@ -67,9 +67,15 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileClip:
     said = towers.read(c.text_config, towers.ClipText)
     if not 16 <= c.image_size <= 1 << 14:
         raise FormatError(f"config.json: image_size is {c.image_size}; it must be 16 to 16384")
-    text = TextTower(layer_of(said), said.num_hidden_layers, said.vocab_size,
-                     said.max_position_embeddings, causal=c.causal,
-                     projection=c.projection_dim, pad=0)  # fmt: skip
+    text = TextTower(
+        layer_of(said),
+        said.num_hidden_layers,
+        said.vocab_size,
+        said.max_position_embeddings,
+        causal=c.causal,
+        projection=c.projection_dim,
+        pad=0,
+    )
     return MobileClip(c, fastvit.network(c.vision_config), text)
 
 
@@ -95,11 +101,13 @@ def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str,
     made = fastvit.sizes(seen, name)
     text = told.get("text_cfg") or {}
     return {
-        "model_type": "mobileclip", "vision_config": made, "projection_dim": made["num_labels"],
+        "model_type": "mobileclip",
+        "vision_config": made,
+        "projection_dim": made["num_labels"],
         "text_config": open_clip.text_of(found, told),
         "image_size": vision.get("image_size") or 256,
         "causal": not text.get("no_causal_mask", not told),
-    }  # fmt: skip
+    }
 
 
 def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:

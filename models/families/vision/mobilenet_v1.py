@@ -46,8 +46,16 @@ class MobileNetV1(ImageModel):
         self.config, self.labels, self.processor = c, labels, KINDS["MobileNetV1"]
 
         def conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> Any:
-            return ConvNorm(inputs, outputs, kernel, stride, groups=groups, act=c.hidden_act,
-                            eps=c.layer_norm_eps, same=c.tf_padding)  # fmt: skip
+            return ConvNorm(
+                inputs,
+                outputs,
+                kernel,
+                stride,
+                groups=groups,
+                act=c.hidden_act,
+                eps=c.layer_norm_eps,
+                same=c.tf_padding,
+            )
 
         widths = _widths(c.depth_multiplier, c.min_depth)
         put(self, "mobilenet_v1.conv_stem", conv(c.num_channels, widths[0], 3, 2))
@@ -109,18 +117,23 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     found = rename_tensors(tensors)
     try:
         stem = found["mobilenet_v1.conv_stem.convolution.weight"].shape
-        wide = [found[f"mobilenet_v1.layer.{i}.convolution.weight"].shape[0]
-                for i in range(1, 26, 2)]  # fmt: skip
+        wide = [
+            found[f"mobilenet_v1.layer.{i}.convolution.weight"].shape[0] for i in range(1, 26, 2)
+        ]
     except KeyError:
         raise FormatError("the checkpoint is no MobileNet of timm") from None
     for step in range(1, 401):
         if _widths(step / 100, 8) == [stem[0], *wide]:
             classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
             return {
-                "model_type": "mobilenet_v1", "num_labels": classes, "num_channels": stem[1],
+                "model_type": "mobilenet_v1",
+                "num_labels": classes,
+                "num_channels": stem[1],
                 "architectures": [f"MobileNetV1{'ForImageClassification' if classes else 'Model'}"],
-                "depth_multiplier": step / 100, "tf_padding": False, "layer_norm_eps": 1e-5,
-            }  # fmt: skip
+                "depth_multiplier": step / 100,
+                "tf_padding": False,
+                "layer_norm_eps": 1e-5,
+            }
     raise FormatError(f"the checkpoint is no MobileNet: it has the widths {[stem[0], *wide]}")
 
 

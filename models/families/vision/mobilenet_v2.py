@@ -20,30 +20,43 @@ from rushlight.models.layers.vision.model import classes_of
 TENSORS = ("features.1.conv.0.0.weight",)
 # torchvision's and timm's paths of convolutions and norms. {} is the layer.
 _BLOCK = {
-    "0.0": "expand_1x1.convolution", "0.1": "expand_1x1.normalization",
-    "1.0": "conv_3x3.convolution", "1.1": "conv_3x3.normalization",
-    "2": "reduce_1x1.convolution", "3": "reduce_1x1.normalization",
-}  # fmt: skip
+    "0.0": "expand_1x1.convolution",
+    "0.1": "expand_1x1.normalization",
+    "1.0": "conv_3x3.convolution",
+    "1.1": "conv_3x3.normalization",
+    "2": "reduce_1x1.convolution",
+    "3": "reduce_1x1.normalization",
+}
 _FIRST = {
-    "0.0": "conv_3x3.convolution", "0.1": "conv_3x3.normalization",
-    "1": "reduce_1x1.convolution", "2": "reduce_1x1.normalization",
-}  # fmt: skip
+    "0.0": "conv_3x3.convolution",
+    "0.1": "conv_3x3.normalization",
+    "1": "reduce_1x1.convolution",
+    "2": "reduce_1x1.normalization",
+}
 _TIMM_BLOCK = {
-    "conv_pw": "expand_1x1.convolution", "bn1": "expand_1x1.normalization",
-    "conv_dw": "conv_3x3.convolution", "bn2": "conv_3x3.normalization",
-    "conv_pwl": "reduce_1x1.convolution", "bn3": "reduce_1x1.normalization",
-}  # fmt: skip
+    "conv_pw": "expand_1x1.convolution",
+    "bn1": "expand_1x1.normalization",
+    "conv_dw": "conv_3x3.convolution",
+    "bn2": "conv_3x3.normalization",
+    "conv_pwl": "reduce_1x1.convolution",
+    "bn3": "reduce_1x1.normalization",
+}
 _TIMM_FIRST = {
-    "conv_dw": "conv_3x3.convolution", "bn1": "conv_3x3.normalization",
-    "conv_pw": "reduce_1x1.convolution", "bn2": "reduce_1x1.normalization",
-}  # fmt: skip
+    "conv_dw": "conv_3x3.convolution",
+    "bn1": "conv_3x3.normalization",
+    "conv_pw": "reduce_1x1.convolution",
+    "bn2": "reduce_1x1.normalization",
+}
 _TOP = {
     "features.0.0": "conv_stem.first_conv.convolution",
     "features.0.1": "conv_stem.first_conv.normalization",
-    "features.18.0": "conv_1x1.convolution", "features.18.1": "conv_1x1.normalization",
-    "conv_stem": "conv_stem.first_conv.convolution", "bn1": "conv_stem.first_conv.normalization",
-    "conv_head": "conv_1x1.convolution", "bn2": "conv_1x1.normalization",
-}  # fmt: skip
+    "features.18.0": "conv_1x1.convolution",
+    "features.18.1": "conv_1x1.normalization",
+    "conv_stem": "conv_stem.first_conv.convolution",
+    "bn1": "conv_stem.first_conv.normalization",
+    "conv_head": "conv_1x1.convolution",
+    "bn2": "conv_1x1.normalization",
+}
 _STAGES = (0, 1, 3, 6, 10, 13, 16)  # timm's first layers by stage
 _TV = re.compile(r"features\.(\d{1,2})\.conv\.([\d.]+)\.(\w+)")
 _TM = re.compile(r"blocks\.(\d)\.(\d{1,2})\.(\w+)\.(\w+)")
@@ -109,23 +122,30 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     try:
         stem = found["mobilenet_v2.conv_stem.first_conv.convolution.weight"].shape
         first = found["mobilenet_v2.conv_stem.reduce_1x1.convolution.weight"].shape[0]
-        layers = [found[f"mobilenet_v2.layer.{i}.reduce_1x1.convolution.weight"].shape[0]
-                  for i in range(16)]  # fmt: skip
+        layers = [
+            found[f"mobilenet_v2.layer.{i}.reduce_1x1.convolution.weight"].shape[0]
+            for i in range(16)
+        ]
         head = found["mobilenet_v2.conv_1x1.convolution.weight"].shape[0]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no MobileNetV2 of torchvision or timm") from None
     wanted = stem[0], [first, *layers], head
     for step in range(1, 401):
-        told = SimpleNamespace(depth_multiplier=step / 100, depth_divisible_by=8, min_depth=8,
-                               finegrained_output=True)  # fmt: skip
+        told = SimpleNamespace(
+            depth_multiplier=step / 100, depth_divisible_by=8, min_depth=8, finegrained_output=True
+        )
         if widths_of(told) == wanted:
             classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
             kind = "ForImageClassification" if classes else "Model"
             return {
-                "model_type": "mobilenet_v2", "architectures": [f"MobileNetV2{kind}"],
-                "num_labels": classes, "depth_multiplier": step / 100, "num_channels": stem[1],
-                "tf_padding": False, "layer_norm_eps": 1e-5,
-            }  # fmt: skip
+                "model_type": "mobilenet_v2",
+                "architectures": [f"MobileNetV2{kind}"],
+                "num_labels": classes,
+                "depth_multiplier": step / 100,
+                "num_channels": stem[1],
+                "tf_padding": False,
+                "layer_norm_eps": 1e-5,
+            }
     raise FormatError(f"the checkpoint is no MobileNetV2: it has the widths {wanted}")
 
 

@@ -61,27 +61,56 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNet:
         path = f"blocks.{stage}.{layer}"
         if kind == "universal":
             inputs, last, wide, start, middle, stride, scaled = sizes
-            blocks.append((path, Universal(inputs, last, wide, start, middle, stride,
-                                           c.hidden_act, c.eps, bool(scaled))))  # fmt: skip
+            blocks.append(
+                (
+                    path,
+                    Universal(
+                        inputs, last, wide, start, middle, stride, c.hidden_act, c.eps, bool(scaled)
+                    ),
+                )
+            )
         elif kind == "attention":
             width, heads, key, value, halved, scaled = sizes
-            blocks.append((path, MobileAttention(width, heads, key, value, halved, c.eps,
-                                                 bool(scaled))))  # fmt: skip
+            blocks.append(
+                (path, MobileAttention(width, heads, key, value, halved, c.eps, bool(scaled)))
+            )
         else:
             inputs, last, wide, kernel, stride, squeezed, act = sizes
             choose("the activation of a block", act, tuple(ACTIVATIONS))
             skips = stride == 1 and inputs == last and not (c.early and stage == 0)
-            blocks.append(Block(
-                kind, inputs, last, wide, kernel, stride, squeezed,
-                skips and kind != "single", c.padding,
-                timm.paths_of(stage, layer, kind), act, True,
-                "" if c.early else "relu",
-            ))  # fmt: skip
+            blocks.append(
+                Block(
+                    kind,
+                    inputs,
+                    last,
+                    wide,
+                    kernel,
+                    stride,
+                    squeezed,
+                    skips and kind != "single",
+                    c.padding,
+                    timm.paths_of(stage, layer, kind),
+                    act,
+                    True,
+                    "" if c.early else "relu",
+                )
+            )
     top = {"stem": "conv_stem", "stem_norm": "bn1", "head": "conv_head"}
     if any(n.startswith("norm_head.") for n in names):
         top["head_norm"] = "norm_head"
-    spec = MobileSpec(c.num_channels, c.stem, c.head, c.padding, c.hidden_act, c.eps, blocks, top,
-                      last, True, c.head_bias)  # fmt: skip
+    spec = MobileSpec(
+        c.num_channels,
+        c.stem,
+        c.head,
+        c.padding,
+        c.hidden_act,
+        c.eps,
+        blocks,
+        top,
+        last,
+        True,
+        c.head_bias,
+    )
     return MobileNet(c, spec, numbered_classes(c.num_labels, "num_labels"))
 
 
@@ -98,9 +127,14 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for layer in range(count):
             places[len(places) + 1] = f"blocks.{stage}.{layer}"
     end = len(places) + 1
-    top = {"features.0.0": "conv_stem", "features.0.1": "bn1", "classifier.0": "conv_head",
-           "classifier.3": "classifier", f"features.{end}.0": f"blocks.{len(counts)}.0.conv",
-           f"features.{end}.1": f"blocks.{len(counts)}.0.bn1"}  # fmt: skip
+    top = {
+        "features.0.0": "conv_stem",
+        "features.0.1": "bn1",
+        "classifier.0": "conv_head",
+        "classifier.3": "classifier",
+        f"features.{end}.0": f"blocks.{len(counts)}.0.conv",
+        f"features.{end}.1": f"blocks.{len(counts)}.0.bn1",
+    }
     found = {}
     for name, t in tensors.items():
         module, _, kind = name.rpartition(".")
@@ -160,13 +194,18 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     act = "gelu" if "hybrid_large" in name else "relu" if kept else "hardswish"
     classes = found.get("classifier.weight")
     return {
-        "model_type": f"mobilenet_v{4 if fourth else 3}", "stem": stem[0], "head": head[0],
-        "blocks": blocks, "num_channels": stem[1], "head_bias": "conv_head.bias" in found,
-        "hidden_act": act, "padding": "same" if name.startswith("tf_") else "even",
+        "model_type": f"mobilenet_v{4 if fourth else 3}",
+        "stem": stem[0],
+        "head": head[0],
+        "blocks": blocks,
+        "num_channels": stem[1],
+        "head_bias": "conv_head.bias" in found,
+        "hidden_act": act,
+        "padding": "same" if name.startswith("tf_") else "even",
         "eps": 1e-3 if name.startswith(_TENSORFLOW) else 1e-5,
         "num_labels": 0 if classes is None else classes.shape[0],
         "early": name == "mobilenetv3_rw",
-    }  # fmt: skip
+    }
 
 
 def _block(held: Mapping[str, Tensor], inputs: int, stride: int) -> list[Any]:
@@ -177,18 +216,40 @@ def _block(held: Mapping[str, Tensor], inputs: int, stride: int) -> list[Any]:
 
     scaled = int("layer_scale" in held)
     if "pw_exp.conv" in held:
-        return ["universal", inputs, held["pw_proj.conv"].shape[0], held["pw_exp.conv"].shape[0],
-                kernel("dw_start.conv"), kernel("dw_mid.conv"), stride, scaled]  # fmt: skip
+        return [
+            "universal",
+            inputs,
+            held["pw_proj.conv"].shape[0],
+            held["pw_exp.conv"].shape[0],
+            kernel("dw_start.conv"),
+            kernel("dw_mid.conv"),
+            stride,
+            scaled,
+        ]
     if "attn.query.proj" in held:
         key, value = (held[f"attn.{n}.proj"].shape[0] for n in ("key", "value"))
-        return ["attention", inputs, held["attn.query.proj"].shape[0] // key, key, value,
-                kernel("attn.key.down_conv"), scaled]  # fmt: skip
+        return [
+            "attention",
+            inputs,
+            held["attn.query.proj"].shape[0] // key,
+            key,
+            value,
+            kernel("attn.key.down_conv"),
+            scaled,
+        ]
     kind = next(k for k, how in timm.KINDS.items() if set(how.values()) <= {*held})
     how = timm.KINDS[kind]
     deep, last = held[how["deep"]], held[how.get("narrow", how["deep"])]
     squeeze = held.get("se.conv_reduce")
-    return [kind, inputs, last.shape[0], deep.shape[0], deep.shape[-1], stride,
-            0 if squeeze is None else squeeze.shape[0]]  # fmt: skip
+    return [
+        kind,
+        inputs,
+        last.shape[0],
+        deep.shape[0],
+        deep.shape[-1],
+        stride,
+        0 if squeeze is None else squeeze.shape[0],
+    ]
 
 
 FAMILY = Family(

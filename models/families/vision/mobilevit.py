@@ -29,9 +29,13 @@ _STAGE = re.compile(r"stages\.([0-4])\.(\d)\.(.+)")
 _CONV = {"conv": "convolution", "bn": "normalization"}
 _RESIDUAL = {"conv1_1x1": "expand_1x1", "conv2_kxk": "conv_3x3", "conv3_1x1": "reduce_1x1"}
 _BLOCK = {"conv_kxk": "conv_kxk", "conv_proj": "conv_projection", "conv_fusion": "fusion"}
-_PARTS = {"norm1": "layernorm_before", "norm2": "layernorm_after",
-          "attn.proj": "attention.output.dense", "mlp.fc1": "intermediate.dense",
-          "mlp.fc2": "output.dense"}  # fmt: skip
+_PARTS = {
+    "norm1": "layernorm_before",
+    "norm2": "layernorm_after",
+    "attn.proj": "attention.output.dense",
+    "mlp.fc1": "intermediate.dense",
+    "mlp.fc2": "output.dense",
+}
 
 
 @dataclass
@@ -61,9 +65,13 @@ class Config:
 
 def _residual(c: Config, inputs: int, outputs: int, stride: int, dilation: int = 1) -> nn.Module:
     told = SimpleNamespace(
-        hidden_act=c.hidden_act, layer_norm_eps=1e-5, tf_padding=False, min_depth=8,
-        expand_ratio=c.expand_ratio, depth_divisible_by=8,
-    )  # fmt: skip
+        hidden_act=c.hidden_act,
+        layer_norm_eps=1e-5,
+        tf_padding=False,
+        min_depth=8,
+        expand_ratio=c.expand_ratio,
+        depth_divisible_by=8,
+    )
     return InvertedResidual(told, inputs, outputs, stride, dilation)
 
 
@@ -78,8 +86,14 @@ class _Block(nn.Module):
         k, act, self.patch = c.conv_kernel_size, c.hidden_act, c.patch_size
         self.conv_kxk = ConvNorm(outputs, outputs, k, act=act)
         put(self, "conv_1x1.convolution", nn.Conv2d(outputs, width, 1, bias=False))
-        spec = LayerSpec(width, c.num_attention_heads, int(width * c.mlp_ratio), act,
-                         c.layer_norm_eps, (c.qkv_bias,) * 3)  # fmt: skip
+        spec = LayerSpec(
+            width,
+            c.num_attention_heads,
+            int(width * c.mlp_ratio),
+            act,
+            c.layer_norm_eps,
+            (c.qkv_bias,) * 3,
+        )
         put(self, "transformer.layer", nn.ModuleList([Layer(spec) for _ in range(layers)]))
         self.layernorm = nn.LayerNorm(width, c.layer_norm_eps)
         self.conv_projection = ConvNorm(width, outputs, 1, act=act)
@@ -203,8 +217,9 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     base = "mobilevit.encoder.layer."
     try:
         stem = found["mobilevit.conv_stem.convolution.weight"].shape
-        neck = [found[f"{base}{i}.layer.0.reduce_1x1.convolution.weight"].shape[0]
-                for i in range(2)]  # fmt: skip
+        neck = [
+            found[f"{base}{i}.layer.0.reduce_1x1.convolution.weight"].shape[0] for i in range(2)
+        ]
         wide = found[f"{base}1.layer.0.expand_1x1.convolution.weight"].shape
         inner = found[f"{base}2.transformer.layer.0.intermediate.dense.weight"].shape
         paths = [f"{base}{i}.conv_1x1.convolution.weight" for i in (2, 3, 4)]
@@ -214,11 +229,15 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         raise FormatError("the checkpoint is no MobileViT of timm") from None
     classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
     return {
-        "model_type": "mobilevit", "num_labels": classes, "num_channels": stem[1],
+        "model_type": "mobilevit",
+        "num_labels": classes,
+        "num_channels": stem[1],
         "architectures": [f"MobileViT{'ForImageClassification' if classes else 'Model'}"],
-        "neck_hidden_sizes": [stem[0], *neck, *outputs, last], "hidden_sizes": list(widths),
-        "expand_ratio": wide[0] / wide[1], "mlp_ratio": inner[0] / inner[1],
-    }  # fmt: skip
+        "neck_hidden_sizes": [stem[0], *neck, *outputs, last],
+        "hidden_sizes": list(widths),
+        "expand_ratio": wide[0] / wide[1],
+        "mlp_ratio": inner[0] / inner[1],
+    }
 
 
 FAMILY = Family(

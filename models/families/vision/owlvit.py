@@ -114,8 +114,9 @@ class OwlViT(ImageModel):
     def _places(self, like: Tensor) -> Tensor:
         """The logits of the boxes that patches begin with (patches, 4)."""
         rows, columns = (n // p for n, p in zip(self.image.image, self.image.patch, strict=True))
-        tall, wide = ((arange(n, device=like.device).to(like.dtype) + 1) / n
-                      for n in (rows, columns))  # fmt: skip
+        tall, wide = (
+            (arange(n, device=like.device).to(like.dtype) + 1) / n for n in (rows, columns)
+        )
         x = wide.unsqueeze(0).expand(rows, columns).reshape(-1, 1)
         y = tall.unsqueeze(1).expand(rows, columns).reshape(-1, 1)
         at = cat([x, y, x * 0 + 1 / columns, y * 0 + 1 / rows], 1)
@@ -142,18 +143,26 @@ def build(config: dict[str, Any], names: Collection[str]) -> OwlViT:
     c = read_config(Config, config, (ARCHITECTURES[kind],))
     if kind == "owlv2" and isinstance(config.get("vision_config"), dict):
         config = config | {"vision_config": {"patch_size": 16} | config["vision_config"]}
-    seen, said = towers.tower(config, "vision_config", Vision), towers.tower(
-        config, "text_config", Text
-    )  # fmt: skip
+    seen, said = (
+        towers.tower(config, "vision_config", Vision),
+        towers.tower(config, "text_config", Text),
+    )
     image = ImageTower(
-        layer_of(seen), seen.num_hidden_layers, pair(seen.image_size, "image_size"),
-        pair(seen.patch_size, "patch_size"), seen.num_channels, projection=c.projection_dim,
-        before="pre_layernorm",
-    )  # fmt: skip
-    text = TextTower(
-        layer_of(said), said.num_hidden_layers, said.vocab_size, said.max_position_embeddings,
+        layer_of(seen),
+        seen.num_hidden_layers,
+        pair(seen.image_size, "image_size"),
+        pair(seen.patch_size, "patch_size"),
+        seen.num_channels,
         projection=c.projection_dim,
-    )  # fmt: skip
+        before="pre_layernorm",
+    )
+    text = TextTower(
+        layer_of(said),
+        said.num_hidden_layers,
+        said.vocab_size,
+        said.max_position_embeddings,
+        projection=c.projection_dim,
+    )
     return OwlViT(c, image, text)
 
 

@@ -41,9 +41,15 @@ class Config:
     """
 
     own = (
-        "group_widths", "inner_sizes", "squeezed", "squeezed_act", "linear", "stem_sizes",
-        "last_size", "norm",
-    )  # fmt: skip
+        "group_widths",
+        "inner_sizes",
+        "squeezed",
+        "squeezed_act",
+        "linear",
+        "stem_sizes",
+        "last_size",
+        "norm",
+    )
 
     num_channels: int = 3
     embedding_size: int = 32
@@ -71,17 +77,20 @@ class _Squeeze(nn.Module):
 
     def __init__(self, width: int, reduced: int, act: str) -> None:
         self.attention = nn.Sequential(
-            nn.Conv2d(width, reduced, 1), nn.SiLU() if act == "silu" else nn.ReLU(),
-            nn.Conv2d(reduced, width, 1), nn.Sigmoid(),
-        )  # fmt: skip
+            nn.Conv2d(width, reduced, 1),
+            nn.SiLU() if act == "silu" else nn.ReLU(),
+            nn.Conv2d(reduced, width, 1),
+            nn.Sigmoid(),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         found: Tensor = x * self.attention(x.mean((2, 3), keepdim=True))
         return found
 
 
-def _conv(c: Config, inputs: int, outputs: int, kernel: int, stride: int = 1, **more: Any
-          ) -> ConvNorm:  # fmt: skip
+def _conv(
+    c: Config, inputs: int, outputs: int, kernel: int, stride: int = 1, **more: Any
+) -> ConvNorm:
     norm = _evo if c.norm == "evo" else None
     return ConvNorm(inputs, outputs, kernel, stride, norm=norm, **{"act": c.hidden_act} | more)
 
@@ -92,9 +101,15 @@ def _evo(width: int, act: bool) -> nn.Module:
 
 class _Layer(nn.Module):
     def __init__(
-        self, c: Config, inputs: int, inner: int, outputs: int, stride: int, group: int,
+        self,
+        c: Config,
+        inputs: int,
+        inner: int,
+        outputs: int,
+        stride: int,
+        group: int,
         squeezed: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         plain = inputs == outputs and stride == 1
         self.alone = c.linear and not plain
         if not self.alone:
@@ -103,9 +118,10 @@ class _Layer(nn.Module):
         if inner % groups:
             raise FormatError(f"config.json: {inner} channels in {groups} groups do not divide")
         parts: list[nn.Module] = [
-            _conv(c, inputs, inner, 1), _conv(c, inner, inner, 3, stride, groups=groups),
+            _conv(c, inputs, inner, 1),
+            _conv(c, inner, inner, 3, stride, groups=groups),
             _conv(c, inner, outputs, 1, act=""),
-        ]  # fmt: skip
+        ]
         if c.layer_type == "y":
             parts.insert(2, _Squeeze(inner, squeezed, c.squeezed_act))
         self.layer = nn.Sequential(*parts)
@@ -125,8 +141,10 @@ class RegNet(ImageModel):
         self.config, self.labels = c, labels
         widths = [c.num_channels, *(c.stem_sizes or [c.embedding_size])]
         last = len(widths) - 2
-        stem = [_conv(c, a, b, 3, 2 if i in (0, last) else 1)
-                for i, (a, b) in enumerate(pairwise(widths))]  # fmt: skip
+        stem = [
+            _conv(c, a, b, 3, 2 if i in (0, last) else 1)
+            for i, (a, b) in enumerate(pairwise(widths))
+        ]
         put(self, "regnet.embedder.embedder", nn.Sequential(*stem) if last else stem[0])
         before, first = widths[-1], 2 if c.downsample_in_first_stage else 1
         groups = c.group_widths or [c.groups_width] * len(c.depths)
@@ -162,15 +180,20 @@ def build(config: dict[str, Any], names: Collection[str]) -> RegNet:
     choose("squeezed_act", c.squeezed_act, ("relu", "silu"))
     choose("norm", c.norm, ("batch", "evo"))
     groups = [c.groups_width] * len(c.depths) if c.group_widths is None else c.group_widths
-    if not c.depths or not len(c.depths) == len(c.hidden_sizes) == len(groups) or (
-        min(*groups, *c.hidden_sizes) < 1
-    ):  # fmt: skip
-        raise FormatError(f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
-                          f"widths of groups {groups} do not agree")  # fmt: skip
+    if (
+        not c.depths
+        or not len(c.depths) == len(c.hidden_sizes) == len(groups)
+        or (min(*groups, *c.hidden_sizes) < 1)
+    ):
+        raise FormatError(
+            f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
+            f"widths of groups {groups} do not agree"
+        )
     for lists in (c.inner_sizes, c.squeezed):
-        if lists is not None and ([len(one) for one in lists] != c.depths or not all(
-            type(n) is int and 1 <= n <= 1 << 16 for one in lists for n in one
-        )):  # fmt: skip
+        if lists is not None and (
+            [len(one) for one in lists] != c.depths
+            or not all(type(n) is int and 1 <= n <= 1 << 16 for one in lists for n in one)
+        ):
             raise FormatError(f"config.json: {lists} are no sizes of {c.depths} layers")
     return RegNet(c, classes_of(config, "RegNet"))
 
@@ -220,21 +243,30 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     depths = depths_of(found, base, "layers")
     own = "regnet.embedder.embedder.{}convolution.weight"
     try:
-        stems = [found[own.format(part)].shape for part in
-                 (("0.", "1.", "2.") if own.format("2.") in found else ("",))]  # fmt: skip
-        middle = [found[f"{base}{i}.layers.0.layer.1.convolution.weight"].shape
-                  for i in range(len(depths))]  # fmt: skip
+        stems = [
+            found[own.format(part)].shape
+            for part in (("0.", "1.", "2.") if own.format("2.") in found else ("",))
+        ]
+        middle = [
+            found[f"{base}{i}.layers.0.layer.1.convolution.weight"].shape
+            for i in range(len(depths))
+        ]
         widths, groups = [s[0] for s in middle], [s[1] for s in middle]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no RegNet of torchvision or timm") from None
     classes = found["classifier.1.weight"].shape[0] if "classifier.1.weight" in found else 0
     return {
-        "model_type": "regnet", "num_channels": stems[0][1], "embedding_size": stems[-1][0],
-        "hidden_sizes": widths, "depths": depths, "group_widths": groups, "num_labels": classes,
+        "model_type": "regnet",
+        "num_channels": stems[0][1],
+        "embedding_size": stems[-1][0],
+        "hidden_sizes": widths,
+        "depths": depths,
+        "group_widths": groups,
+        "num_labels": classes,
         "layer_type": "y" if any(".attention." in n for n in found) else "x",
         "stem_sizes": [n[0] for n in stems] if len(stems) > 1 else None,
         "architectures": [f"RegNet{'ForImageClassification' if classes else 'Model'}"],
-    }  # fmt: skip
+    }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -245,18 +277,25 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if not name.startswith("regnetz_"):
         return made
     found, path = rename_tensors(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
-    sizes = {part: [[found[path.format(i, j, part)].shape[0] for j in range(depth)]
-                    for i, depth in enumerate(made["depths"])]
-             for part in ("1.convolution", "2.attention.0", "3.convolution")}  # fmt: skip
+    sizes = {
+        part: [
+            [found[path.format(i, j, part)].shape[0] for j in range(depth)]
+            for i, depth in enumerate(made["depths"])
+        ]
+        for part in ("1.convolution", "2.attention.0", "3.convolution")
+    }
     last = found.get("regnet.last.convolution.weight")
     return made | {
-        "hidden_sizes": [one[0] for one in sizes["3.convolution"]], "hidden_act": "silu",
-        "inner_sizes": sizes["1.convolution"], "squeezed": sizes["2.attention.0"], "linear": True,
+        "hidden_sizes": [one[0] for one in sizes["3.convolution"]],
+        "hidden_act": "silu",
+        "inner_sizes": sizes["1.convolution"],
+        "squeezed": sizes["2.attention.0"],
+        "linear": True,
         "squeezed_act": "silu" if "s1.b1.conv1.conv.weight" in tensors else "relu",
         "downsample_in_first_stage": made["stem_sizes"] is None,
         "last_size": 0 if last is None else last.shape[0],
         "norm": "evo" if any(n.endswith(".normalization.v") for n in found) else "batch",
-    }  # fmt: skip
+    }
 
 
 FAMILY = Family(

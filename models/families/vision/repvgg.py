@@ -17,15 +17,26 @@ from rushlight.models.layers.vision.convolutional.fused import FusedConv, fused
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
 # Of the authors' files: RepVGG's and MobileOne's, in branches and fused.
-TENSORS = ("stage0.rbr_dense.conv.weight", "stage0.rbr_reparam.weight",
-           "stage0.rbr_conv.0.conv.weight", "stage0.reparam_conv.weight")  # fmt: skip
+TENSORS = (
+    "stage0.rbr_dense.conv.weight",
+    "stage0.rbr_reparam.weight",
+    "stage0.rbr_conv.0.conv.weight",
+    "stage0.reparam_conv.weight",
+)
 _AUTHORS = re.compile(r"stage(\d)(?:\.(\d{1,3}))?\.(.+)")
 _BRANCHES = {
-    "rbr_dense": "conv_kxk", "rbr_1x1": "conv_1x1", "rbr_identity": "identity",
-    "rbr_reparam": "reparam_conv", "rbr_conv": "conv_kxk", "rbr_scale": "conv_scale",
-    "rbr_skip": "identity", "se.reduce": "attn.fc1", "se.expand": "attn.fc2", "se.down": "attn.fc1",
+    "rbr_dense": "conv_kxk",
+    "rbr_1x1": "conv_1x1",
+    "rbr_identity": "identity",
+    "rbr_reparam": "reparam_conv",
+    "rbr_conv": "conv_kxk",
+    "rbr_scale": "conv_scale",
+    "rbr_skip": "identity",
+    "se.reduce": "attn.fc1",
+    "se.expand": "attn.fc2",
+    "se.down": "attn.fc1",
     "se.up": "attn.fc2",
-}  # fmt: skip
+}
 _CONV = re.compile(r"stages\.(\d)\.(\d{1,3})\.reparam_conv\.weight")
 
 
@@ -112,10 +123,12 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     head = found.get("head.fc.weight")
     single = any(kernel == 1 for stage in stages for _, kernel, *_ in stage)
     return {
-        "model_type": "mobileone" if single else "repvgg", "stem": stem.shape[0],
-        "stages": stages, "num_channels": stem.shape[1],
+        "model_type": "mobileone" if single else "repvgg",
+        "stem": stem.shape[0],
+        "stages": stages,
+        "num_channels": stem.shape[1],
         "num_labels": 0 if head is None else head.shape[0],
-    }  # fmt: skip
+    }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -23,9 +23,14 @@ from rushlight.models.layers.vision.resnet import ResNet
 
 TENSORS = ("layer1.0.bn1.weight",)
 _LAYER = re.compile(r"layer([1-4])\.(\d{1,3})\.(conv|bn|downsample\.|se\.(?:fc|conv))(\d?)\.(\w+)")
-_STEM = {"conv1.0": "0.convolution", "conv1.1": "0.normalization", "conv1.3": "1.convolution",
-         "conv1.4": "1.normalization", "conv1.6": "2.convolution",
-         "bn1": "2.normalization"}  # fmt: skip
+_STEM = {
+    "conv1.0": "0.convolution",
+    "conv1.1": "0.normalization",
+    "conv1.3": "1.convolution",
+    "conv1.4": "1.normalization",
+    "conv1.6": "2.convolution",
+    "bn1": "2.normalization",
+}
 _SMOOTH = re.compile(r"resnex?t(aa|blur)")
 _POOLS = {"maxpool.0": "convolution", "maxpool.1": "normalization"}
 
@@ -43,9 +48,15 @@ class Config:
     """
 
     own = (
-        "inner_sizes", "groups", "deep_stem", "pooled_shortcut", "squeezed",
-        "squeezed_near", "smooth", "pool",
-    )  # fmt: skip
+        "inner_sizes",
+        "groups",
+        "deep_stem",
+        "pooled_shortcut",
+        "squeezed",
+        "squeezed_near",
+        "smooth",
+        "pool",
+    )
 
     num_channels: int = 3
     embedding_size: int = 64
@@ -83,8 +94,9 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of torchvision and timm under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
-    stem = _STEM if "conv1.0.weight" in tensors else {"conv1": "convolution",
-                                                      "bn1": "normalization"}  # fmt: skip
+    stem = (
+        _STEM if "conv1.0.weight" in tensors else {"conv1": "convolution", "bn1": "normalization"}
+    )
     first = 1 if "layer2.0.downsample.1.weight" in tensors and _pooled(tensors) else 0
     return {_renamed(n, stem, first): t for n, t in tensors.items()}
 
@@ -115,34 +127,48 @@ def _renamed(name: str, stem: Mapping[str, str], first: int) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm, read from its tensors."""
-    depths = [len({n.split(".")[1] for n in tensors if n.startswith(f"layer{i}.")})
-              for i in range(1, 5)]  # fmt: skip
+    depths = [
+        len({n.split(".")[1] for n in tensors if n.startswith(f"layer{i}.")}) for i in range(1, 5)
+    ]
     deep, stem = "layer1.0.conv3.weight" in tensors, "conv1.0.weight" in tensors
     last = "conv3" if deep else "conv2"
     try:
-        widths, inner = ([tensors[f"layer{i}.0.{part}.weight"].shape[0] for i in range(1, 5)]
-                         for part in (last, "conv1"))  # fmt: skip
+        widths, inner = (
+            [tensors[f"layer{i}.0.{part}.weight"].shape[0] for i in range(1, 5)]
+            for part in (last, "conv1")
+        )
         first = tensors["conv1.0.weight" if stem else "conv1.weight"].shape
         stems = [tensors[f"conv1.{i}.weight"].shape[0] for i in (0, 3)] if stem else None
         into = tensors["conv1.6.weight"].shape[0] if stem else first[0]
         groups = inner[0] // tensors["layer1.0.conv2.weight"].shape[1] if deep else 1
         classes = tensors["fc.weight"].shape[0] if "fc.weight" in tensors else 0
-        shares, near = ([tensors[f"layer{i}.0.se.{n}.weight"].shape[at] for i in range(1, 5)]
-                        if f"layer1.0.se.{n}.weight" in tensors else None
-                        for n, at in (("fc1", 0), ("conv", -1)))  # fmt: skip
+        shares, near = (
+            [tensors[f"layer{i}.0.se.{n}.weight"].shape[at] for i in range(1, 5)]
+            if f"layer1.0.se.{n}.weight" in tensors
+            else None
+            for n, at in (("fc1", 0), ("conv", -1))
+        )
     except (KeyError, IndexError, ZeroDivisionError):
         raise FormatError("the checkpoint is no ResNet of torchvision or timm") from None
     if len(first) != 4 or first[2] != (3 if stem else 7) or (not deep and inner != widths):
         raise FormatError("the checkpoint is a kind of ResNet that is not supported")
     return {
-        "model_type": "resnet", "num_channels": first[1], "embedding_size": into,
-        "hidden_sizes": widths, "depths": depths, "layer_type": "bottleneck" if deep else "basic",
-        "inner_sizes": inner if deep else None, "groups": groups, "deep_stem": stems,
-        "pooled_shortcut": _pooled(tensors), "squeezed": shares,
+        "model_type": "resnet",
+        "num_channels": first[1],
+        "embedding_size": into,
+        "hidden_sizes": widths,
+        "depths": depths,
+        "layer_type": "bottleneck" if deep else "basic",
+        "inner_sizes": inner if deep else None,
+        "groups": groups,
+        "deep_stem": stems,
+        "pooled_shortcut": _pooled(tensors),
+        "squeezed": shares,
         "squeezed_near": near,
-        "pool": "conv" if "maxpool.0.weight" in tensors else "max", "num_labels": classes,
+        "pool": "conv" if "maxpool.0.weight" in tensors else "max",
+        "num_labels": classes,
         "architectures": ["ResNetForImageClassification" if classes else "ResNetModel"],
-    }  # fmt: skip
+    }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -136,8 +136,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
     sizes = [*c.depths, *c.hidden_sizes, *c.inner_sizes, *c.stem_sizes]
     whole = c.stem_sizes and all(type(n) is int and 1 <= n <= 1 << 16 for n in sizes)
     if not whole or len({len(one) for one in lists}) != 1 or not 1 <= sum(c.depths) <= 1024:
-        raise FormatError(f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
-                          f"inner_sizes {c.inner_sizes} do not agree")  # fmt: skip
+        raise FormatError(
+            f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
+            f"inner_sizes {c.inner_sizes} do not agree"
+        )
     return ResNetV2(c, classes_of(config, "ResNetV2"))
 
 
@@ -153,29 +155,40 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     depths = depths_of(tensors, "stages.", "blocks")
     deep, stem = first.format(0, "conv3") in tensors, "stem.conv1.weight" in tensors
     try:
-        widths, inner = ([tensors[first.format(i, part)].shape[0] for i in range(len(depths))]
-                         for part in ("conv3" if deep else "conv2", "conv1"))  # fmt: skip
-        stems = [tensors[f"stem.conv{i}.weight"].shape
-                 for i in ((1, 2, 3) if stem else ("",))]  # fmt: skip
+        widths, inner = (
+            [tensors[first.format(i, part)].shape[0] for i in range(len(depths))]
+            for part in ("conv3" if deep else "conv2", "conv1")
+        )
+        stems = [tensors[f"stem.conv{i}.weight"].shape for i in ((1, 2, 3) if stem else ("",))]
         channels = stems[0][1]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no ResNet V2 of timm") from None
     if "norm.weight" not in tensors or "norm.tau" in tensors:
-        raise FormatError(f"timm's {name} is a kind of ResNet V2 that is not supported; supported: "
-                          "norms of batches or groups before convolutions, EvoNorm S0")  # fmt: skip
+        raise FormatError(
+            f"timm's {name} is a kind of ResNet V2 that is not supported; supported: "
+            "norms of batches or groups before convolutions, EvoNorm S0"
+        )
     given = config.get("model_args") or {}
     if other := sorted(given.keys() & _REFUSED):
         raise FormatError(f"config.json: model_args: {other} of a ResNet V2 are not supported")
     head = tensors.get("head.fc.weight")
     made = {
-        "model_type": "resnetv2", "num_channels": channels, "stem_sizes": [n[0] for n in stems],
+        "model_type": "resnetv2",
+        "num_channels": channels,
+        "stem_sizes": [n[0] for n in stems],
         "architectures": [f"ResNetV2{'Model' if head is None else 'ForImageClassification'}"],
-        "hidden_sizes": widths, "inner_sizes": inner, "depths": depths,
-        "basic": not deep, "standardized": "_bit" in name,
-        "norm": "batch" if "norm.running_mean" in tensors else
-                "evo" if "norm.v" in tensors else "group",
+        "hidden_sizes": widths,
+        "inner_sizes": inner,
+        "depths": depths,
+        "basic": not deep,
+        "standardized": "_bit" in name,
+        "norm": "batch"
+        if "norm.running_mean" in tensors
+        else "evo"
+        if "norm.v" in tensors
+        else "group",
         "pooled_shortcut": bool(given.get("avg_down", _POOLED.match(name))),
-    }  # fmt: skip
+    }
     return made if head is None else made | {"num_labels": head.shape[0]}
 
 

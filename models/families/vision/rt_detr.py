@@ -108,34 +108,52 @@ class RTDetr(Detector):
         wide, width, count = c.encoder_hidden_dim, c.d_model, len(labels)
         put(self, "model.backbone.model", ResNetD(seen))
         for i, stage in enumerate(taken):
-            put(self, f"model.encoder_input_proj.{i}", nn.Sequential(
-                nn.Conv2d(seen.hidden_sizes[stage - 1], wide, 1, bias=False), nn.BatchNorm2d(wide)
-            ))  # fmt: skip
+            put(
+                self,
+                f"model.encoder_input_proj.{i}",
+                nn.Sequential(
+                    nn.Conv2d(seen.hidden_sizes[stage - 1], wide, 1, bias=False),
+                    nn.BatchNorm2d(wide),
+                ),
+            )
         put(self, "model.encoder", HybridEncoder(c, len(taken)))
         for i in range(c.num_feature_levels):
             held = i < len(c.decoder_in_channels)
             inputs = c.decoder_in_channels[i] if held else wide
-            conv = nn.Conv2d(inputs, width, 1, bias=False) if held else nn.Conv2d(
-                inputs, width, 3, 2, 1, bias=False
-            )  # fmt: skip
+            conv = (
+                nn.Conv2d(inputs, width, 1, bias=False)
+                if held
+                else nn.Conv2d(inputs, width, 3, 2, 1, bias=False)
+            )
             norm = nn.BatchNorm2d(width, c.batch_norm_eps)
             put(self, f"model.decoder_input_proj.{i}", nn.Sequential(conv, norm))
         if c.num_denoising > 0:  # of training
             put(self, "model.denoising_class_embed", nn.Embedding(count + 1, width))
         if c.learn_initial_query:
             put(self, "model.weight_embedding", nn.Embedding(c.num_queries, width))
-        put(self, "model.enc_output", nn.Sequential(
-            nn.Linear(width, width), nn.LayerNorm(width, c.layer_norm_eps)
-        ))  # fmt: skip
+        put(
+            self,
+            "model.enc_output",
+            nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width, c.layer_norm_eps)),
+        )
         put(self, "model.enc_score_head", nn.Linear(width, count))
         put(self, "model.enc_bbox_head", Head(width, 4))
-        spec = QuerySpec(width, c.decoder_attention_heads, c.decoder_ffn_dim,
-                         c.decoder_activation_function, c.layer_norm_eps)  # fmt: skip
+        spec = QuerySpec(
+            width,
+            c.decoder_attention_heads,
+            c.decoder_ffn_dim,
+            c.decoder_activation_function,
+            c.layer_norm_eps,
+        )
         for i in range(c.decoder_layers):
             layer = Layer(spec)
-            put(layer, "encoder_attn", Deformable(
-                width, c.decoder_attention_heads, c.num_feature_levels, c.decoder_n_points
-            ))  # fmt: skip
+            put(
+                layer,
+                "encoder_attn",
+                Deformable(
+                    width, c.decoder_attention_heads, c.num_feature_levels, c.decoder_n_points
+                ),
+            )
             put(layer, "encoder_attn_layer_norm", nn.LayerNorm(width, c.layer_norm_eps))
             put(self, f"model.decoder.layers.{i}", layer)
             put(self, f"model.decoder.class_embed.{i}", nn.Linear(width, count))
@@ -151,10 +169,12 @@ class RTDetr(Detector):
         """The stages' pictures after the encoder, the largest first."""
         net: Any = self.model
         maps = net.backbone.model(self.checked(pixels))
-        found: list[Tensor] = net.encoder([
-            net.encoder_input_proj.get_submodule(str(i))(maps[stage])
-            for i, stage in enumerate(self.taken)
-        ])  # fmt: skip
+        found: list[Tensor] = net.encoder(
+            [
+                net.encoder_input_proj.get_submodule(str(i))(maps[stage])
+                for i, stage in enumerate(self.taken)
+            ]
+        )
         return found
 
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,8 +239,11 @@ def _anchors(grids: list[tuple[int, int]], like: Tensor) -> tuple[Tensor, Tensor
 def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
-    for name in ("encoder_activation_function", "activation_function",
-                 "decoder_activation_function"):  # fmt: skip
+    for name in (
+        "encoder_activation_function",
+        "activation_function",
+        "decoder_activation_function",
+    ):
         choose(name, getattr(c, name), tuple(ACTIVATIONS))
     choose("use_focal_loss", c.use_focal_loss, (True,))
     told = c.backbone_config
@@ -236,13 +259,21 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
         taken = [known.index(name) for name in seen.out_features]
     sizes = all(type(n) is int and 1 <= n <= count for n in taken)
     wanted = all(type(n) is int and 0 <= n < len(taken) for n in c.encode_proj_layers)
-    if not sizes or not wanted or count != len(seen.hidden_sizes) or len(taken) < 2 or (
-        c.encoder_hidden_dim % 4
-        or not len(c.decoder_in_channels) <= c.num_feature_levels <= len(names)
-        or len(c.decoder_in_channels) != len(taken)
-    ):  # fmt: skip
-        raise FormatError("config.json: the backbone's stages, encode_proj_layers, "
-                          "decoder_in_channels and num_feature_levels do not agree")  # fmt: skip
+    if (
+        not sizes
+        or not wanted
+        or count != len(seen.hidden_sizes)
+        or len(taken) < 2
+        or (
+            c.encoder_hidden_dim % 4
+            or not len(c.decoder_in_channels) <= c.num_feature_levels <= len(names)
+            or len(c.decoder_in_channels) != len(taken)
+        )
+    ):
+        raise FormatError(
+            "config.json: the backbone's stages, encode_proj_layers, "
+            "decoder_in_channels and num_feature_levels do not agree"
+        )
     return RTDetr(c, seen, taken, labels_of(config))
 
 

@@ -45,7 +45,7 @@ _TOP = {
     "mask_decoder.output_upscaling.1": "mask_decoder.upscale_layer_norm",
     "mask_decoder.output_upscaling.3": "mask_decoder.upscale_conv2",
     "mask_decoder.transformer.norm_final_attn": "mask_decoder.transformer.layer_norm_final_attn",
-}  # fmt: skip
+}
 PLACES = "shared_image_embedding.positional_embedding"
 
 
@@ -155,9 +155,13 @@ class Sam(ImageModel):
         return self.hidden(pixels)
 
     def asked(
-        self, places: Places, points: Tensor | None, labels: Tensor | None, boxes: Tensor | None,
+        self,
+        places: Places,
+        points: Tensor | None,
+        labels: Tensor | None,
+        boxes: Tensor | None,
         dtype: DType,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """The tokens (n, m, width) of n prompts.
 
         `points` (n, m, 2), `labels` (n, m) and `boxes` (n, 4) are the prompts, `places` the model's
@@ -180,9 +184,13 @@ class Sam(ImageModel):
         return cat(tokens, 1)
 
     def masks(
-        self, seen: Tensor, points: Tensor | None = None, labels: Tensor | None = None,
-        boxes: Tensor | None = None, masks: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self,
+        seen: Tensor,
+        points: Tensor | None = None,
+        labels: Tensor | None = None,
+        boxes: Tensor | None = None,
+        masks: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Mask logits (n, 1 + masks, side / 4, side / 4) and scores (n, 1 + masks) of n prompts.
 
         seen (1, channels, height, width): a picture's map. points (n, m, 2): x and y in the pixels
@@ -216,9 +224,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
     sides = seen.image_size, seen.patch_size
     choose("prompt_encoder_config.image_size", asked.image_size, sides[:1])
     choose("prompt_encoder_config.patch_size", asked.patch_size, sides[1:])
-    if not 1 <= seen.patch_size <= seen.image_size <= 1 << 14 or seen.window_size < 1 or not (
-        seen.output_channels == asked.hidden_size == made.hidden_size == 2 * seen.num_pos_feats
-    ) or made.attention_downsample_rate < 1:  # fmt: skip
+    if (
+        not 1 <= seen.patch_size <= seen.image_size <= 1 << 14
+        or seen.window_size < 1
+        or not (
+            seen.output_channels == asked.hidden_size == made.hidden_size == 2 * seen.num_pos_feats
+        )
+        or made.attention_downsample_rate < 1
+    ):
         raise FormatError(
             f"config.json: the sizes {sides} or widths {seen.output_channels}, "
             f"{asked.hidden_size}, {made.hidden_size}, {2 * seen.num_pos_feats} do not agree"
@@ -274,27 +287,46 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         inner = tensors[f"{base}blocks.0.mlp.lin1.weight"].shape[0]
         width, channels, tall, _ = patch
         out = tensors[f"{base}neck.0.weight"].shape[0]
-        kinds, fed = tensors["mask_decoder.mask_tokens.weight"].shape[0], {
-            "mlp_dim": tensors["mask_decoder.transformer.layers.0.mlp.lin1.weight"].shape[0],
-            "iou_head_hidden_dim": tensors["mask_decoder.iou_prediction_head.layers.0.weight"
-                                           ].shape[0],
-        }  # fmt: skip
+        kinds, fed = (
+            tensors["mask_decoder.mask_tokens.weight"].shape[0],
+            {
+                "mlp_dim": tensors["mask_decoder.transformer.layers.0.mlp.lin1.weight"].shape[0],
+                "iou_head_hidden_dim": tensors[
+                    "mask_decoder.iou_prediction_head.layers.0.weight"
+                ].shape[0],
+            },
+        )
         whole = [i for i, shape in enumerate(rows) if shape[0] == 2 * side - 1]
         windows = [(shape[0] + 1) // 2 for i, shape in enumerate(rows) if i not in whole]
     except (KeyError, IndexError, ValueError):
         raise FormatError("the checkpoint is no Segment Anything of its authors") from None
     vision = {
-        "hidden_size": width, "num_channels": channels, "patch_size": tall, "mlp_dim": inner,
-        "image_size": side * tall, "num_hidden_layers": len(blocks),
-        "num_attention_heads": width // rows[0][1], "global_attn_indexes": whole,
-        "window_size": windows[0] if windows else 14, "output_channels": out,
+        "hidden_size": width,
+        "num_channels": channels,
+        "patch_size": tall,
+        "mlp_dim": inner,
+        "image_size": side * tall,
+        "num_hidden_layers": len(blocks),
+        "num_attention_heads": width // rows[0][1],
+        "global_attn_indexes": whole,
+        "window_size": windows[0] if windows else 14,
+        "output_channels": out,
         "num_pos_feats": out // 2,
-    }  # fmt: skip
-    prompts = {"image_size": side * tall, "patch_size": tall, "image_embedding_size": side,
-               "hidden_size": out}  # fmt: skip
+    }
+    prompts = {
+        "image_size": side * tall,
+        "patch_size": tall,
+        "image_embedding_size": side,
+        "hidden_size": out,
+    }
     masks = {"hidden_size": out, "num_multimask_outputs": kinds - 1, **fed}
-    return {"model_type": "sam", "architectures": ["SamModel"], "vision_config": vision,
-            "prompt_encoder_config": prompts, "mask_decoder_config": masks}  # fmt: skip
+    return {
+        "model_type": "sam",
+        "architectures": ["SamModel"],
+        "vision_config": vision,
+        "prompt_encoder_config": prompts,
+        "mask_decoder_config": masks,
+    }
 
 
 FAMILY = Family(

@@ -43,9 +43,11 @@ _PUBLISHED: dict[tuple[int, tuple[int, ...]], tuple[list[int], list[int]]] = {
 _BASE = "vision_encoder.backbone."
 _RENAMED = {
     "image_encoder.trunk.patch_embed.proj.": f"{_BASE}patch_embed.projection.",
-    "image_encoder.trunk.": _BASE, "image_encoder.neck.": "vision_encoder.neck.",
-    "sam_prompt_encoder.": "prompt_encoder.", "sam_mask_decoder.": "mask_decoder.",
-}  # fmt: skip
+    "image_encoder.trunk.": _BASE,
+    "image_encoder.neck.": "vision_encoder.neck.",
+    "sam_prompt_encoder.": "prompt_encoder.",
+    "sam_mask_decoder.": "mask_decoder.",
+}
 
 
 @dataclass
@@ -143,9 +145,14 @@ class Sam2(sam.Sam):
     """
 
     def __init__(
-        self, c: Config, seen: Vision, backbone: Backbone, stages: list[list[Place]],
-        asked: Prompts, made: Masks,
-    ) -> None:  # fmt: skip
+        self,
+        c: Config,
+        seen: Vision,
+        backbone: Backbone,
+        stages: list[list[Place]],
+        asked: Prompts,
+        made: Masks,
+    ) -> None:
         side = asked.image_size
         self.config, self.made = c, made
         self.seen: Any = _Seen(side, asked.patch_size, backbone.num_channels)
@@ -168,9 +175,13 @@ class Sam2(sam.Sam):
         return self.maps(pixels)[0]
 
     def masks(
-        self, seen: Any, points: Tensor | None = None, labels: Tensor | None = None,
-        boxes: Tensor | None = None, masks: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self,
+        seen: Any,
+        points: Tensor | None = None,
+        labels: Tensor | None = None,
+        boxes: Tensor | None = None,
+        masks: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Mask logits (n, 1 + masks, side / 4, side / 4) and scores (n, 1 + masks) of n prompts.
 
         seen: a picture's maps; the others are `Sam.masks`'. Where the first mask is not stable the
@@ -217,12 +228,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam2:
     made = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
     for one in (backbone, asked):
         choose("hidden_act", one.hidden_act, tuple(ACTIVATIONS))
-    choose("vision_config.backbone_config.model_type", backbone.model_type,
-           ("sam2_hiera_det_model",))  # fmt: skip
+    choose(
+        "vision_config.backbone_config.model_type", backbone.model_type, ("sam2_hiera_det_model",)
+    )
     choose("vision_config.num_feature_levels", seen.num_feature_levels, (MAPS,))
     if not seen.fpn_hidden_size == asked.hidden_size == made.hidden_size or (
         made.hidden_size < 8 or made.hidden_size % 8 or made.attention_downsample_rate < 1
-    ):  # fmt: skip
+    ):
         raise FormatError(
             f"config.json: the widths {seen.fpn_hidden_size}, {asked.hidden_size} and "
             f"{made.hidden_size}, or the decoder's sizes, do not agree"
@@ -280,17 +292,27 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         ) from None
     heads = 1 if widths[0] == 96 else 2
     backbone = {
-        "model_type": "sam2_hiera_det_model", "hidden_size": widths[0], "blocks_per_stage": depths,
-        "embed_dim_per_stage": widths, "window_size_per_stage": windows,
+        "model_type": "sam2_hiera_det_model",
+        "hidden_size": widths[0],
+        "blocks_per_stage": depths,
+        "embed_dim_per_stage": widths,
+        "window_size_per_stage": windows,
         "num_attention_heads_per_stage": [heads << i for i in range(len(depths))],
         "global_attention_blocks": everywhere,
         "window_positional_embedding_background_size": whole,
-    }  # fmt: skip
-    vision = {"backbone_config": backbone, "backbone_channel_list": widths[::-1],
-              "fpn_hidden_size": width}  # fmt: skip
-    return {"model_type": "sam2", "architectures": ["Sam2Model"], "vision_config": vision,
-            "prompt_encoder_config": {"hidden_size": width},
-            "mask_decoder_config": {"hidden_size": width}}  # fmt: skip
+    }
+    vision = {
+        "backbone_config": backbone,
+        "backbone_channel_list": widths[::-1],
+        "fpn_hidden_size": width,
+    }
+    return {
+        "model_type": "sam2",
+        "architectures": ["Sam2Model"],
+        "vision_config": vision,
+        "prompt_encoder_config": {"hidden_size": width},
+        "mask_decoder_config": {"hidden_size": width},
+    }
 
 
 FAMILY = Family(

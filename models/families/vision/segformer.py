@@ -24,15 +24,26 @@ from rushlight.models.layers.vision.model import ImageModel, classes_of
 SEGMENTING = "SegformerForSemanticSegmentation"
 _STAGE = re.compile(r"^segformer\.stages\.(\d)\.(patch_embeddings|blocks|layer_norm)\.")
 _PARTS = {
-    "attention.q_proj": "attention.self.query", "attention.k_proj": "attention.self.key",
-    "attention.v_proj": "attention.self.value", "attention.o_proj": "attention.output.dense",
+    "attention.q_proj": "attention.self.query",
+    "attention.k_proj": "attention.self.key",
+    "attention.v_proj": "attention.self.value",
+    "attention.o_proj": "attention.output.dense",
     "attention.sequence_reduction.sequence_reduction": "attention.self.sr",
     "attention.sequence_reduction.layer_norm": "attention.self.layer_norm",
-    "layernorm_before": "layer_norm_1", "layernorm_after": "layer_norm_2",
-    "mlp.fc1": "mlp.dense1", "mlp.fc2": "mlp.dense2",
-}  # fmt: skip
-_LISTS = ("depths", "sr_ratios", "hidden_sizes", "patch_sizes", "strides", "num_attention_heads",
-          "mlp_ratios")  # fmt: skip
+    "layernorm_before": "layer_norm_1",
+    "layernorm_after": "layer_norm_2",
+    "mlp.fc1": "mlp.dense1",
+    "mlp.fc2": "mlp.dense2",
+}
+_LISTS = (
+    "depths",
+    "sr_ratios",
+    "hidden_sizes",
+    "patch_sizes",
+    "strides",
+    "num_attention_heads",
+    "mlp_ratios",
+)
 
 
 @dataclass
@@ -115,9 +126,15 @@ class Segformer(ImageModel):
             put(self, f"{base}patch_embeddings.{i}.proj", conv)
             put(self, f"{base}patch_embeddings.{i}.layer_norm", nn.LayerNorm(width))
             layers = [
-                _Layer(width, c.num_attention_heads[i], c.sr_ratios[i],
-                       int(width * c.mlp_ratios[i]), c.hidden_act) for _ in range(c.depths[i])
-            ]  # fmt: skip
+                _Layer(
+                    width,
+                    c.num_attention_heads[i],
+                    c.sr_ratios[i],
+                    int(width * c.mlp_ratios[i]),
+                    c.hidden_act,
+                )
+                for _ in range(c.depths[i])
+            ]
             put(self, f"{base}block.{i}", nn.ModuleList(layers))
             put(self, f"{base}layer_norm.{i}", nn.LayerNorm(width))
             before = width
@@ -136,8 +153,9 @@ class Segformer(ImageModel):
         """What each stage makes (batch, channels, height, width), after its norm."""
         base: Any = self.get_submodule("segformer.encoder")
         x, found = self.checked(pixels, self.config.num_channels), []
-        stages = (base.get_submodule(n).children() for n in ("patch_embeddings", "block",
-                                                             "layer_norm"))  # fmt: skip
+        stages = (
+            base.get_submodule(n).children() for n in ("patch_embeddings", "block", "layer_norm")
+        )
         for patches, layers, norm in zip(*stages, strict=True):
             x = patches.get_submodule("proj")(x)
             grid = x.shape[2], x.shape[3]
@@ -174,8 +192,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
         sizes = getattr(c, key)[: c.num_encoder_blocks]
         good = all(isinstance(n, int | float) and n > 0 for n in sizes)
         if not good or len(sizes) != c.num_encoder_blocks:
-            raise FormatError(f"config.json: {key} does not have num_encoder_blocks "
-                              f"{c.num_encoder_blocks} positive numbers")  # fmt: skip
+            raise FormatError(
+                f"config.json: {key} does not have num_encoder_blocks "
+                f"{c.num_encoder_blocks} positive numbers"
+            )
         setattr(c, key, sizes)
     segments = config.get("architectures") == [SEGMENTING]
     labels = labels_of(config) if segments else classes_of(config, "Segformer")

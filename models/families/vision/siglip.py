@@ -30,8 +30,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     named, kind = config.get("architectures") or [None], config["model_type"]
     if kind == "siglip_vision_model" or named[0] == "SiglipVisionModel":
         inside = kind == "siglip" and "vision_config" in config  # as a classifier of images has it
-        own = (towers.tower(config, "vision_config", towers.SiglipVision) if inside
-               else towers.read(config, towers.SiglipVision))  # fmt: skip
+        own = (
+            towers.tower(config, "vision_config", towers.SiglipVision)
+            if inside
+            else towers.read(config, towers.SiglipVision)
+        )
         model = ClipModel(own, _image(own), None)
         model.tasks = TASKS[1:]
         return model
@@ -41,16 +44,27 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     image = towers.tower(config, "vision_config", towers.SiglipVision)
     text = towers.tower(config, "text_config", towers.SiglipText)
     spoken = TextTower(
-        layer_of(text), text.num_hidden_layers, text.vocab_size, text.max_position_embeddings, -1,
-        False, text.projection_size or text.hidden_size,
-    )  # fmt: skip
+        layer_of(text),
+        text.num_hidden_layers,
+        text.vocab_size,
+        text.max_position_embeddings,
+        -1,
+        False,
+        text.projection_size or text.hidden_size,
+    )
     return ClipModel(c, _image(image), spoken, biased=True)
 
 
 def _image(c: towers.SiglipVision) -> ImageTower:
-    return ImageTower(layer_of(c), c.num_hidden_layers, pair(c.image_size, "image_size"),
-                      pair(c.patch_size, "patch_size"), c.num_channels, False,
-                      c.vision_use_head)  # fmt: skip
+    return ImageTower(
+        layer_of(c),
+        c.num_hidden_layers,
+        pair(c.image_size, "image_size"),
+        pair(c.patch_size, "patch_size"),
+        c.num_channels,
+        False,
+        c.vision_use_head,
+    )
 
 
 FAMILY = Family(

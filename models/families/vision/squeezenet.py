@@ -92,8 +92,13 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
             fires.append([number, inputs, squeezed, expanded])
     except (KeyError, ValueError):
         raise FormatError("the checkpoint is no SqueezeNet of torchvision") from None
-    return {"model_type": "squeezenet", "fires": fires, "stem": stem[0], "kernel": stem[2],
-            "num_labels": last[0]}  # fmt: skip
+    return {
+        "model_type": "squeezenet",
+        "fires": fires,
+        "stem": stem[0],
+        "kernel": stem[2],
+        "num_labels": last[0],
+    }
 
 
 FAMILY = Family(

@@ -25,17 +25,24 @@ BASES = {"swin": "Swin", "swinv2": "Swinv2"}
 _LAYER = re.compile(r"layers\.(\d)\.(?:blocks\.(\d{1,3})|downsample)\.(.+)")
 _TV = re.compile(r"features\.([1-9])\.(?:(\d{1,3})\.)?(.+)")
 _PARTS = {
-    "norm1": "layernorm_before", "norm2": "layernorm_after", "attn.proj": "attention.output.dense",
-    "mlp.fc1": "intermediate.dense", "mlp.fc2": "output.dense", "mlp.0": "intermediate.dense",
-    "mlp.3": "output.dense", "attn": "attention.self",
+    "norm1": "layernorm_before",
+    "norm2": "layernorm_after",
+    "attn.proj": "attention.output.dense",
+    "mlp.fc1": "intermediate.dense",
+    "mlp.fc2": "output.dense",
+    "mlp.0": "intermediate.dense",
+    "mlp.3": "output.dense",
+    "attn": "attention.self",
     "attn.cpb_mlp.0": "attention.self.continuous_position_bias_mlp.0",
     "attn.cpb_mlp.2": "attention.self.continuous_position_bias_mlp.2",
-}  # fmt: skip
+}
 _TOP = {
     "patch_embed.proj": "embeddings.patch_embeddings.projection",
     "features.0.0": "embeddings.patch_embeddings.projection",
-    "patch_embed.norm": "embeddings.norm", "features.0.2": "embeddings.norm", "norm": "layernorm",
-}  # fmt: skip
+    "patch_embed.norm": "embeddings.norm",
+    "features.0.2": "embeddings.norm",
+    "norm": "layernorm",
+}
 _COMPUTED = ("relative_position_index", "relative_coords_table", "attn_mask")
 
 
@@ -113,11 +120,20 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
             window, shift = min(window, side), 0 if side <= window else shift
         stages.append(Stage(c.embed_dim << i, layers, heads, window, shift, trained[i]))
     return SwinSpec(
-        stages, second, base, c.num_channels, patch, c.mlp_ratio, c.hidden_act, c.layer_norm_eps,
-        c.qkv_bias, "" if second and c.still == "either" else c.still, c.timm,
+        stages,
+        second,
+        base,
+        c.num_channels,
+        patch,
+        c.mlp_ratio,
+        c.hidden_act,
+        c.layer_norm_eps,
+        c.qkv_bias,
+        "" if second and c.still == "either" else c.still,
+        c.timm,
         grid if c.use_absolute_embeddings else None,
         any(n.endswith("embeddings.mask_token") for n in names),
-    )  # fmt: skip
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -189,16 +205,25 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         raise FormatError("the checkpoint is no Swin of torchvision or timm") from None
     classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
     made = {
-        "model_type": kind, "num_labels": classes, "embed_dim": width, "num_channels": channels,
+        "model_type": kind,
+        "num_labels": classes,
+        "embed_dim": width,
+        "num_channels": channels,
         "architectures": [f"{BASES[kind]}{'ForImageClassification' if classes else 'Model'}"],
-        "depths": depths, "num_heads": heads, "patch_size": [tall, wide],
-        "mlp_ratio": inner / width, "still": "each", "timm": bool(config),
-    }  # fmt: skip
+        "depths": depths,
+        "num_heads": heads,
+        "patch_size": [tall, wide],
+        "mlp_ratio": inner / width,
+        "still": "each",
+        "timm": bool(config),
+    }
     if kind == "swin":
         return made | {"windows": [(math.isqrt(shape[0]) + 1) // 2 for shape in tables]}
     if not config:  # torchvision's keep their tables of distances
-        sizes = [tensors.get(f"features.{2 * i + 1}.0.attn.relative_coords_table")
-                 for i in range(len(depths))]  # fmt: skip
+        sizes = [
+            tensors.get(f"features.{2 * i + 1}.0.attn.relative_coords_table")
+            for i in range(len(depths))
+        ]
         return made | {"windows": [8 if t is None else (t.shape[1] + 1) // 2 for t in sizes]}
     return made | _second(config, len(depths)) | {"still": ""}
 

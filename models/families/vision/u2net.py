@@ -29,10 +29,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> U2Net:
     widths: Widths = {"full": FULL, "small": SMALL}.get(c.size, {})
     if c.size == "":
         given = c.widths
-        fits = isinstance(given, dict) and {*given} == {*DEPTHS} and all(
-            isinstance(w, list) and len(w) == 3 and all(type(n) is int and n > 0 for n in w)
-            for w in given.values()
-        )  # fmt: skip
+        fits = (
+            isinstance(given, dict)
+            and {*given} == {*DEPTHS}
+            and all(
+                isinstance(w, list) and len(w) == 3 and all(type(n) is int and n > 0 for n in w)
+                for w in given.values()
+            )
+        )
         if not fits:
             raise FormatError("config.json: widths must have three sizes for each stage")
         widths = {name: (w[0], w[1], w[2]) for name, w in given.items()}

@@ -18,8 +18,11 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
 
 _CONV = re.compile(r"features\.(\d{1,3})\.weight")
-_TIMM = {"pre_logits.fc1": "classifier.0", "pre_logits.fc2": "classifier.3",
-         "head.fc": "classifier.6"}  # fmt: skip
+_TIMM = {
+    "pre_logits.fc1": "classifier.0",
+    "pre_logits.fc2": "classifier.3",
+    "head.fc": "classifier.6",
+}
 
 
 @dataclass
@@ -93,18 +96,22 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
     held = rename_tensors(tensors)
-    found = sorted((int(m[1]), t) for n, t in held.items()
-                   if (m := _CONV.fullmatch(n)) and t.ndim == 4)  # fmt: skip
+    found = sorted(
+        (int(m[1]), t) for n, t in held.items() if (m := _CONV.fullmatch(n)) and t.ndim == 4
+    )
     last, inner = held.get("classifier.6.weight"), held.get("classifier.0.weight")
     three = all(t.shape[2:] == (3, 3) for _, t in found)
     if last is None or inner is None or not found or not three:
         raise FormatError("the checkpoint is no VGG of torchvision or timm")
     side = round((inner.shape[1] / found[-1][1].shape[0]) ** 0.5)
     return {
-        "model_type": "vgg", "num_labels": last.shape[0], "hidden": inner.shape[0], "side": side,
+        "model_type": "vgg",
+        "num_labels": last.shape[0],
+        "hidden": inner.shape[0],
+        "side": side,
         "convolutions": [[number, t.shape[1], t.shape[0]] for number, t in found],
         "batch_norm": any(n.endswith("running_mean") for n in held),
-    }  # fmt: skip
+    }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -20,9 +20,13 @@ from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
 _OTHERS = re.compile(r"_(rope|pe)_")  # timm's with rotations by a patch's place
 # Activations that config.json does not tell: CLIP's, and of some SigLIP 2 the approximate GELU.
-_ACTS = {"quick_gelu": re.compile("_quickgelu_"), "gelu_tanh": re.compile(
-    r"^vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_(?:gap_)?"
-    r"|large_patch16_siglip_(?:gap_)?512)")}  # fmt: skip
+_ACTS = {
+    "quick_gelu": re.compile("_quickgelu_"),
+    "gelu_tanh": re.compile(
+        r"^vit_(?:(?:base_patch32|giantopt_patch16|so400m_patch16)_siglip_(?:gap_)?"
+        r"|large_patch16_siglip_(?:gap_)?512)"
+    ),
+}
 _KNOWN = re.compile(
     r"(?:cls_token|class_token|reg_token|pos_embed|(?:conv_proj|patch_embed\.proj)\.\w+|encoder\..+"
     r"|attn_pool\.(?:latent|(?:q|kv|proj|norm|mlp\.fc[12])\.\w+)"
@@ -31,12 +35,17 @@ _KNOWN = re.compile(
     r"|(?:blocks\.\d+\.attn|shared)[._]rel_pos\.(?:mlp\.fc[12]\.\w+|\w+_bias_table))"
 )
 _BIAS = "relative_position_bias"
-_PARTS = {"attn.rel_pos.mlp.fc1": f"attention.attention.{_BIAS}.mlp.fc1",
-          "attn.rel_pos.mlp.fc2": f"attention.attention.{_BIAS}.mlp.fc2",
-          f"attn.rel_pos.{_BIAS}_table": f"attention.attention.{_BIAS}.{_BIAS}_table"}  # fmt: skip
-_TOP = {"fc_norm": "fc_norm", "shared_rel_pos": f"encoder.{_BIAS}",
-        "shared_rel_pos.mlp.fc1": f"encoder.{_BIAS}.mlp.fc1",
-        "shared_rel_pos.mlp.fc2": f"encoder.{_BIAS}.mlp.fc2"}  # fmt: skip
+_PARTS = {
+    "attn.rel_pos.mlp.fc1": f"attention.attention.{_BIAS}.mlp.fc1",
+    "attn.rel_pos.mlp.fc2": f"attention.attention.{_BIAS}.mlp.fc2",
+    f"attn.rel_pos.{_BIAS}_table": f"attention.attention.{_BIAS}.{_BIAS}_table",
+}
+_TOP = {
+    "fc_norm": "fc_norm",
+    "shared_rel_pos": f"encoder.{_BIAS}",
+    "shared_rel_pos.mlp.fc1": f"encoder.{_BIAS}.mlp.fc1",
+    "shared_rel_pos.mlp.fc2": f"encoder.{_BIAS}.mlp.fc2",
+}
 
 
 @dataclass
@@ -48,9 +57,16 @@ class Config:
     """
 
     own = (
-        "class_token", "num_register_tokens", "global_pool", "norm_at", "norm_before",
-        "learned", "relative", "relative_size", "norm_after",
-    )  # fmt: skip
+        "class_token",
+        "num_register_tokens",
+        "global_pool",
+        "norm_at",
+        "norm_before",
+        "learned",
+        "relative",
+        "relative_size",
+        "norm_after",
+    )
 
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -84,20 +100,37 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("relative", c.relative, ("", "each", "shared"))
     choose("pooler_act", c.pooler_act, tuple(ACTIVATIONS))
-    layer = LayerSpec(c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
-                      c.layer_norm_eps, (c.qkv_bias,) * 3,
-                      scaled=any(".layer_scale1." in n for n in names),
-                      after=c.norm_after)  # fmt: skip
+    layer = LayerSpec(
+        c.hidden_size,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_act,
+        c.layer_norm_eps,
+        (c.qkv_bias,) * 3,
+        scaled=any(".layer_scale1." in n for n in names),
+        after=c.norm_after,
+    )
     pooled = (c.pooler_output_size or c.hidden_size, c.pooler_act)
     pooler = pooled if any(n.removeprefix("vit.").startswith("pooler.") for n in names) else None
-    spec = ViTSpec(layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
-                   pair(c.patch_size, "patch_size"), "vit", c.num_channels,
-                   ("cls_token",) if c.class_token else (), c.num_register_tokens, pooler=pooler,
-                   last="layernorm" if c.norm_at == "patches" else "",
-                   mean=c.global_pool == "avg", attended=c.global_pool == "map",
-                   entry="pre_layernorm" if c.norm_before else "", placed=c.learned,
-                   relative=c.relative, relative_inner=c.relative_size,
-                   pooled="fc_norm" if c.norm_at == "mean" else "")  # fmt: skip
+    spec = ViTSpec(
+        layer,
+        c.num_hidden_layers,
+        pair(c.image_size, "image_size"),
+        pair(c.patch_size, "patch_size"),
+        "vit",
+        c.num_channels,
+        ("cls_token",) if c.class_token else (),
+        c.num_register_tokens,
+        pooler=pooler,
+        last="layernorm" if c.norm_at == "patches" else "",
+        mean=c.global_pool == "avg",
+        attended=c.global_pool == "map",
+        entry="pre_layernorm" if c.norm_before else "",
+        placed=c.learned,
+        relative=c.relative,
+        relative_inner=c.relative_size,
+        pooled="fc_norm" if c.norm_at == "mean" else "",
+    )
     return ViT(c, spec, classes_of(config, "ViT"))
 
 
@@ -129,28 +162,36 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     pool = config.get("global_pool") or usual
     fits = ("map",) if attended else ("token", "avg") if first else ("avg",)
     choose("global_pool", pool, fits)
-    act = given.get("act_layer") or next((a for a, told in _ACTS.items() if told.search(name)),
-                                         "gelu")  # fmt: skip
+    act = given.get("act_layer") or next(
+        (a for a, told in _ACTS.items() if told.search(name)), "gelu"
+    )
     kinds = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "quick_gelu": "quick_gelu"}
     choose("model_args.act_layer", act, tuple(kinds))
     told = {
-        "class_token": bool(first), "global_pool": pool, "hidden_act": kinds[act],
+        "class_token": bool(first),
+        "global_pool": pool,
+        "hidden_act": kinds[act],
         "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
-        "norm_at": "mean" if norms[0] in tensors else "patches" if norms[1] in tensors or not config
-        else "none", "norm_before": before,
+        "norm_at": "mean"
+        if norms[0] in tensors
+        else "patches"
+        if norms[1] in tensors or not config
+        else "none",
+        "norm_before": before,
         "learned": any(n in tensors for n in ("pos_embed", "encoder.pos_embedding")),
         "norm_after": "_rpn_" in name,
         "qkv_bias": any(n.endswith((".qkv.bias", ".in_proj_bias")) for n in tensors),
-    }  # fmt: skip
+    }
     head = next((tensors[n] for n in ("head.weight", "heads.head.weight") if n in tensors), None)
     kind = "ViTModel" if head is None else "ViTForImageClassification"
-    made = {"model_type": "vit", "architectures": [kind], **told,
-            **timm_sizes(tensors, config)}  # fmt: skip
+    made = {"model_type": "vit", "architectures": [kind], **told, **timm_sizes(tensors, config)}
     shared = any(n.startswith("shared_rel_pos.") for n in tensors)
     if shared or any(n.startswith("blocks.0.attn.rel_pos.") for n in tensors):
         inner = tensors.get(f"{'shared_' if shared else 'blocks.0.attn.'}rel_pos.mlp.fc1.bias")
-        made |= {"relative": "shared" if shared else "each",
-                 "relative_size": 0 if inner is None else inner.shape[0]}  # fmt: skip
+        made |= {
+            "relative": "shared" if shared else "each",
+            "relative_size": 0 if inner is None else inner.shape[0],
+        }
     if before:  # CLIP's
         made["layer_norm_eps"] = 1e-5
     return made if head is None else made | {"num_labels": head.shape[0]}

@@ -27,12 +27,18 @@ from rushlight.models.layers.vision.outputs.detection import Detector
 from rushlight.models.layers.vision.yolo.blocks import C2PSA, SPPF, C2f, Shapes, conv
 from rushlight.models.layers.vision.yolo.head import Head
 
-TENSORS = ("model.22.dfl.conv.weight", "model.23.dfl.conv.weight", "model.9.linear.weight",
-           "model.10.linear.weight")  # fmt: skip
+TENSORS = (
+    "model.22.dfl.conv.weight",
+    "model.23.dfl.conv.weight",
+    "model.9.linear.weight",
+    "model.10.linear.weight",
+)
 _KINDS = {
-    "detect": ("object-detection",), "pose": ("pose-estimation", "object-detection"),
-    "segment": ("image-segmentation", "object-detection"), "classify": ("image-classification",),
-}  # fmt: skip
+    "detect": ("object-detection",),
+    "pose": ("pose-estimation", "object-detection"),
+    "segment": ("image-segmentation", "object-detection"),
+    "classify": ("image-classification",),
+}
 # The layers: c a convolution of stride 2, f a C2f without and r with residuals, s pooling, a
 # attention, u twice the size, and numbers for what is joined.
 _LAYERS = {
@@ -83,8 +89,9 @@ class Yolo(Detector):
         """What the head reads (batch, channels, height, width), of strides 8, 16 and 32."""
         x = self.checked(pixels)
         if x.shape[2] % 32 or x.shape[3] % 32:
-            raise ValueError(f"{self.config.model_type}: pixels are {x.shape}; sides must be "
-                             "multiples of 32")  # fmt: skip
+            raise ValueError(
+                f"{self.config.model_type}: pixels are {x.shape}; sides must be multiples of 32"
+            )
         made: list[Tensor] = []
         for i, kind in enumerate(self.layers):
             if kind == "u":
@@ -125,8 +132,9 @@ class YoloClasses(ImageModel):
     def __init__(self, c: Config, s: Shapes, labels: tuple[str, ...]) -> None:
         self.config, self.labels, self.processor = c, labels, TORCHVISION
         # The same layers as for objects, without the pooling.
-        self.layers = [k for k in _LAYERS[c.model_type][: _CLASSIFIED[c.model_type] + 1]
-                       if k != "s"]  # fmt: skip
+        self.layers = [
+            k for k in _LAYERS[c.model_type][: _CLASSIFIED[c.model_type] + 1] if k != "s"
+        ]
         for i, kind in enumerate(self.layers):
             put(self, f"model.{i}", _layer(kind, s / "model" / i))
         self.last, home = len(self.layers), f"model.{len(self.layers)}"

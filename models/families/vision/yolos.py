@@ -64,21 +64,30 @@ class Yolos(Detector):
         width, count = c.hidden_size, c.num_detection_tokens
         places = self.grid[0] * self.grid[1] + count + 1
         if min(self.grid) < 1 or not 1 <= count <= 1 << 16:
-            raise FormatError(f"config.json: image_size {c.image_size} or num_detection_tokens "
-                              f"{count} is out of range")  # fmt: skip
+            raise FormatError(
+                f"config.json: image_size {c.image_size} or num_detection_tokens "
+                f"{count} is out of range"
+            )
         table = "vit.embeddings."
         projection = nn.Conv2d(c.num_channels, width, self.patch, self.patch)
         put(self, f"{table}patch_embeddings.projection", projection)
         put_parameter(self, f"{table}cls_token", 1, 1, width)
         put_parameter(self, f"{table}detection_tokens", 1, count, width)
         put_parameter(self, f"{table}position_embeddings", 1, places, width)
-        spec = LayerSpec(width, c.num_attention_heads, c.intermediate_size, c.hidden_act,
-                         c.layer_norm_eps, (c.qkv_bias,) * 3)  # fmt: skip
+        spec = LayerSpec(
+            width,
+            c.num_attention_heads,
+            c.intermediate_size,
+            c.hidden_act,
+            c.layer_norm_eps,
+            (c.qkv_bias,) * 3,
+        )
         layers = [Layer(spec) for _ in range(c.num_hidden_layers)]
         put(self, "vit.encoder.layer", nn.ModuleList(layers))
         if c.use_mid_position_embeddings:
-            put_parameter(self, "vit.encoder.mid_position_embeddings", len(layers) - 1, 1, places,
-                          width)  # fmt: skip
+            put_parameter(
+                self, "vit.encoder.mid_position_embeddings", len(layers) - 1, 1, places, width
+            )
         put(self, "vit.layernorm", nn.LayerNorm(width, c.layer_norm_eps))
         self.class_labels_classifier = Head(width, len(labels) + 1)
         self.bbox_predictor = Head(width, 4)
@@ -98,8 +107,9 @@ class Yolos(Detector):
         c, table, x = self.config, base.embeddings, self.checked(pixels, self.config.num_channels)
         grid = x.shape[2] // self.patch[0], x.shape[3] // self.patch[1]
         patches = table.patch_embeddings.projection(x).flatten(2).transpose(1, 2)
-        first, last = (t.expand(len(x), -1, c.hidden_size)
-                       for t in (table.cls_token, table.detection_tokens))  # fmt: skip
+        first, last = (
+            t.expand(len(x), -1, c.hidden_size) for t in (table.cls_token, table.detection_tokens)
+        )
         x = cat([first, patches, last], 1) + self._places(table.position_embeddings, grid)
         middle = base.encoder.mid_position_embeddings if c.use_mid_position_embeddings else None
         for i, layer in enumerate(base.encoder.layer):

@@ -27,9 +27,11 @@ from rushlight.models.layers.vision.yolo.darknet import checked_layers, outputs,
 
 _EPS = 1e-5  # of norms; darknet's own is 1e-6 outside of the root on a CPU, 1e-5 inside on a GPU
 _ACTIVATIONS: dict[str, Any] = {
-    "linear": lambda x: x, "leaky": lambda x: leaky_relu(x, 0.1), "relu": relu,
+    "linear": lambda x: x,
+    "leaky": lambda x: leaky_relu(x, 0.1),
+    "relu": relu,
     "logistic": sigmoid,
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -60,17 +62,27 @@ class YoloV3(Detector):
         for i, (layer, made) in enumerate(zip(self.layers, outputs(net), strict=True)):
             if layer["type"] == "convolutional":
                 normed, width = bool(layer["batch_normalize"]), layer["filters"]
-                put(self, f"{i}.conv_{i}", nn.Conv2d(
-                    inputs, width, layer["size"], layer["stride"], padding(layer),
-                    groups=layer["groups"], bias=not normed,
-                ))  # fmt: skip
+                put(
+                    self,
+                    f"{i}.conv_{i}",
+                    nn.Conv2d(
+                        inputs,
+                        width,
+                        layer["size"],
+                        layer["stride"],
+                        padding(layer),
+                        groups=layer["groups"],
+                        bias=not normed,
+                    ),
+                )
                 if normed:
                     put(self, f"{i}.batch_norm_{i}", nn.BatchNorm2d(width, _EPS))
             inputs = made[0]
         counts = {one["classes"] for one in self.layers if one["type"] == "yolo"}
         if counts != {len(labels)}:
-            raise FormatError(f"the .cfg has [yolo] layers of {sorted(counts)} classes; "
-                              f"{len(labels)} are named")  # fmt: skip
+            raise FormatError(
+                f"the .cfg has [yolo] layers of {sorted(counts)} classes; {len(labels)} are named"
+            )
 
     def maps(self, pixels: Tensor) -> list[Tensor]:
         """What the [yolo] layers read (batch, anchors * (5 + classes), height, width)."""
@@ -114,8 +126,10 @@ class YoloV3(Detector):
             x = x.reshape(batch, count, -1, tall, wide).permute(0, 3, 4, 1, 2).float()
             columns = arange(wide, device=x.device).float().reshape(1, 1, wide, 1, 1)
             rows = arange(tall, device=x.device).float().reshape(1, tall, 1, 1, 1)
-            middles = [(x[..., 0:1].sigmoid() + columns) / wide,
-                       (x[..., 1:2].sigmoid() + rows) / tall]  # fmt: skip
+            middles = [
+                (x[..., 0:1].sigmoid() + columns) / wide,
+                (x[..., 1:2].sigmoid() + rows) / tall,
+            ]
             anchors = x.new_tensor([layer["anchors"][2 * n : 2 * n + 2] for n in layer["mask"]])
             sizes = x[..., 2:4].exp() * anchors / size.float()
             boxes.append(cat([*middles, sizes], 4).reshape(batch, -1, 4))

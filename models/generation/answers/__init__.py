@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from rushlight.models.generation.answers.tokens import AnswerTokens, parts_of_tokens
 
 __all__ = [
-    "AnswerDelta", "AnswerParts", "AnswerReader", "AnswerTokens", "ToolCall", "answer_parts",
+    "AnswerDelta",
+    "AnswerParts",
+    "AnswerReader",
+    "AnswerTokens",
+    "ToolCall",
+    "answer_parts",
     "parts_of_tokens",
-]  # fmt: skip
+]
 
 
 # Imported when first used, so that a model loads without the tables of forms.

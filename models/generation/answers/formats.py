@@ -41,9 +41,13 @@ class Thoughts:
 
 
 _TAGGED = any_of(
-    bodies.json_calls, bodies.xml_calls, bodies.keys_and_values,
-    named_json("<tool_sep>"), bodies.name_alone, bodies.program_calls,
-)  # fmt: skip
+    bodies.json_calls,
+    bodies.xml_calls,
+    bodies.keys_and_values,
+    named_json("<tool_sep>"),
+    bodies.name_alone,
+    bodies.program_calls,
+)
 _DEEPSEEK = named_json(
     "<｜tool▁call▁begin｜>",
     "<｜tool▁sep｜>",
@@ -52,9 +56,11 @@ _DEEPSEEK = named_json(
     end="<｜tool▁call▁end｜>",
 )
 _KIMI = named_json(
-    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
     end="<|tool_call_end|>",
-)  # fmt: skip
+)
 _SOLAR = named_json(
     "<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>"
 )
@@ -166,10 +172,12 @@ THOUGHTS = (
 
 # Tags around what is said after a thought: dropped there.
 WRAPPERS = {
-    "<response>": "</response>", "<answer>": "</answer>",
-    "<|START_RESPONSE|>": "<|END_RESPONSE|>", "<|START_TEXT|>": "<|END_TEXT|>",
+    "<response>": "</response>",
+    "<answer>": "</answer>",
+    "<|START_RESPONSE|>": "<|END_RESPONSE|>",
+    "<|START_TEXT|>": "<|END_TEXT|>",
     "<|begin_of_solution|>": "<|end_of_solution|>",
-}  # fmt: skip
+}
 # Those that are tokens: dropped wherever they stand.
 TOKENS = frozenset(tag for pair in WRAPPERS.items() for tag in pair if tag.startswith("<|"))
 # Qwen3-Coder may leave out the opening of its calls, but not their closing.

@@ -125,15 +125,21 @@ class AnswerReader(Calling):
 
     def _wrapped(self, begin: int, end: int, mark: str) -> bool:
         """Drop a tag around what is said after a thought, or one that is a token."""
-        if mark in self._wraps and self._fresh and self._thoughts and not self._text[
-            self._at : begin
-        ].strip():  # fmt: skip
+        if (
+            mark in self._wraps
+            and self._fresh
+            and self._thoughts
+            and not self._text[self._at : begin].strip()
+        ):
             self._wrapper = self._wraps[mark]
         elif mark == self._wrapper and mark:
             self._wrapper = ""
-        elif mark == self._stray and self._untagged and self._fresh and not self._text[
-            self._at : begin
-        ].strip():  # fmt: skip
+        elif (
+            mark == self._stray
+            and self._untagged
+            and self._fresh
+            and not self._text[self._at : begin].strip()
+        ):
             self._untagged = False
         elif mark not in self._dropped:
             return False

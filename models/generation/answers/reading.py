@@ -54,9 +54,15 @@ class Reading:
         self._dropped = frozenset(map(self._mark, TOKENS))
         self._stray = self._mark(STRAY)
         self._search = Search(
-            *self._calls, *self._opens, *self._ends, *self._wraps, *self._wraps.values(),
-            *self._heads, *self._dropped, self._stray,
-        )  # fmt: skip
+            *self._calls,
+            *self._opens,
+            *self._ends,
+            *self._wraps,
+            *self._wraps.values(),
+            *self._heads,
+            *self._dropped,
+            self._stray,
+        )
         self._head_end = Search(self._mark(HEAD_ENDS))
         self._message_end = Search(*map(self._mark, MESSAGE_ENDS))
         self._text, self._at = "", 0  # the text that is not yet used, from a place on

@@ -14,9 +14,14 @@ from rushlight.models.generation.answers.literals import literal_of
 
 DEEPEST = 64
 _OF_TYPE: dict[str, tuple[type, ...]] = {
-    "integer": (int,), "number": (int, float), "boolean": (bool,), "null": (type(None),),
-    "object": (dict,), "array": (list,), "string": (str,),
-}  # fmt: skip
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _WORDS = {"True": True, "False": False, "None": None}
 

@@ -33,9 +33,13 @@ class Beams:
     """
 
     def __init__(
-        self, batch: int, first: list[int], limit: int, options: SearchOptions,
+        self,
+        batch: int,
+        first: list[int],
+        limit: int,
+        options: SearchOptions,
         noise: Callable[[int, int], Array] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.o, self.first, self.limit, self.noise = options, len(first), limit, noise
         self.ends = np.array(sorted(options.ends), np.int64)
         beams = options.num_beams

@@ -29,8 +29,13 @@ _MAGIC = 0xF11A48D5013417F5
 _HEADER = struct.Struct("<6Q")  # magic, checksum, first, best, offsets, words
 _MULTIPLE = 8  # Marian's lists have a multiple of this many words
 _LEAST = 512  # rows of a head's part; powers of two, so that captured steps are shared
-_IDS = ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens",
-        "eos_token_id")  # fmt: skip
+_IDS = (
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "eos_token_id",
+)
 
 
 class Shortlist:
@@ -96,9 +101,12 @@ class Candidates:
     """
 
     def __init__(
-        self, model: Seq2SeqLM, sources: Sequence[Sequence[int]], first: Sequence[int],
+        self,
+        model: Seq2SeqLM,
+        sources: Sequence[Sequence[int]],
+        first: Sequence[int],
         options: SearchOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.vocab = vocab = model.vocab_size
         self.count, self.head = vocab, None
         self._ids: Array | None = None

@@ -10,10 +10,20 @@ from rushlight.models.small_files import small_json
 
 FILE = "generation_config.json"
 # Tokens out of range change nothing here.
-_HARMLESS = ("bos_token_id", "eos_token_id", "pad_token_id", "suppress_tokens",
-             "begin_suppress_tokens")  # fmt: skip
-_SEVERAL = ("eos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens",
-            "decoder_start_token_id")  # fmt: skip
+_HARMLESS = (
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+)
+_SEVERAL = (
+    "eos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "decoder_start_token_id",
+)
 
 
 def end_tokens(files: Mapping[str, bytes], config: Any, vocab: int) -> tuple[int, ...]:
@@ -43,9 +53,11 @@ def token_ids(key: str, value: Any, vocab: int) -> Any:
     """
     several = isinstance(value, list)
     ids = value if several else [value]
-    if not all(type(i) is int for i in ids) or (several and key not in _SEVERAL) or (
-        not several and key.endswith("suppress_tokens")
-    ):  # fmt: skip
+    if (
+        not all(type(i) is int for i in ids)
+        or (several and key not in _SEVERAL)
+        or (not several and key.endswith("suppress_tokens"))
+    ):
         raise TypeError(f"{key} is {brief(value)}; it must be a token, or a list of them")
     inside = [i for i in ids if 0 <= i < vocab]
     if inside != ids and key not in _HARMLESS:

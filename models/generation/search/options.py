@@ -84,12 +84,17 @@ class SearchOptions:
                 raise TypeError(f"generate: {name} is {value!r}; it must be a number")
             if not least <= value <= most:  # nor is NaN
                 raise ValueError(f"generate: {name} is {value}; it must be from {least} to {most}")
-        listed = {"early_stopping": (True, False, "never"), "linear": ("exact", "fast"),
-                  "cache_type": CACHE_TYPES}  # fmt: skip
+        listed = {
+            "early_stopping": (True, False, "never"),
+            "linear": ("exact", "fast"),
+            "cache_type": CACHE_TYPES,
+        }
         for name, choices in listed.items():
             if getattr(self, name) not in choices:
-                raise ValueError(f"generate: {name} is {getattr(self, name)!r}; supported: "
-                                 f"{', '.join(map(str, choices))}")  # fmt: skip
+                raise ValueError(
+                    f"generate: {name} is {getattr(self, name)!r}; supported: "
+                    f"{', '.join(map(str, choices))}"
+                )
         wanted = self.num_return_sequences
         if self.num_beams > 1 and wanted > self.num_beams:
             raise ValueError(
@@ -123,20 +128,32 @@ class SearchOptions:
 
 
 _WHOLE = (
-    ("max_new_tokens", 1, 1 << 30), ("max_length", 1, 1 << 30), ("min_length", 0, 1 << 30),
-    ("min_new_tokens", 0, 1 << 30), ("num_beams", 1, MOST_BEAMS), ("top_k", 0, 1 << 30),
-    ("num_return_sequences", 1, MOST_BEAMS), ("no_repeat_ngram_size", 0, 1 << 30),
-    ("encoder_no_repeat_ngram_size", 0, 1 << 30), ("seed", 0, 1 << 64),
-    ("forced_bos_token_id", 0, 1 << 30), ("bos_token_id", 0, 1 << 30),
+    ("max_new_tokens", 1, 1 << 30),
+    ("max_length", 1, 1 << 30),
+    ("min_length", 0, 1 << 30),
+    ("min_new_tokens", 0, 1 << 30),
+    ("num_beams", 1, MOST_BEAMS),
+    ("top_k", 0, 1 << 30),
+    ("num_return_sequences", 1, MOST_BEAMS),
+    ("no_repeat_ngram_size", 0, 1 << 30),
+    ("encoder_no_repeat_ngram_size", 0, 1 << 30),
+    ("seed", 0, 1 << 64),
+    ("forced_bos_token_id", 0, 1 << 30),
+    ("bos_token_id", 0, 1 << 30),
     ("pad_token_id", 0, 1 << 30),
-)  # fmt: skip
+)
 _TINY = math.ulp(0.0)
 _NUMBERS = (
-    ("length_penalty", -1e6, 1e6), ("temperature", _TINY, 1e6), ("top_p", _TINY, 1.0),
-    ("min_p", 0.0, 1.0), ("typical_p", _TINY, 1.0), ("epsilon_cutoff", 0.0, 1.0),
-    ("eta_cutoff", 0.0, 1.0), ("repetition_penalty", _TINY, 1e6),
+    ("length_penalty", -1e6, 1e6),
+    ("temperature", _TINY, 1e6),
+    ("top_p", _TINY, 1.0),
+    ("min_p", 0.0, 1.0),
+    ("typical_p", _TINY, 1.0),
+    ("epsilon_cutoff", 0.0, 1.0),
+    ("eta_cutoff", 0.0, 1.0),
+    ("repetition_penalty", _TINY, 1e6),
     ("encoder_repetition_penalty", _TINY, 1e6),
-)  # fmt: skip
+)
 NAMES = frozenset(field.name for field in fields(SearchOptions))
 
 

@@ -38,17 +38,19 @@ class Rules:
         self.ends = [i for i in o.ends if i < vocab]
         self.least = max(o.min_length, first + (o.min_new_tokens or 0))
         self.biased = [(tuple(ids), float(bias)) for ids, bias in o.sequence_bias or ()]
-        self.banned = [tuple(ids) for ids in o.bad_words_ids or ()
-                       if not (len(ids) == 1 and ids[0] in o.ends)]  # fmt: skip
+        self.banned = [
+            tuple(ids) for ids in o.bad_words_ids or () if not (len(ids) == 1 and ids[0] in o.ends)
+        ]
         forced = [*ids_of(o.forced_bos_token_id), *ids_of(o.forced_eos_token_id)]
         suppressed = [*ids_of(o.suppress_tokens), *ids_of(o.begin_suppress_tokens)]
         listed = [i for ids in (*(ids for ids, _ in self.biased), *self.banned) for i in ids]
         bad = [i for i in (*forced, *suppressed, *listed) if not 0 <= i < vocab]
         if bad or not all([*(ids for ids, _ in self.biased), *self.banned]):
             raise ValueError(
-                f"generate: token {bad[0]} is not one of the {vocab} tokens" if bad else
-                "generate: bad_words_ids or sequence_bias has an empty list"
-            )  # fmt: skip
+                f"generate: token {bad[0]} is not one of the {vocab} tokens"
+                if bad
+                else "generate: bad_words_ids or sequence_bias has an empty list"
+            )
         self._ngrams = [_ngrams(row, o.encoder_no_repeat_ngram_size) for row in sources]
 
     def __call__(self, scores: Array, rows: Rows, *, drawn: bool) -> Array:
@@ -58,14 +60,18 @@ class Rules:
         self._bias(scores, rows)
         for i, row in enumerate(rows):
             source = self.sources[i]
-            for ids, penalty in ((source, 1 / o.encoder_repetition_penalty),
-                                 (row, o.repetition_penalty)):  # fmt: skip
+            for ids, penalty in (
+                (source, 1 / o.encoder_repetition_penalty),
+                (row, o.repetition_penalty),
+            ):
                 if penalty != 1:
                     seen = sorted({t for t in ids if t < scores.shape[1]})
                     one = scores[i, seen]
                     scores[i, seen] = np.where(one < 0, one * penalty, one / penalty)
-            for size, grams in ((o.no_repeat_ngram_size, None),
-                                (o.encoder_no_repeat_ngram_size, self._ngrams[i])):  # fmt: skip
+            for size, grams in (
+                (o.no_repeat_ngram_size, None),
+                (o.encoder_no_repeat_ngram_size, self._ngrams[i]),
+            ):
                 if size and length + 1 >= size:
                     known = _ngrams(row, size) if grams is None else grams
                     scores[i, known.get(tuple(row[length + 1 - size :]), [])] = -np.inf
@@ -95,8 +101,9 @@ class Rules:
     def _matches(self, ids: Sequence[int], rows: Rows) -> list[int]:
         """The rows that end with all of `ids` but the last."""
         before = list(ids[:-1])
-        return [i for i, row in enumerate(rows)
-                if not before or list(row[-len(before) :]) == before]  # fmt: skip
+        return [
+            i for i, row in enumerate(rows) if not before or list(row[-len(before) :]) == before
+        ]
 
     def _decay(self, scores: Array, length: int) -> None:
         rule = self.o.exponential_decay_length_penalty

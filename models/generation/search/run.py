@@ -91,9 +91,14 @@ class Draw:
 
 
 def _by_beams(
-    model: Seq2SeqLM, session: DecodingSession, words: Candidates, batch: int, first: list[int],
-    rules: Rules, draw: Draw,
-) -> SearchSteps:  # fmt: skip
+    model: Seq2SeqLM,
+    session: DecodingSession,
+    words: Candidates,
+    batch: int,
+    first: list[int],
+    rules: Rules,
+    draw: Draw,
+) -> SearchSteps:
     o = rules.o
     beams = Beams(batch, first, rules.limit, o, draw.gumbel if o.do_sample else None)
     new = np.array(beams.sequences(), np.int64)
@@ -108,9 +113,13 @@ def _by_beams(
 
 
 def _one_by_one(
-    model: Seq2SeqLM, session: DecodingSession, words: Candidates, first: list[int], rules: Rules,
+    model: Seq2SeqLM,
+    session: DecodingSession,
+    words: Candidates,
+    first: list[int],
+    rules: Rules,
     draw: Draw,
-) -> Steps[Token | Readback[Any], Any, list[Found]]:  # fmt: skip
+) -> Steps[Token | Readback[Any], Any, list[Found]]:
     o, count = rules.o, len(rules.sources)
     rows = [list(first) for _ in range(count)]
     totals, ends_at = [0.0] * count, [0] * count  # 0: the answer has not ended

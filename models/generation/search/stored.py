@@ -14,15 +14,28 @@ from rushlight.models.small_files import small_json
 # Keys of transformers' GenerationConfig that change answers and are not supported, and their values
 # that change none. All other keys change no answer.
 _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "num_beam_groups": (1,), "diversity_penalty": (0,), "guidance_scale": (1,),
-    "penalty_alpha": (0,), "constraints": ([],), "force_words_ids": ([],), "stop_strings": ([],),
-    "token_healing": (False,), "watermarking_config": (), "dola_layers": (), "top_h": (),
-}  # fmt: skip
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0,),
+    "guidance_scale": (1,),
+    "penalty_alpha": (0,),
+    "constraints": ([],),
+    "force_words_ids": ([],),
+    "stop_strings": ([],),
+    "token_healing": (False,),
+    "watermarking_config": (),
+    "dola_layers": (),
+    "top_h": (),
+}
 _STORED = NAMES - {"seed", "stop", "linear", "cache_type"}  # the others are the caller's alone
 _SPECIAL = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
 # One token or several.
-_IDS = (*_SPECIAL, "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens",
-        "begin_suppress_tokens")  # fmt: skip
+_IDS = (
+    *_SPECIAL,
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+)
 # What is not looked at without do_sample.
 _DRAWN = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 _FLAGS = ("do_sample", "remove_invalid_values", "renormalize_logits")
@@ -111,7 +124,7 @@ def _sequences(key: str, value: Any, vocab: int) -> Any:
     fits = all(
         isinstance(ids, list) and ids and all(type(i) is int and 0 <= i < vocab for i in ids)
         for ids in lists
-    ) and (not biased or all(len(row) == 2 and _is_number(row[1]) for row in rows))  # fmt: skip
+    ) and (not biased or all(len(row) == 2 and _is_number(row[1]) for row in rows))
     if not fits:
         raise TypeError(f"{key} is {brief(value)}; it must be lists of one of {vocab} tokens")
     return value

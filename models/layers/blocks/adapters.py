@@ -107,6 +107,8 @@ def put_adapters(model: Any, names: Collection[str], prefix: str) -> None:
         except AttributeError:
             continue  # an error of the weights' loader names it
         if isinstance(base, (nn.Linear, nn.Embedding)):
-            put(model, path, Adapted(
-                base, len(named), c.lora_rank, c.lora_alpha / c.lora_rank, model.chosen
-            ))  # fmt: skip
+            put(
+                model,
+                path,
+                Adapted(base, len(named), c.lora_rank, c.lora_alpha / c.lora_rank, model.chosen),
+            )

@@ -88,9 +88,11 @@ def table_of(root: nn.Module, spec: DisentangledSpec, length: int) -> tuple[Tens
 
 
 def position_scores(
-    layer: nn.Module, spec: DisentangledSpec, content: dict[str, tuple[str, Tensor]],
+    layer: nn.Module,
+    spec: DisentangledSpec,
+    content: dict[str, tuple[str, Tensor]],
     table: tuple[Tensor, Tensor],
-) -> Tensor | None:  # fmt: skip
+) -> Tensor | None:
     """The sum of a layer's scores with positions, not scaled: (batch, heads, length, length).
 
     content: of each part q or k (batch, heads, length, head), and the projection that positions

@@ -108,9 +108,14 @@ class LatentAttention(nn.Module):
             k, v = self._expanded(rows.to(x.dtype))
             asked = q[..., : spec.plain].transpose(1, 2)
         y = ops.attention(
-            ops.cat((asked, turned), -1), k, v, causal=True, mask=context.mask, q_offset=offset,
+            ops.cat((asked, turned), -1),
+            k,
+            v,
+            causal=True,
+            mask=context.mask,
+            q_offset=offset,
             scale=spec.scale,
-        ).transpose(1, 2)  # fmt: skip
+        ).transpose(1, 2)
         if absorbed:
             y = self._valued(y)
         out: Tensor = self.o_proj(y.reshape(batch, length, -1))

@@ -142,16 +142,27 @@ class GatedMix(Mix):
     gate: nn.Linear
 
     def read(
-        self, k: Tensor, v: Tensor, r: Tensor, g: Tensor | None, decay: Tensor, bonus: Tensor,
-        context: AttentionContext, state: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self,
+        k: Tensor,
+        v: Tensor,
+        r: Tensor,
+        g: Tensor | None,
+        decay: Tensor,
+        bonus: Tensor,
+        context: AttentionContext,
+        state: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         """The recurrence, its norm and gate, of the mixed inputs and the decay's logarithms."""
         # Padding neither writes nor decays.
         written = self.heads(masked(self.key(k), context))
         out, state = wkv(
-            self.heads(self.receptance(r)), self.heads(masked(decay, context)), written,
-            self.heads(self.value(v)), bonus=bonus, state=state,
-        )  # fmt: skip
+            self.heads(self.receptance(r)),
+            self.heads(masked(decay, context)),
+            written,
+            self.heads(self.value(v)),
+            bonus=bonus,
+            state=state,
+        )
         y = self.normed(out, k)
         result: Tensor = self.output(y if g is None else y * ops.silu(self.gate(g)))
         return result, state
@@ -259,9 +270,14 @@ class Mix7(Mix):
         k = self.heads(masked(k * (1 + (rate - 1) * self.k_a), context))
         r, v = self.heads(r), self.heads(v)
         out, state = wkv(
-            r, self.heads(masked(decay, context)), k, v, -away,
-            away * self.heads(rate.float()), state=state,
-        )  # fmt: skip
+            r,
+            self.heads(masked(decay, context)),
+            k,
+            v,
+            -away,
+            away * self.heads(rate.float()),
+            state=state,
+        )
         again = (r * k * self.r_k.unsqueeze(1)).sum(-1, keepdim=True) * v
         y = self.normed(out, x) + again.transpose(1, 2).reshape(*x.shape[:2], -1)
         result: Tensor = self.output(y * gate)

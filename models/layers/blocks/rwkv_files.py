@@ -13,9 +13,14 @@ from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.norms import NormSpec
 
 NAMES = DecoderNames(
-    base="", embedding="emb", layers="blocks", norm="ln_out", head="head",
-    before_attention=None, before_mlp=None,
-)  # fmt: skip
+    base="",
+    embedding="emb",
+    layers="blocks",
+    norm="ln_out",
+    head="head",
+    before_attention=None,
+    before_mlp=None,
+)
 CONTEXT = 1 << 20  # there are no positions, so no length is too long
 
 # Vectors, which are (1, 1, channels); checkpoints differ in the ones.
@@ -38,10 +43,14 @@ _RENAMED = (
 def decoder(c: Any, layer: RWKVSpec) -> DecoderSpec:
     """The decoder of a configuration, all of whose layers are alike."""
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, CONTEXT, (LayerSpec(layer, None, name=""),)
-        * c.num_hidden_layers, NormSpec("layer", layer.eps), tied=bool(c.tie_word_embeddings),
+        c.vocab_size,
+        c.hidden_size,
+        CONTEXT,
+        (LayerSpec(layer, None, name=""),) * c.num_hidden_layers,
+        NormSpec("layer", layer.eps),
+        tied=bool(c.tie_word_embeddings),
         names=NAMES,
-    )  # fmt: skip
+    )
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -82,7 +91,11 @@ class Shapes:
     def config(self, kind: str, **more: float) -> dict[str, object]:
         """config.json for the model_type `kind`."""
         return {
-            "model_type": kind, "vocab_size": self.vocab, "hidden_size": self.width,
-            "num_hidden_layers": self.layers, "intermediate_size": self.inner, "eos_token_id": 0,
+            "model_type": kind,
+            "vocab_size": self.vocab,
+            "hidden_size": self.width,
+            "num_hidden_layers": self.layers,
+            "intermediate_size": self.inner,
+            "eos_token_id": 0,
             **more,
-        }  # fmt: skip
+        }

@@ -138,9 +138,14 @@ class Mamba(nn.Module):
         b = known[..., spec.rank : spec.rank + spec.states].unsqueeze(2)
         c = known[..., spec.rank + spec.states :].unsqueeze(2)
         y, state = selective_scan(
-            h.unsqueeze(-1), masked(dt, context), -_wide(self.A_log).exp(), b, c, self.D,
+            h.unsqueeze(-1),
+            masked(dt, context),
+            -_wide(self.A_log).exp(),
+            b,
+            c,
+            self.D,
             None if state is None else state.transpose(1, 2).unsqueeze(2),
-        )  # fmt: skip
+        )
         if context.cache is not None:
             context.cache.set_state(self.layer, before.float(), state.squeeze(2).transpose(1, 2))
         out: Tensor = self.out_proj(y.squeeze(-1) * ops.silu(gate))
@@ -249,11 +254,13 @@ class Mamba2(nn.Module):
             dt = dt.clamp(low, None if high == float("inf") else high)
         y, state = selective_scan(
             h[..., :inner].reshape(*rows, spec.heads, spec.head),
-            masked(dt, context), -_wide(self.A_log).exp(),
+            masked(dt, context),
+            -_wide(self.A_log).exp(),
             h[..., inner : inner + shared].reshape(*rows, spec.groups, spec.states),
-            h[..., inner + shared :].reshape(*rows, spec.groups, spec.states), self.D,
+            h[..., inner + shared :].reshape(*rows, spec.groups, spec.states),
+            self.D,
             None if state is None else state.transpose(2, 3),
-        )  # fmt: skip
+        )
         if context.cache is not None:
             context.cache.set_state(self.layer, before.float(), state.transpose(2, 3))
         y, gate = y.reshape(*rows, inner), ops.silu(gate)

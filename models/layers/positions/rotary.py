@@ -65,8 +65,9 @@ def rotary_of(
             "original_max_position_embeddings", context
         )
         found = found | {
-            "max_position_embeddings": context, "original_max_position_embeddings": original
-        }  # fmt: skip
+            "max_position_embeddings": context,
+            "original_max_position_embeddings": original,
+        }
     return RotarySpec(int(dim * share), theta, json.dumps(found) if found else "")
 
 
@@ -83,8 +84,9 @@ def rotary_of_kind(
     """
     found = _object(_object(config, "rope_parameters"), kind)
     found |= _object(config, "rope_scaling") if scaled else {}
-    return rotary_of({**config, "rope_theta": theta, "rope_scaling": None,
-                      "rope_parameters": found}, dim)  # fmt: skip
+    return rotary_of(
+        {**config, "rope_theta": theta, "rope_scaling": None, "rope_parameters": found}, dim
+    )
 
 
 def _object(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -55,14 +55,15 @@ def _stack(c: FairseqConfig, kind: Kind, which: str, own_embedding: bool) -> Sta
         )
     base = f"model.{which}"
     names = StackNames(
-        base, f"{base}.embed_tokens" if own_embedding else "model.shared",
+        base,
+        f"{base}.embed_tokens" if own_embedding else "model.shared",
         embedding_norm="layernorm_embedding" if kind.embedding_norm else None,
         norm="layer_norm" if kind.place == "before" else None,
-    )  # fmt: skip
-    attention = AttentionSpec(heads, heads, c.d_model // heads, True, True,
-                              names=AttentionNames(out="out_proj"))  # fmt: skip
-    mlp = MLPSpec(inner, c.activation_function, False, True,
-                  names=MLPNames(up="fc1", down="fc2"))  # fmt: skip
+    )
+    attention = AttentionSpec(
+        heads, heads, c.d_model // heads, True, True, names=AttentionNames(out="out_proj")
+    )
+    mlp = MLPSpec(inner, c.activation_function, False, True, names=MLPNames(up="fc1", down="fc2"))
     return StackSpec(layers, attention, mlp, names)
 
 
@@ -87,14 +88,22 @@ def fairseq_builder(
         stored = (f"model.{one}.embed_tokens.weight" in names for one in ("encoder", "decoder"))
         apart = own or (not c.tie_word_embeddings and all(stored))
         target = getattr(c, "decoder_vocab_size", None)
-        return Seq2Seq(c, Seq2SeqSpec(
-            target if own and target else c.vocab_size, c.d_model, c.max_position_embeddings,
-            _stack(c, kind, "encoder", apart), _stack(c, kind, "decoder", apart),
-            NormSpec("layer", 1e-5), kind.place, positions,
-            embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
-            tied=c.tie_word_embeddings,
-            logits_bias=any(name.endswith("final_logits_bias") for name in names),
-            source_vocab=c.vocab_size if own else None,
-        ))  # fmt: skip
+        return Seq2Seq(
+            c,
+            Seq2SeqSpec(
+                target if own and target else c.vocab_size,
+                c.d_model,
+                c.max_position_embeddings,
+                _stack(c, kind, "encoder", apart),
+                _stack(c, kind, "decoder", apart),
+                NormSpec("layer", 1e-5),
+                kind.place,
+                positions,
+                embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
+                tied=c.tie_word_embeddings,
+                logits_bias=any(name.endswith("final_logits_bias") for name in names),
+                source_vocab=c.vocab_size if own else None,
+            ),
+        )
 
     return build

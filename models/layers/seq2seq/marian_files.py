@@ -28,23 +28,42 @@ _UNUSED = re.compile(
     "bert-.*|char-.*|transformer-aan-.*|enc-(cell|cell-depth|type)|dec-cell(-(base|high)-depth)?|"
     "dim-rnn|skip|transformer-dim-aan|transformer-guided-alignment-layer|ulr-dim-emb|version|"
     "factors-combine|tied-embeddings(-all|-src)?|transformer-depth-scaling"
-)  # fmt: skip
-_SIZES = {"dim-emb": "d_model", "enc-depth": "encoder_layers", "dec-depth": "decoder_layers",
-          "transformer-heads": "attention_heads", "transformer-dim-ffn": "ffn_dim"}  # fmt: skip
+)
+_SIZES = {
+    "dim-emb": "d_model",
+    "enc-depth": "encoder_layers",
+    "dec-depth": "decoder_layers",
+    "transformer-heads": "attention_heads",
+    "transformer-dim-ffn": "ffn_dim",
+}
 _PARTS = {"self": "self_attn", "context": "encoder_attn"}
 _LETTERS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
-_OTHERS = {"rnn_W": "rnn.candidate.weight", "rnn_Wf": "rnn.forget.weight",
-           "rnn_bf": "rnn.forget.bias", "ffn_W1": "fc1.weight", "ffn_b1": "fc1.bias",
-           "ffn_W2": "fc2.weight", "ffn_b2": "fc2.bias"}  # fmt: skip
-_NORMS = {"self_Wo": "self_attn_layer_norm", "context_Wo": "encoder_attn_layer_norm",
-          "rnn_ffn": "rnn_layer_norm", "ffn_ffn": "final_layer_norm"}  # fmt: skip
-_TOP = {"Wemb": "model.shared.weight", "encoder_Wemb": "model.encoder.embed_tokens.weight",
-        "decoder_Wemb": "model.decoder.embed_tokens.weight", "decoder_ff_logit_out_W":
-        "lm_head.weight", "decoder_ff_logit_out_b": "final_logits_bias"} | {
-            f"{which}_emb_ln_{kind}": f"model.{which}.layernorm_embedding.{ours}"
-            for which in ("encoder", "decoder")
-            for kind, ours in (("scale", "weight"), ("bias", "bias"))
-        }  # fmt: skip
+_OTHERS = {
+    "rnn_W": "rnn.candidate.weight",
+    "rnn_Wf": "rnn.forget.weight",
+    "rnn_bf": "rnn.forget.bias",
+    "ffn_W1": "fc1.weight",
+    "ffn_b1": "fc1.bias",
+    "ffn_W2": "fc2.weight",
+    "ffn_b2": "fc2.bias",
+}
+_NORMS = {
+    "self_Wo": "self_attn_layer_norm",
+    "context_Wo": "encoder_attn_layer_norm",
+    "rnn_ffn": "rnn_layer_norm",
+    "ffn_ffn": "final_layer_norm",
+}
+_TOP = {
+    "Wemb": "model.shared.weight",
+    "encoder_Wemb": "model.encoder.embed_tokens.weight",
+    "decoder_Wemb": "model.decoder.embed_tokens.weight",
+    "decoder_ff_logit_out_W": "lm_head.weight",
+    "decoder_ff_logit_out_b": "final_logits_bias",
+} | {
+    f"{which}_emb_ln_{kind}": f"model.{which}.layernorm_embedding.{ours}"
+    for which in ("encoder", "decoder")
+    for kind, ours in (("scale", "weight"), ("bias", "bias"))
+}
 _ROWS = [new for name, new in _TOP.items() if "Wemb" in name] + ["lm_head.weight"]
 _LAYER = re.compile(r"(encoder|decoder)_l([1-9]\d{0,3})_(.*)", re.S)
 
@@ -110,14 +129,18 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
         raise FormatError(f"{_ROOT}: sizes {numbers} of {', '.join(_SIZES)}, dim-vocabs")
     rows = max(numbers[5:]) + 1
     found = sizes | {
-        "model_type": "bergamot", "vocab_size": rows, "recurrent_decoder": recurrent,
+        "model_type": "bergamot",
+        "vocab_size": rows,
+        "recurrent_decoder": recurrent,
         "activation_function": take("transformer-ffn-activation", "relu", "swish", "gelu"),
         "normalize_embedding": take("transformer-postprocess-emb", "", "n", None) == "n",
         "share_encoder_decoder_embeddings": bool(shared or source),
         "tie_word_embeddings": bool(shared or left.get("tied-embeddings")),
-        "decoder_start_token_id": rows - 1, "pad_token_id": rows - 1, "eos_token_id": END,
+        "decoder_start_token_id": rows - 1,
+        "pad_token_id": rows - 1,
+        "eos_token_id": END,
         "suppress_tokens": [UNKNOWN],
-    }  # fmt: skip
+    }
     for name, value in left.items():
         if value and not _UNUSED.fullmatch(name):
             raise FormatError(

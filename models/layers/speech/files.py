@@ -22,26 +22,36 @@ _LAYERS = 1024
 # CTranslate2: the parts of a layer; the projections of one matrix are rows of it.
 _PARTS = {"self_attention": "self_attn", "attention": "encoder_attn"}
 _LINEAR = {
-    ("self_attention", "0"): ("q_proj", "k_proj", "v_proj"), ("self_attention", "1"): ("out_proj",),
-    ("attention", "0"): ("q_proj",), ("attention", "1"): ("k_proj", "v_proj"),
+    ("self_attention", "0"): ("q_proj", "k_proj", "v_proj"),
+    ("self_attention", "1"): ("out_proj",),
+    ("attention", "0"): ("q_proj",),
+    ("attention", "1"): ("k_proj", "v_proj"),
     ("attention", "2"): ("out_proj",),
-}  # fmt: skip
+}
 _KINDS = {"gamma": "weight", "beta": "bias", "weight": "weight", "bias": "bias"}
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d{1,4})/(\w+)/(layer_norm|linear_(\d))/(\w+)")
 # Values that CTranslate2 stores of what Whisper has in one way, with that way.
-_FIXED = {"activation": 3, "alibi": 0, "pre_norm": 1, "scale_embeddings": 0,
-          "start_from_zero_embedding": 0}  # fmt: skip
+_FIXED = {
+    "activation": 3,
+    "alibi": 0,
+    "pre_norm": 1,
+    "scale_embeddings": 0,
+    "start_from_zero_embedding": 0,
+}
 # whisper.cpp: OpenAI's names, whose own files have their sizes in tensors of this beginning.
 _DIMS = "dims."
 _OPENAI = re.compile(r"(encoder|decoder)\.blocks\.(\d{1,4})\.([\w.]+)\.(weight|bias)")
 _BLOCK = {
-    "attn_ln": "self_attn_layer_norm", "cross_attn_ln": "encoder_attn_layer_norm",
-    "mlp_ln": "final_layer_norm", "mlp.0": "fc1", "mlp.2": "fc2",
+    "attn_ln": "self_attn_layer_norm",
+    "cross_attn_ln": "encoder_attn_layer_norm",
+    "mlp_ln": "final_layer_norm",
+    "mlp.0": "fc1",
+    "mlp.2": "fc2",
 } | {
     f"{a}.{b}": f"{c}.{d}_proj"
     for a, c in (("attn", "self_attn"), ("cross_attn", "encoder_attn"))
     for b, d in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out"))
-}  # fmt: skip
+}
 _TOP = {"token_embedding": "embed_tokens", "ln": "layer_norm", "ln_post": "layer_norm"}
 
 
@@ -67,14 +77,19 @@ def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[
             made["tokenizer.json"] = _tokenizer(tokens, config["vocab_size"])
         return made
     generation = {
-        ours: stored[theirs] for theirs, ours in (
-            ("alignment_heads", "alignment_heads"), ("suppress_ids", "suppress_tokens"),
+        ours: stored[theirs]
+        for theirs, ours in (
+            ("alignment_heads", "alignment_heads"),
+            ("suppress_ids", "suppress_tokens"),
             ("suppress_ids_begin", "begin_suppress_tokens"),
-        ) if theirs in stored
-    }  # fmt: skip
+        )
+        if theirs in stored
+    }
     config = _ctranslate2_config(tensors)
-    return {"config.json": json.dumps(config).encode(),
-            "generation_config.json": json.dumps(generation).encode()}  # fmt: skip
+    return {
+        "config.json": json.dumps(config).encode(),
+        "generation_config.json": json.dumps(generation).encode(),
+    }
 
 
 def _shape(tensors: Mapping[str, Tensor], name: str, dims: int) -> tuple[int, ...]:
@@ -91,29 +106,41 @@ def _ctranslate2_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
                 raise FormatError(f"{stack}/{name} is not {value}, as Whisper has it")
     vocab, width = _shape(tensors, "decoder/embeddings/weight", 2)
     config = {
-        "vocab_size": vocab, "d_model": width,
+        "vocab_size": vocab,
+        "d_model": width,
         "num_mel_bins": _shape(tensors, "encoder/conv1/weight", 3)[1],
         "max_source_positions": _shape(tensors, "encoder/position_encodings/encodings", 2)[0],
         "max_target_positions": _shape(tensors, "decoder/position_encodings/encodings", 2)[0],
-    }  # fmt: skip
+    }
     for stack in ("encoder", "decoder"):
         heads = tensors.get(f"{stack}/num_heads")
         if heads is None or heads.numel() != 1:
             raise FormatError(f"the file is no Whisper model: it has no {stack}/num_heads")
         inner = _shape(tensors, f"{stack}/layer_0/ffn/linear_0/weight", 2)[0]
         numbers = [int(m[2]) for n in tensors if (m := _LAYER.fullmatch(n)) and m[1] == stack]
-        config |= {f"{stack}_attention_heads": int(heads.numpy().item()),
-                   f"{stack}_ffn_dim": inner, f"{stack}_layers": max(numbers) + 1}  # fmt: skip
+        config |= {
+            f"{stack}_attention_heads": int(heads.numpy().item()),
+            f"{stack}_ffn_dim": inner,
+            f"{stack}_layers": max(numbers) + 1,
+        }
     return _named(config)
 
 
 def _named(config: dict[str, Any]) -> dict[str, Any]:
     english = config["vocab_size"] < 51865
     start = 50257 if english else 50258
-    return {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"],
-            "is_encoder_decoder": True, "num_hidden_layers": config["encoder_layers"],
-            "decoder_start_token_id": start, "eos_token_id": start - 1, "bos_token_id": start - 1,
-            "pad_token_id": start - 1, "tie_word_embeddings": True, **config}  # fmt: skip
+    return {
+        "model_type": "whisper",
+        "architectures": ["WhisperForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "num_hidden_layers": config["encoder_layers"],
+        "decoder_start_token_id": start,
+        "eos_token_id": start - 1,
+        "bos_token_id": start - 1,
+        "pad_token_id": start - 1,
+        "tie_word_embeddings": True,
+        **config,
+    }
 
 
 def _from_ctranslate2(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -169,8 +196,11 @@ def _openai_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     if HPARAMS in tensors:
         n = dict(zip(NUMBERS, (int(v) for v in tensors[HPARAMS].numpy()), strict=True))
     else:
-        n = {name: int(tensors[_DIMS + name].numpy().item()) for name in NUMBERS[:-1]
-             if _DIMS + name in tensors}  # fmt: skip
+        n = {
+            name: int(tensors[_DIMS + name].numpy().item())
+            for name in NUMBERS[:-1]
+            if _DIMS + name in tensors
+        }
         if missing := [name for name in NUMBERS[:-1] if name not in n]:
             raise FormatError(f"the file is no Whisper model: its dims lack {missing[0]}")
     if n["n_audio_state"] != n["n_text_state"] or min(v for k, v in n.items() if k != "ftype") < 1:
@@ -179,13 +209,21 @@ def _openai_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     def inner(stack: str) -> int:
         return _shape(tensors, f"{stack}.blocks.0.mlp.0.weight", 2)[0]
 
-    return _named({
-        "vocab_size": n["n_vocab"], "d_model": n["n_text_state"], "num_mel_bins": n["n_mels"],
-        "max_source_positions": n["n_audio_ctx"], "max_target_positions": n["n_text_ctx"],
-        "encoder_layers": n["n_audio_layer"], "decoder_layers": n["n_text_layer"],
-        "encoder_attention_heads": n["n_audio_head"], "decoder_attention_heads": n["n_text_head"],
-        "encoder_ffn_dim": inner("encoder"), "decoder_ffn_dim": inner("decoder"),
-    })  # fmt: skip
+    return _named(
+        {
+            "vocab_size": n["n_vocab"],
+            "d_model": n["n_text_state"],
+            "num_mel_bins": n["n_mels"],
+            "max_source_positions": n["n_audio_ctx"],
+            "max_target_positions": n["n_text_ctx"],
+            "encoder_layers": n["n_audio_layer"],
+            "decoder_layers": n["n_text_layer"],
+            "encoder_attention_heads": n["n_audio_head"],
+            "decoder_attention_heads": n["n_text_head"],
+            "encoder_ffn_dim": inner("encoder"),
+            "decoder_ffn_dim": inner("decoder"),
+        }
+    )
 
 
 def _from_openai(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -234,8 +272,15 @@ def _tokenizer(tokens: list[bytes], vocab: int) -> bytes:
     assert made is not None
     found = json.loads(made)
     found["added_tokens"] = [
-        {"id": text + i, "content": t, "single_word": False, "lstrip": False, "rstrip": False,
-         "normalized": False, "special": i < len(special) - 1501}
+        {
+            "id": text + i,
+            "content": t,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": i < len(special) - 1501,
+        }
         for i, t in enumerate(special)
-    ]  # fmt: skip
+    ]
     return json.dumps(found).encode()

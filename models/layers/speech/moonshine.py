@@ -60,28 +60,57 @@ def moonshine_spec(c: Any) -> Seq2SeqSpec:
     heads = c.encoder_num_attention_heads
     for part in ("encoder", "decoder"):  # transformers runs no others
         choose(f"{part}_num_attention_heads", getattr(c, f"{part}_num_attention_heads"), (heads,))
-        choose(f"{part}_num_key_value_heads", getattr(c, f"{part}_num_key_value_heads"),
-               (heads, None))  # fmt: skip
+        choose(
+            f"{part}_num_key_value_heads", getattr(c, f"{part}_num_key_value_heads"), (heads, None)
+        )
     head = c.head_dim or c.hidden_size // max(heads, 1)
     attention = AttentionSpec(heads, heads, head, c.attention_bias, rotary=_rotary(c, head))
     encoder = StackSpec(
-        c.encoder_num_hidden_layers, attention,
-        MLPSpec(c.intermediate_size, c.encoder_hidden_act, False, True,
-                names=MLPNames(up="mlp.fc1", down="mlp.fc2")),
-        StackNames("model.encoder", attention_norm="input_layernorm", norm="layer_norm",
-                   mlp_norm="post_attention_layernorm"),
-    )  # fmt: skip
+        c.encoder_num_hidden_layers,
+        attention,
+        MLPSpec(
+            c.intermediate_size,
+            c.encoder_hidden_act,
+            False,
+            True,
+            names=MLPNames(up="mlp.fc1", down="mlp.fc2"),
+        ),
+        StackNames(
+            "model.encoder",
+            attention_norm="input_layernorm",
+            norm="layer_norm",
+            mlp_norm="post_attention_layernorm",
+        ),
+    )
     decoder = StackSpec(
-        c.decoder_num_hidden_layers, attention,
-        MLPSpec(c.intermediate_size, c.decoder_hidden_act, True, True,
-                names=MLPNames(up_gate="mlp.fc1", down="mlp.fc2")),
-        StackNames("model.decoder", TABLE, attention_norm="input_layernorm", norm="norm",
-                   cross_norm="post_attention_layernorm", mlp_norm="final_layernorm"),
-    )  # fmt: skip
+        c.decoder_num_hidden_layers,
+        attention,
+        MLPSpec(
+            c.intermediate_size,
+            c.decoder_hidden_act,
+            True,
+            True,
+            names=MLPNames(up_gate="mlp.fc1", down="mlp.fc2"),
+        ),
+        StackNames(
+            "model.decoder",
+            TABLE,
+            attention_norm="input_layernorm",
+            norm="norm",
+            cross_norm="post_attention_layernorm",
+            mlp_norm="final_layernorm",
+        ),
+    )
     return Seq2SeqSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings, encoder, decoder,
-        NormSpec("layer", 1e-5, bias=False), "before", tied=c.tie_word_embeddings,
-    )  # fmt: skip
+        c.vocab_size,
+        c.hidden_size,
+        c.max_position_embeddings,
+        encoder,
+        decoder,
+        NormSpec("layer", 1e-5, bias=False),
+        "before",
+        tied=c.tie_word_embeddings,
+    )
 
 
 class MoonshineModel(SpeechModel):
@@ -152,9 +181,12 @@ class MoonshineModel(SpeechModel):
         return normalized(samples) if self.normalized else samples
 
     def forward(
-        self, features: Tensor, decoder_ids: Tensor, decoder_attention_mask: Tensor | None = None,
+        self,
+        features: Tensor,
+        decoder_ids: Tensor,
+        decoder_attention_mask: Tensor | None = None,
         attention_mask: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Logits (batch, length, vocab) of samples (batch, n) and ids (batch, length).
 
         The masks, of ids and of samples, are false or zero for padding on the right. Raises

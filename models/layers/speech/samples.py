@@ -19,10 +19,14 @@ RATE = 16000  # samples a second, of every family that writes text
 _SHARED = {"sampling_rate": RATE, "padding_value": 0, "padding_side": "right"}
 _FIXED: dict[str, dict[str, Any]] = {
     "Wav2Vec2FeatureExtractor": _SHARED | {"feature_size": 1},
-    "WhisperFeatureExtractor": _SHARED | {
-        "hop_length": 160, "n_fft": 400, "chunk_length": 30, "dither": 0,
+    "WhisperFeatureExtractor": _SHARED
+    | {
+        "hop_length": 160,
+        "n_fft": 400,
+        "chunk_length": 30,
+        "dither": 0,
     },
-}  # fmt: skip
+}
 
 
 def stored_settings(files: Mapping[str, bytes], kind: str, **fixed: Any) -> dict[str, Any]:

@@ -49,18 +49,29 @@ def speech_spec(c: Any) -> Seq2SeqSpec:
                 f"{heads}"
             )
         attention = AttentionSpec(
-            heads, heads, c.d_model // heads, True, True, key_bias=False,
+            heads,
+            heads,
+            c.d_model // heads,
+            True,
+            True,
+            key_bias=False,
             names=AttentionNames(out="out_proj"),
-        )  # fmt: skip
-        mlp = MLPSpec(inner, c.activation_function, False, True,
-                      names=MLPNames(up="fc1", down="fc2"))  # fmt: skip
+        )
+        mlp = MLPSpec(
+            inner, c.activation_function, False, True, names=MLPNames(up="fc1", down="fc2")
+        )
         names = StackNames(f"model.{which}", TABLE, norm="layer_norm")
         return StackSpec(layers, attention, mlp, names)
 
     return Seq2SeqSpec(
-        c.vocab_size, c.d_model, c.max_target_positions, stack("encoder"), stack("decoder"),
-        NormSpec("layer", 1e-5), "before",
-    )  # fmt: skip
+        c.vocab_size,
+        c.d_model,
+        c.max_target_positions,
+        stack("encoder"),
+        stack("decoder"),
+        NormSpec("layer", 1e-5),
+        "before",
+    )
 
 
 class SpeechModel(Model):

@@ -70,9 +70,14 @@ class SpeechState:
         return self.cache.longest
 
     def fits(
-        self, states: Tensor, copies: int = 1, *, cache_type: str = "float32",
-        memory_type: str = "float32", linear: str = "fast",
-    ) -> bool:  # fmt: skip
+        self,
+        states: Tensor,
+        copies: int = 1,
+        *,
+        cache_type: str = "float32",
+        memory_type: str = "float32",
+        linear: str = "fast",
+    ) -> bool:
         """Whether `restart` can take these states: the sizes and the types are the same."""
         keys = self.memory.layers[0][0]
         own = keys.shape[0], keys.shape[2], keys.dtype.name
@@ -146,8 +151,9 @@ class SpeechState:
         rows = tensor(np.asarray(kept, np.int64)).to(device)
         with self._mode():
             pairs = self.memory.layers
-            memory = Memory(tuple((k.index_select(0, index), v.index_select(0, index))
-                                  for k, v in pairs))  # fmt: skip
+            memory = Memory(
+                tuple((k.index_select(0, index), v.index_select(0, index)) for k, v in pairs)
+            )
             new = SpeechState(
                 self.model, memory, wanted, cache_type=self.cache_type, linear=self.linear
             )

@@ -27,16 +27,16 @@ _PUBLISHED = {
     (6, 8, 51864): "3.3 4.7 5.1 5.5 5.7",  # base.en
     (6, 8, 51865): "3.1 4.2 4.3 4.7 5.1 5.2 5.4 5.6",
     (12, 12, 51864): "6.6 7.0 7.3 7.8 8.2 8.5 8.7 9.0 9.4 9.8 9.10 10.0 10.1 10.2 10.3 10.6 10.11 "
-                     "11.2 11.4",  # small.en
+    "11.2 11.4",  # small.en
     (12, 12, 51865): "5.3 5.9 8.0 8.4 8.7 8.8 9.0 9.7 9.9 10.5",
     (24, 16, 51864): "11.4 14.1 14.12 14.14 15.4 16.0 16.4 16.9 17.12 17.14 18.7 18.10 18.15 20.0 "
-                     "20.3 20.9 20.14 21.12",  # medium.en
+    "20.3 20.9 20.14 21.12",  # medium.en
     (24, 16, 51865): "13.15 15.4 15.15 16.1 20.0 23.4",
     (32, 20, 51865): "10.12 13.17 16.11 16.12 16.13 17.15 17.16 18.4 18.11 18.19 19.11 21.2 21.3 "
-                     "22.3 22.9 22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15",  # large-v2
+    "22.3 22.9 22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15",  # large-v2
     (32, 20, 51866): "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6",  # large-v3
     (4, 20, 51866): "2.4 2.11 3.3 3.6 3.11 3.14",  # large-v3-turbo
-}  # fmt: skip
+}
 _OTHERS = ("translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps")
 _SPELLINGS = {"nospeech": ("nospeech", "nocaptions")}
 
@@ -156,10 +156,12 @@ def _heads(
     if given is None:
         return tuple((i, h) for i in range(layers // 2, layers) for h in range(heads))
     good = isinstance(given, list) and all(
-        isinstance(one, list) and [type(n) for n in one] == [int, int]
-        and 0 <= one[0] < layers and 0 <= one[1] < heads
+        isinstance(one, list)
+        and [type(n) for n in one] == [int, int]
+        and 0 <= one[0] < layers
+        and 0 <= one[1] < heads
         for one in given
-    )  # fmt: skip
+    )
     if not good:
         raise FormatError(
             f"alignment_heads is {brief(given)}; it must be pairs of one of {layers} layers and "

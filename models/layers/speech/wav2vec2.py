@@ -115,17 +115,22 @@ class WaveModel(Model):
 
     @nn.layers_on("meta")
     def __init__(
-        self, config: Any, spec: EncoderSpec, convs: Sequence[tuple[int, int, int]],
+        self,
+        config: Any,
+        spec: EncoderSpec,
+        convs: Sequence[tuple[int, int, int]],
         names: Collection[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """convs: channels, kernel and stride of each convolution; names: the checkpoint's."""
         c, width = config, spec.width
         self.config, self.spec, self.convs = config, spec, tuple(convs)
         self.head = "lm_head.weight" in names or c.architectures == ["Wav2Vec2ForCTC"]
         whole = self.head or any(name.startswith(f"{BASE}.") for name in names)
         self.base = f"{BASE}." if whole else ""
-        kinds = [c.feat_extract_norm if c.feat_extract_norm == "layer" or not i else ""
-                 for i in range(len(convs))]  # fmt: skip
+        kinds = [
+            c.feat_extract_norm if c.feat_extract_norm == "layer" or not i else ""
+            for i in range(len(convs))
+        ]
         inside = 1
         for i, ((outside, kernel, stride), kind) in enumerate(zip(convs, kinds, strict=True)):
             sizes = inside, outside, kernel, stride
@@ -134,10 +139,15 @@ class WaveModel(Model):
             inside = outside
         self._put("feature_projection.layer_norm", make_norm(inside, spec.norm))
         self._put("feature_projection.projection", nn.Linear(inside, width))
-        self._put("encoder.pos_conv_embed", PositionConv(
-            width, c.num_conv_pos_embeddings, c.num_conv_pos_embedding_groups,
-            c.feat_extract_activation,
-        ))  # fmt: skip
+        self._put(
+            "encoder.pos_conv_embed",
+            PositionConv(
+                width,
+                c.num_conv_pos_embeddings,
+                c.num_conv_pos_embedding_groups,
+                c.feat_extract_activation,
+            ),
+        )
         self._put("encoder.layer_norm", make_norm(width, spec.norm))
         for path in spec.paths:
             self._put(path, EncoderLayer(spec))

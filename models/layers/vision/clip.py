@@ -101,9 +101,11 @@ class ClipModel(ImageModel):
             raise FormatError(f"config.json: image_size {spec.image} is below a patch {spec.patch}")
         count = (spec.image[0] // spec.patch[0]) * (spec.image[1] // spec.patch[1])
         base = "vision_model."
-        put(self, f"{base}embeddings.patch_embedding", nn.Conv2d(
-            spec.channels, width, spec.patch, spec.patch, bias=not spec.first
-        ))  # fmt: skip
+        put(
+            self,
+            f"{base}embeddings.patch_embedding",
+            nn.Conv2d(spec.channels, width, spec.patch, spec.patch, bias=not spec.first),
+        )
         if spec.first:
             put_parameter(self, f"{base}embeddings.class_embedding", width)
             put(self, f"{base}{spec.before}", nn.LayerNorm(width, eps))
@@ -215,5 +217,11 @@ class ClipModel(ImageModel):
 
 def layer_of(c: Any) -> LayerSpec:
     """The layer that a tower's configuration describes."""
-    return LayerSpec(c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
-                     c.layer_norm_eps, names=CLIP_NAMES)  # fmt: skip
+    return LayerSpec(
+        c.hidden_size,
+        c.num_attention_heads,
+        c.intermediate_size,
+        c.hidden_act,
+        c.layer_norm_eps,
+        names=CLIP_NAMES,
+    )

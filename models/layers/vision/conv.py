@@ -26,18 +26,29 @@ class ConvNorm(nn.Module):
     """
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, act: str = "relu",
-        groups: int = 1, padding: int | None = None, dilation: int = 1, eps: float = 1e-5,
-        names: Names = LONG, same: bool = False,
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 3,
+        stride: int = 1,
+        *,
+        act: str = "relu",
+        groups: int = 1,
+        padding: int | None = None,
+        dilation: int = 1,
+        eps: float = 1e-5,
+        names: Names = LONG,
+        same: bool = False,
         norm: Callable[[int, bool], nn.Module] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         padding = dilation * ((kernel - 1) // 2) if padding is None else padding
         padding = 0 if same else padding
         self.same = (kernel, stride, dilation) if same else None
         self.names, self.act = names, activation("" if norm else act)
-        self.register_module(names[0], nn.Conv2d(
-            inputs, outputs, kernel, stride, padding, dilation, groups, bias=False
-        ))  # fmt: skip
+        self.register_module(
+            names[0],
+            nn.Conv2d(inputs, outputs, kernel, stride, padding, dilation, groups, bias=False),
+        )
         made = norm(outputs, bool(act)) if norm else nn.BatchNorm2d(outputs, eps)
         self.register_module(names[1], made)
 

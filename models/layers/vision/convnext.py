@@ -28,8 +28,10 @@ class SimpleNorm(nn.Module):
 
 
 NORMS: dict[str, Callable[[int, float], nn.Module]] = {
-    "layer": nn.LayerNorm, "rms": nn.RMSNorm, "simple": SimpleNorm,
-}  # fmt: skip
+    "layer": nn.LayerNorm,
+    "rms": nn.RMSNorm,
+    "simple": SimpleNorm,
+}
 
 
 class ChannelNorm(nn.LayerNorm):
@@ -94,20 +96,29 @@ class ConvNeXt(ImageModel):
         norm = NORMS[getattr(c, "norm", "layer")]
         eps, between = getattr(c, "inner_eps", EPS), getattr(c, "stem_width", 0)
         stem = nn.Conv2d(c.num_channels, before, c.patch_size, c.patch_size)
-        put(self, f"{base}embeddings.patch_embeddings", nn.Sequential(
-            nn.Conv2d(c.num_channels, between, 3, 2, 1),
-            nn.GELU() if c.stem_act else nn.Identity(),
-            nn.Conv2d(between, before, 3, 2, 1),
-        ) if between else stem)  # fmt: skip
+        put(
+            self,
+            f"{base}embeddings.patch_embeddings",
+            nn.Sequential(
+                nn.Conv2d(c.num_channels, between, 3, 2, 1),
+                nn.GELU() if c.stem_act else nn.Identity(),
+                nn.Conv2d(between, before, 3, 2, 1),
+            )
+            if between
+            else stem,
+        )
         put(self, f"{base}embeddings.layernorm", norm(before, eps))
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
             stage = f"{base}encoder.stages.{i}"
             if i:
-                put(self, f"{stage}.downsampling_layer", nn.Sequential(
-                    norm(before, eps), nn.Conv2d(before, width, 2, 2)
-                ))  # fmt: skip
-            layers = [Layer(width, c.hidden_act, second, scaled, norm(width, eps))
-                      for _ in range(depth)]  # fmt: skip
+                put(
+                    self,
+                    f"{stage}.downsampling_layer",
+                    nn.Sequential(norm(before, eps), nn.Conv2d(before, width, 2, 2)),
+                )
+            layers = [
+                Layer(width, c.hidden_act, second, scaled, norm(width, eps)) for _ in range(depth)
+            ]
             put(self, f"{stage}.layers", nn.Sequential(*layers))
             before = width
         put_norms(self, named, [c.hidden_sizes[0], *c.hidden_sizes], EPS)

@@ -84,12 +84,17 @@ class MobileNet(ImageModel):
             put(self, "classifier", nn.Linear(spec.head, len(labels)))
 
     def _conv(
-        self, name: str, paths: Mapping[str, str], inputs: int, outputs: int, kernel: int,
-        stride: int = 1, groups: int = 1, bias: bool = False,
-    ) -> None:  # fmt: skip
-        put(self, paths[name], nn.Conv2d(
-            inputs, outputs, kernel, stride, groups=groups, bias=bias
-        ))  # fmt: skip
+        self,
+        name: str,
+        paths: Mapping[str, str],
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        groups: int = 1,
+        bias: bool = False,
+    ) -> None:
+        put(self, paths[name], nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=bias))
         if f"{name}_norm" in paths:
             put(self, paths[f"{name}_norm"], nn.BatchNorm2d(outputs, self.spec.eps))
 
@@ -109,9 +114,12 @@ class MobileNet(ImageModel):
         self._conv("narrow", b.paths, b.wide, b.outputs, 1)
 
     def _run(
-        self, x: Tensor, name: str, paths: Mapping[str, str],
+        self,
+        x: Tensor,
+        name: str,
+        paths: Mapping[str, str],
         act: Callable[[Tensor], Tensor] | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         made: Tensor = self.get_submodule(paths[name])(x)
         if f"{name}_norm" in paths:
             made = self.get_submodule(paths[f"{name}_norm"])(made)

@@ -65,13 +65,27 @@ class MobileNetV2(ImageModel):
 
 
 def _conv(
-    c: Any, inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1,
-    dilation: int = 1, act: str | None = None,
-) -> ConvNorm:  # fmt: skip
+    c: Any,
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    stride: int = 1,
+    *,
+    groups: int = 1,
+    dilation: int = 1,
+    act: str | None = None,
+) -> ConvNorm:
     return ConvNorm(
-        inputs, outputs, kernel, stride, groups=groups, dilation=dilation, eps=c.layer_norm_eps,
-        act=c.hidden_act if act is None else act, same=c.tf_padding,
-    )  # fmt: skip
+        inputs,
+        outputs,
+        kernel,
+        stride,
+        groups=groups,
+        dilation=dilation,
+        eps=c.layer_norm_eps,
+        act=c.hidden_act if act is None else act,
+        same=c.tf_padding,
+    )
 
 
 class InvertedResidual(nn.Module):

@@ -53,7 +53,7 @@ class Layer(nn.Module):
 
     def __init__(
         self, inputs: int, inner: int, outputs: int, stride: int, c: Any, share: tuple[int, int]
-    ) -> None:  # fmt: skip
+    ) -> None:
         deep = c.layer_type == "bottleneck"
         early = deep and c.downsample_in_bottleneck  # the stride is in the first convolution
         whole, self.smooth = stride, c.smooth if stride > 1 else ""
@@ -73,9 +73,11 @@ class Layer(nn.Module):
             self.squeeze = _Squeeze(outputs, *share)
         plain = inputs == outputs and whole == 1
         self.pool = whole if c.pooled_shortcut else 1
-        self.shortcut = nn.Identity() if plain else ConvNorm(
-            inputs, outputs, 1, 1 if c.pooled_shortcut else whole, act=""
-        )  # fmt: skip
+        self.shortcut = (
+            nn.Identity()
+            if plain
+            else ConvNorm(inputs, outputs, 1, 1 if c.pooled_shortcut else whole, act="")
+        )
         self.act = activation(c.hidden_act)  # of the sum; inside it is relu
 
     def forward(self, x: Tensor) -> Tensor:
@@ -136,10 +138,12 @@ def _stem(c: Any) -> nn.Module:
     if not c.deep_stem:
         return ConvNorm(c.num_channels, c.embedding_size, 7, 2, act=c.hidden_act)
     widths = [c.num_channels, *c.deep_stem, c.embedding_size]
-    return nn.Sequential(*(
-        ConvNorm(a, b, 3, 1 if i else 2, act=c.hidden_act)
-        for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))
-    ))  # fmt: skip
+    return nn.Sequential(
+        *(
+            ConvNorm(a, b, 3, 1 if i else 2, act=c.hidden_act)
+            for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))
+        )
+    )
 
 
 def stages(net: nn.Module, pixels: Tensor, pool: str = "max") -> list[Tensor]:

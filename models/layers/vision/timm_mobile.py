@@ -15,16 +15,27 @@ _FLAT = re.compile(r"_blocks\.(\d{1,3})\._(\w+)\.(\w+)")
 _BLOCK = re.compile(r"blocks\.(\d)\.(\d{1,3})\.([\w.]+)\.(\w+)")
 # timm's names of what is widened, deep and narrow, by a kind's telling convolution.
 KINDS = {
-    "inverted": {"widen": "conv_pw", "widen_norm": "bn1", "deep": "conv_dw", "deep_norm": "bn2",
-                 "narrow": "conv_pwl", "narrow_norm": "bn3"},
+    "inverted": {
+        "widen": "conv_pw",
+        "widen_norm": "bn1",
+        "deep": "conv_dw",
+        "deep_norm": "bn2",
+        "narrow": "conv_pwl",
+        "narrow_norm": "bn3",
+    },
     "plain": {"deep": "conv_dw", "deep_norm": "bn1", "narrow": "conv_pw", "narrow_norm": "bn2"},
     "fused": {"deep": "conv_exp", "deep_norm": "bn1", "narrow": "conv_pwl", "narrow_norm": "bn2"},
     "single": {"deep": "conv", "deep_norm": "bn1"},
-}  # fmt: skip
+}
 _SQUEEZE = {"reduce": "se.conv_reduce", "expand": "se.conv_expand"}
 TOP = dict(stem="conv_stem", stem_norm="bn1", head="conv_head", head_norm="bn2")
-_FLAT_TOP = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2",
-             "_fc": "classifier"}  # fmt: skip
+_FLAT_TOP = {
+    "_conv_stem": "conv_stem",
+    "_bn0": "bn1",
+    "_conv_head": "conv_head",
+    "_bn1": "bn2",
+    "_fc": "classifier",
+}
 _FLAT_BLOCK = {"se_reduce": "se.conv_reduce", "se_expand": "se.conv_expand"}
 
 
@@ -39,8 +50,13 @@ def as_timm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _from_torchvision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     last = max(int(n.split(".")[1]) for n in tensors if n.startswith("features."))
-    top = {"features.0.0": "conv_stem", "features.0.1": "bn1", "classifier.1": "classifier",
-           f"features.{last}.0": "conv_head", f"features.{last}.1": "bn2"}  # fmt: skip
+    top = {
+        "features.0.0": "conv_stem",
+        "features.0.1": "bn1",
+        "classifier.1": "classifier",
+        f"features.{last}.0": "conv_head",
+        f"features.{last}.1": "bn2",
+    }
     parts: dict[tuple[str, str], set[str]] = {}
     for name in tensors:
         if match := _TV.fullmatch(name):
@@ -97,8 +113,14 @@ def _from_flat(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         i, part, kind = int(match[1]), match[2], match[3]
         wide = f"_blocks.{i}._expand_conv.weight" in tensors
         how = KINDS["inverted" if wide else "plain"]
-        names = {"expand_conv": "widen", "bn0": "widen_norm", "depthwise_conv": "deep",
-                 "bn1": "deep_norm", "project_conv": "narrow", "bn2": "narrow_norm"}  # fmt: skip
+        names = {
+            "expand_conv": "widen",
+            "bn0": "widen_norm",
+            "depthwise_conv": "deep",
+            "bn1": "deep_norm",
+            "project_conv": "narrow",
+            "bn2": "narrow_norm",
+        }
         path = _FLAT_BLOCK.get(part) or how.get(names.get(part, ""), part)
         found[f"blocks.{places[i][0]}.{places[i][1]}.{path}.{kind}"] = t
     return found

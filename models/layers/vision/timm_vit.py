@@ -34,29 +34,35 @@ _PARTS = {
         "attention.attention.relative_position_bias.relative_position_bias_table",
 }  # fmt: skip
 _TOP = {
-    "cls_token": "{}.embeddings.cls_token", "class_token": "{}.embeddings.cls_token",
+    "cls_token": "{}.embeddings.cls_token",
+    "class_token": "{}.embeddings.cls_token",
     "dist_token": "{}.embeddings.distillation_token",
     "reg_token": "{}.embeddings.register_tokens",
     "pos_embed": "{}.embeddings.position_embeddings",
     "encoder.pos_embedding": "{}.embeddings.position_embeddings",
     "attn_pool.latent": "{}.attention_pool.probe",
-}  # fmt: skip
+}
 _MODULES = {
     "patch_embed.proj": "{}.embeddings.patch_embeddings.projection",
     "conv_proj": "{}.embeddings.patch_embeddings.projection",
-    "norm": "{}.layernorm", "encoder.ln": "{}.layernorm", "norm_pre": "{}.pre_layernorm",
+    "norm": "{}.layernorm",
+    "encoder.ln": "{}.layernorm",
+    "norm_pre": "{}.pre_layernorm",
     "attn_pool.proj": "{}.attention_pool.attention.out_proj",
     "attn_pool.norm": "{}.attention_pool.layernorm",
     "attn_pool.mlp.fc1": "{}.attention_pool.mlp.fc1",
     "attn_pool.mlp.fc2": "{}.attention_pool.mlp.fc2",
-}  # fmt: skip
+}
 _POOL = re.compile(r"attn_pool\.kv\.(\w+)")
 
 
 def renamed(
-    tensors: Mapping[str, Tensor], base: str, heads: Mapping[str, str],
-    parts: Mapping[str, str] = {}, top: Mapping[str, str] = {},
-) -> dict[str, Tensor]:  # fmt: skip
+    tensors: Mapping[str, Tensor],
+    base: str,
+    heads: Mapping[str, str],
+    parts: Mapping[str, str] = {},
+    top: Mapping[str, str] = {},
+) -> dict[str, Tensor]:
     """The tensors of timm's or torchvision's transformer under transformers' names.
 
     base: of the names; heads: the classifiers' names by timm's; parts: of a layer, where they are
@@ -163,19 +169,24 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
     if places is not None and not _patches_alone(places):
         prefix = _first(tensors) + _with_places(places, tensors)
     size = (config.get("pretrained_cfg") or {}).get("input_size")
-    given = arguments.get("img_size") or (size[1:] if isinstance(size, list) and len(size) == 3
-                                          else None)  # fmt: skip
+    given = arguments.get("img_size") or (
+        size[1:] if isinstance(size, list) and len(size) == 3 else None
+    )
     high, broad = given if isinstance(given, list) else (given or 224, given or 224)
     if places is not None and (high // tall) * (broad // wide) != rows - prefix:
         side = math.isqrt(rows - prefix)
         high, broad = side * tall, side * wide
     heads = arguments.get("num_heads") or _heads(width, str(config.get("architecture")))
     return {
-        "hidden_size": width, "num_channels": channels, "patch_size": [tall, wide],
-        "num_hidden_layers": len(layers), "intermediate_size": inner,
+        "hidden_size": width,
+        "num_channels": channels,
+        "patch_size": [tall, wide],
+        "num_hidden_layers": len(layers),
+        "intermediate_size": inner,
         "image_size": [high, broad],
-        "num_attention_heads": heads, "layer_norm_eps": 1e-6,
-    }  # fmt: skip
+        "num_attention_heads": heads,
+        "layer_norm_eps": 1e-6,
+    }
 
 
 def _heads(width: int, name: str) -> int:

@@ -40,9 +40,15 @@ class LayerNames:
 
 # CLIP's and Siglip's, for images and texts.
 CLIP_NAMES = LayerNames(
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "mlp.fc1",
-    "mlp.fc2", "layer_norm1", "layer_norm2",
-)  # fmt: skip
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.out_proj",
+    "mlp.fc1",
+    "mlp.fc2",
+    "layer_norm1",
+    "layer_norm2",
+)
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,12 @@ class Layer(nn.Module):
                 put_parameter(self, path, spec.width)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, is_causal: bool = False,
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
         tables: Rotation | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """x (batch, tokens, width). mask: what attention adds to its scores, or true where seen.
 
         tables: of the spec's rotary.
@@ -111,9 +120,10 @@ class Layer(nn.Module):
         normed = x if self.spec.after else first(x)
         q, k, v = (
             self.get_submodule(path)(normed)
-            .reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2)
+            .reshape(batch, tokens, self.spec.heads, -1)
+            .transpose(1, 2)
             for path in (names.q, names.k, names.v)
-        )  # fmt: skip
+        )
         if self.spec.rotary is not None and tables is not None:
             q, k = (self.spec.rotary.rotate(one, tables) for one in (q, k))
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)

@@ -18,15 +18,23 @@ DEPTHS = {"stage1": 7, "stage2": 6, "stage3": 5, "stage4": 4, "stage5": 0, "stag
           "stage5d": 0, "stage4d": 4, "stage3d": 5, "stage2d": 6, "stage1d": 7}  # fmt: skip
 Widths = dict[str, tuple[int, int, int]]  # inputs, between, outputs
 SMALL: Widths = {
-    "stage1": (3, 16, 64), **{f"stage{i}": (64, 16, 64) for i in range(2, 7)},
+    "stage1": (3, 16, 64),
+    **{f"stage{i}": (64, 16, 64) for i in range(2, 7)},
     **{f"stage{i}d": (128, 16, 64) for i in range(5, 0, -1)},
-}  # fmt: skip
+}
 FULL: Widths = {
-    "stage1": (3, 32, 64), "stage2": (64, 32, 128), "stage3": (128, 64, 256),
-    "stage4": (256, 128, 512), "stage5": (512, 256, 512), "stage6": (512, 256, 512),
-    "stage5d": (1024, 256, 512), "stage4d": (1024, 128, 256), "stage3d": (512, 64, 128),
-    "stage2d": (256, 32, 64), "stage1d": (128, 16, 64),
-}  # fmt: skip
+    "stage1": (3, 32, 64),
+    "stage2": (64, 32, 128),
+    "stage3": (128, 64, 256),
+    "stage4": (256, 128, 512),
+    "stage5": (512, 256, 512),
+    "stage6": (512, 256, 512),
+    "stage5d": (1024, 256, 512),
+    "stage4d": (1024, 128, 256),
+    "stage3d": (512, 64, 128),
+    "stage2d": (256, 32, 64),
+    "stage1d": (128, 16, 64),
+}
 
 
 class Conv(nn.Module):
@@ -82,9 +90,12 @@ class U2Net(ImageModel):
     def __init__(self, config: Any, widths: Widths, fused: bool) -> None:
         self.config = config
         self.processor = Processor(
-            size=(320, 320), filter="lanczos", scale=1 / 255,
-            mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225),
-        )  # fmt: skip
+            size=(320, 320),
+            filter="lanczos",
+            scale=1 / 255,
+            mean=(0.485, 0.456, 0.406),
+            std=(0.229, 0.224, 0.225),
+        )
         for name, depth in DEPTHS.items():
             self.register_module(name, Stage(depth, widths[name], fused))
         sides = ("stage1d", "stage2d", "stage3d", "stage4d", "stage5d", "stage6")

@@ -71,8 +71,10 @@ class ViTSpec:
     mixed: bool = False
 
 
-_BIAS = {"each": "attention.attention.relative_position_bias",
-         "shared": "encoder.relative_position_bias"}  # fmt: skip
+_BIAS = {
+    "each": "attention.attention.relative_position_bias",
+    "shared": "encoder.relative_position_bias",
+}
 
 
 _POOL = "attention_pool"
@@ -97,9 +99,11 @@ class ViT(ImageModel):
             )
         self.grid = grid[0], grid[1]
         embeddings = f"{base}embeddings"
-        put(self, f"{base}{spec.patches}",
-            nn.Conv2d(spec.channels, width, spec.patch, spec.patch,
-                      bias=not spec.entry))  # fmt: skip
+        put(
+            self,
+            f"{base}{spec.patches}",
+            nn.Conv2d(spec.channels, width, spec.patch, spec.patch, bias=not spec.entry),
+        )
         for name in spec.prefix:
             put_parameter(self, f"{embeddings}.{name}", 1, 1, width)
         if spec.registers:
@@ -117,8 +121,13 @@ class ViT(ImageModel):
             for one in layers if spec.relative == "each" else [self]:
                 path = _BIAS[spec.relative] if one is not self else f"{base}{_BIAS['shared']}"
                 heads, inner, first = spec.layer.heads, spec.relative_inner, len(spec.prefix)
-                put(one, path, LogarithmicBias(heads, inner, first) if inner else
-                    RelativeBias(heads, self.grid, bool(first)))  # fmt: skip
+                put(
+                    one,
+                    path,
+                    LogarithmicBias(heads, inner, first)
+                    if inner
+                    else RelativeBias(heads, self.grid, bool(first)),
+                )
         put(self, f"{base}{spec.stack}", nn.ModuleList(layers))
         for path in (spec.entry, spec.last, spec.pooled):
             if path:
@@ -161,8 +170,9 @@ class ViT(ImageModel):
             return table
         held, count = len(self.spec.prefix), self.grid
         old = table[:, held:].reshape(1, *count, -1).permute(0, 3, 1, 2)
-        new = interpolate(old.float(), size=grid, mode=self.spec.resampled,
-                          antialias=bool(self.spec.registers)).to(table.dtype)  # fmt: skip
+        new = interpolate(
+            old.float(), size=grid, mode=self.spec.resampled, antialias=bool(self.spec.registers)
+        ).to(table.dtype)
         return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
 
     def hidden(self, pixels: Tensor) -> Tensor:
@@ -175,8 +185,11 @@ class ViT(ImageModel):
         tables: list[Any] = [None] * spec.layers
         if (rotary := spec.layer.rotary) is not None:
             before, x = len(spec.prefix) + spec.registers, found[0]
-            tables = (rotary.mixed(getattr(self._base, _BANDS), grid, before, x) if spec.mixed
-                      else [rotary.tables(grid, before, x)] * spec.layers)  # fmt: skip
+            tables = (
+                rotary.mixed(getattr(self._base, _BANDS), grid, before, x)
+                if spec.mixed
+                else [rotary.tables(grid, before, x)] * spec.layers
+            )
         shared = spec.relative == "shared"
         mask = self._base.get_submodule(_BIAS["shared"])(grid) if shared else None
         for i, layer in enumerate(self._base.get_submodule(spec.stack).children()):

@@ -43,8 +43,16 @@ class _Pulse(rl.training.Callback):
         """Report."""
         now, lab = time.perf_counter(), self.lab
         spent = lab.spent + now - lab.began
-        self.job.tell({"kind": "values", "step": trainer.step, "epoch": trainer.epoch,
-                       "steps": trainer.steps, "seconds": spent, **values})  # fmt: skip
+        self.job.tell(
+            {
+                "kind": "values",
+                "step": trainer.step,
+                "epoch": trainer.epoch,
+                "steps": trainer.steps,
+                "seconds": spent,
+                **values,
+            }
+        )
         if now > min(lab.look_at, lab.keep_at) or self.job.stopped():
             trainer.should_stop = True
 
@@ -99,8 +107,12 @@ class Lab:
         """Everything that another tab needs to go on, but for the data."""
         file = _FOLDER / "checkpoint.safetensors"
         write_state(file, await _on_host(state_of(self.trainer)))
-        return {"bytes": file.read_bytes(), "settings": json.dumps(self.settings),
-                "step": self.trainer.step, "spent": self.spent}  # fmt: skip
+        return {
+            "bytes": file.read_bytes(),
+            "settings": json.dumps(self.settings),
+            "step": self.trainer.step,
+            "spent": self.spent,
+        }
 
     def resume(self, checkpoint: bytes, spent: float) -> None:
         """Go on from `checkpoint`."""
@@ -132,8 +144,11 @@ class Lab:
             matrix = np.zeros((count, count), np.int32)
             np.add.at(matrix, (truth, guess), 1)
             sure = _softmax(scores[:_SHOWN])
-            found |= {"matrix": matrix.reshape(-1), "guesses": guess[:_SHOWN].astype(np.int32),
-                      "sure": np.ascontiguousarray(sure.max(1), np.float32)}  # fmt: skip
+            found |= {
+                "matrix": matrix.reshape(-1),
+                "guesses": guess[:_SHOWN].astype(np.int32),
+                "sure": np.ascontiguousarray(sure.max(1), np.float32),
+            }
             seen = pictures[:4]
         found["tiles"] = await self._tiles(seen)
         return found
@@ -162,9 +177,14 @@ class Lab:
                 rows = (await network.first.weight.detach().numpy_async())[:_TILES]
                 words = f"Weights of the first {len(rows)} hidden units"
                 groups.append((words, rows.reshape(len(rows), *self.data.shape).mean(1)))
-        return [{"title": title, "shape": list(some[:_TILES].shape),
-                 "values": np.ascontiguousarray(some[:_TILES], np.float32).reshape(-1)}
-                for title, some in groups]  # fmt: skip
+        return [
+            {
+                "title": title,
+                "shape": list(some[:_TILES].shape),
+                "values": np.ascontiguousarray(some[:_TILES], np.float32).reshape(-1),
+            }
+            for title, some in groups
+        ]
 
     def _numbers(self, text: str) -> Any:
         """(1, LENGTH) numbers of the text's last characters, filled up behind them."""
@@ -247,9 +267,17 @@ async def start(
         _begin_with(lab, bytes(kept["weights"]))
     _lab = lab
     count = sum(p.numel() for p in lab.network.parameters())
-    found = {"classes": data.classes, "shape": list(data.shape), "learned": len(data.train),
-             "held": len(data.held), "parameters": count, "perEpoch": len(lab.learned),
-             "device": device, "step": lab.trainer.step, "epoch": lab.trainer.epoch}  # fmt: skip
+    found = {
+        "classes": data.classes,
+        "shape": list(data.shape),
+        "learned": len(data.train),
+        "held": len(data.held),
+        "parameters": count,
+        "perEpoch": len(lab.learned),
+        "device": device,
+        "step": lab.trainer.step,
+        "epoch": lab.trainer.epoch,
+    }
     if not lab.text:
         pictures, labels = (t[:_SHOWN] for t in data.held.tensors)
         pixels = ((pictures + 1) * 127.5).round().numpy().astype(np.uint8)
@@ -270,9 +298,11 @@ def _begin_with(lab: Lab, weights: bytes) -> None:
     file.write_bytes(weights)
     told = json.loads(recipe.metadata_of(file)["train"])
     if told["classes"] != lab.data.classes or tuple(told["shape"]) != lab.data.shape:
-        raise ValueError(f"the weights are of the classes {told['classes']} and inputs of "
-                         f"{told['shape']}; the data have {lab.data.classes} and "
-                         f"{list(lab.data.shape)}")  # fmt: skip
+        raise ValueError(
+            f"the weights are of the classes {told['classes']} and inputs of "
+            f"{told['shape']}; the data have {lab.data.classes} and "
+            f"{list(lab.data.shape)}"
+        )
     lab.network.load_state_dict(rl.load(file))
     lab.settings["weights"] = "weights.safetensors"
 
@@ -337,9 +367,11 @@ def script(job: Any) -> str:
     """The recipe with the settings of this training: a program that does the same in a process."""
     source = inspect.getsource(recipe)
     lines = source.splitlines()
-    [place] = [node for node in ast.parse(source).body
-               if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "SETTINGS"
-               ]  # fmt: skip
+    [place] = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "SETTINGS"
+    ]
     settings = pprint.pformat(_now().settings, sort_dicts=False, width=98)
     made = f"SETTINGS: dict[str, Any] = {settings}".splitlines()
     return "\n".join([*lines[: place.lineno - 1], *made, *lines[place.end_lineno :], ""])

@@ -62,8 +62,10 @@ def data_of(settings: dict[str, Any], folder: Path) -> Data:
         return _text((folder / "text.txt").read_text(encoding="utf-8"))
     if settings["data"] == "fashion-mnist":
         both = [rl.datasets.FashionMNIST(folder, train=part) for part in (True, False)]
-        parts = [(one.data[: settings[n]], one.targets[: settings[n]])
-                 for one, n in zip(both, ("rows", "held"), strict=True)]  # fmt: skip
+        parts = [
+            (one.data[: settings[n]], one.targets[: settings[n]])
+            for one, n in zip(both, ("rows", "held"), strict=True)
+        ]
         classes, bits = both[0].classes, settings.get("bits", 8)
         # As the page's files have them, where they are smaller than the package's.
         pixels, labels = parts[0]
@@ -167,8 +169,9 @@ class Attention(nn.Module):
     def parts(self, x: Any) -> list[Any]:
         """Queries, keys and values: (n, heads, length, width / heads) each."""
         n, length, width = x.shape
-        return [t.reshape(n, length, HEADS, -1).transpose(1, 2)
-                for t in self.qkv(x).split(width, -1)]  # fmt: skip
+        return [
+            t.reshape(n, length, HEADS, -1).transpose(1, 2) for t in self.qkv(x).split(width, -1)
+        ]
 
     def weights(self, x: Any) -> Any:
         """How much each position looks at each: (n, heads, length, length)."""
@@ -211,9 +214,10 @@ class Transformer(nn.Module):
         self.text = len(shape) == 1
         length = shape[0] if self.text else (shape[1] // PATCH) * (shape[2] // PATCH)
         self.enter: Any = (
-            nn.Embedding(classes, width) if self.text
+            nn.Embedding(classes, width)
+            if self.text
             else nn.Conv2d(shape[0], width, PATCH, stride=PATCH)
-        )  # fmt: skip
+        )
         self.place = nn.Parameter(rl.randn(length, width) * 0.02)
         self.blocks = nn.ModuleList([Block(width, self.text) for _ in range(blocks)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
@@ -317,9 +321,12 @@ def trainer_of(settings: dict[str, Any], network: Any, callbacks: list[Any]) -> 
     """What trains the network."""
     learner = Learner(network, settings["rates"][0][1])
     return rl.Trainer(
-        learner, metrics={"accuracy": rl.training.Accuracy()}, report_every=REPORT, progress=False,
+        learner,
+        metrics={"accuracy": rl.training.Accuracy()},
+        report_every=REPORT,
+        progress=False,
         callbacks=[Rates(settings), *callbacks],
-    )  # fmt: skip
+    )
 
 
 def save(state: dict[str, Any], settings: dict[str, Any], data: Data, file: Path) -> None:

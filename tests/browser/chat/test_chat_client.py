@@ -118,8 +118,10 @@ def test_tokens_progress_and_counts(page: Any, chain_native: Any) -> None:
     assert found["progress"][-1] == ["prefill", total - 1, total]
     stats = found["stats"]
     assert (stats["promptTokens"], stats["generatedTokens"], stats["stopped"]) == (
-        total, 3, "length",
-    )  # fmt: skip
+        total,
+        3,
+        "length",
+    )
     assert stats["seconds"]["prefill"] > 0 and stats["seconds"]["decode"] > 0
     assert found["count"] == len(chain_native.prompt_ids("a light"))
 

@@ -51,10 +51,14 @@ def sparse_llama(path: Path, layers: int, width: int, kind: str, vocabulary: int
     add("output_norm.weight", width)
     for i in range(layers):
         for name, rows, columns in (
-            ("attn_q", width, width), ("attn_k", 1024, width), ("attn_v", 1024, width),
-            ("attn_output", width, width), ("ffn_gate", 3 * width, width),
-            ("ffn_up", 3 * width, width), ("ffn_down", width, 3 * width),
-        ):  # fmt: skip
+            ("attn_q", width, width),
+            ("attn_k", 1024, width),
+            ("attn_v", 1024, width),
+            ("attn_output", width, width),
+            ("ffn_gate", 3 * width, width),
+            ("ffn_up", 3 * width, width),
+            ("ffn_down", width, 3 * width),
+        ):
             add(f"blk.{i}.{name}.weight", rows, columns)
         for name in ("attn_norm", "ffn_norm"):
             add(f"blk.{i}.{name}.weight", width)

@@ -344,8 +344,10 @@ def test_two_tabs_go_on_with_one_conversation(chat: Any, place: Any) -> None:
         assert page.locator(".user .body").all_inner_texts() == asked
         assert [text[:4] for text in answers(page)] == ["A ru", " tick"[1:], "A ru"]
     chat.evaluate("document.getElementById('set-temperature').value = 1.5")
-    chat.evaluate("document.getElementById('set-temperature').dispatchEvent("
-                  "new Event('input', { bubbles: true }))")  # fmt: skip
+    chat.evaluate(
+        "document.getElementById('set-temperature').dispatchEvent("
+        "new Event('input', { bubbles: true }))"
+    )
     other.wait_for_function("document.getElementById('set-temperature').value === '1.5'")
     other.close()
     chat.evaluate("document.getElementById('defaults').click()")

@@ -62,9 +62,17 @@ async def check_a_device_that_was_not_opened_says_how() -> None:
 async def check_blocking_reads_say_so() -> None:
     x = rl.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], device="webgpu")
     calls: list[Callable[[], Any]] = [
-        x.numpy, x.tolist, x.sum().item, x.cpu, x.raw_bytes, x.nonzero, lambda: np.asarray(x),
-        lambda: bool(x[0, 0]), lambda: float(x[0, 0]), lambda: x[x > 2],
-    ]  # fmt: skip
+        x.numpy,
+        x.tolist,
+        x.sum().item,
+        x.cpu,
+        x.raw_bytes,
+        x.nonzero,
+        lambda: np.asarray(x),
+        lambda: bool(x[0, 0]),
+        lambda: float(x[0, 0]),
+        lambda: x[x > 2],
+    ]
     for call in calls:
         raises(rl.BlockingReadError, "webgpu: reading values would block, and this browser", call)
     raises(rl.BlockingReadError, "hint: use `await t.numpy_async()`", x.numpy)
@@ -84,8 +92,10 @@ async def check_reads_that_wait() -> None:
 
 async def check_errors_of_the_device_come_with_a_read_that_waits() -> None:
     x = rl.arange(8, device="webgpu")
-    for read in (x.index_select(0, rl.tensor([2, 8], device="webgpu")).numpy_async,
-                 rl.device("webgpu").synchronize_async):  # fmt: skip
+    for read in (
+        x.index_select(0, rl.tensor([2, 8], device="webgpu")).numpy_async,
+        rl.device("webgpu").synchronize_async,
+    ):
         x.index_select(0, rl.tensor([2, 8], device="webgpu"))
         try:
             await read()
@@ -162,18 +172,29 @@ async def check_embedding() -> list[float]:
 
 def _llama(device: str, tokenizer: bytes) -> Any:
     config = {
-        "model_type": "llama", "vocab_size": 280, "hidden_size": 32, "intermediate_size": 48,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "max_position_embeddings": 512, "eos_token_id": 277,
-    }  # fmt: skip
+        "model_type": "llama",
+        "vocab_size": 280,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "eos_token_id": 277,
+    }
     shapes = {"embed_tokens": (280, 32), "norm": (32,)}
     for i in range(2):
         layer = {
-            "self_attn.q_proj": (32, 32), "self_attn.k_proj": (16, 32),
-            "self_attn.v_proj": (16, 32), "self_attn.o_proj": (32, 32), "mlp.gate_proj": (48, 32),
-            "mlp.up_proj": (48, 32), "mlp.down_proj": (32, 48), "input_layernorm": (32,),
+            "self_attn.q_proj": (32, 32),
+            "self_attn.k_proj": (16, 32),
+            "self_attn.v_proj": (16, 32),
+            "self_attn.o_proj": (32, 32),
+            "mlp.gate_proj": (48, 32),
+            "mlp.up_proj": (48, 32),
+            "mlp.down_proj": (32, 48),
+            "input_layernorm": (32,),
             "post_attention_layernorm": (32,),
-        }  # fmt: skip
+        }
         shapes |= {f"layers.{i}.{name}": shape for name, shape in layer.items()}
     tensors = {
         f"model.{name}.weight": rl.from_numpy(

@@ -40,10 +40,18 @@ def test_a_freed_tensors_memory_is_the_next_ones() -> None:
     assert y.storage.address != address and free() == 4 * N
 
 
-@pytest.mark.parametrize("refer", [
-    lambda x: x[5:7], lambda x: x.numpy(), lambda x: x.numpy()[3:][::2], np.asarray,
-    lambda x: memoryview(x.numpy()), lambda x: x.view(2, -1), np.from_dlpack,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "refer",
+    [
+        lambda x: x[5:7],
+        lambda x: x.numpy(),
+        lambda x: x.numpy()[3:][::2],
+        np.asarray,
+        lambda x: memoryview(x.numpy()),
+        lambda x: x.view(2, -1),
+        np.from_dlpack,
+    ],
+)
 def test_what_refers_to_memory_keeps_it(refer: Callable[[rl.Tensor], Any]) -> None:
     x = rl.ones(N)
     held = refer(x)

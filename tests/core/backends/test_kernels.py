@@ -59,9 +59,15 @@ def test_attention_in_chunks_of_rows(device: str) -> None:
     whole = rl.attention(q, k, v, bias=bias, mask=mask, causal=True, q_offset=offset, window=700)
     for rows in (slice(0, 10), slice(1020, 1030), slice(1090, 1100)):
         part = rl.attention(
-            q[:, :, rows], k, v, bias=bias[:, :, rows], mask=mask[:, :, rows], causal=True,
-            q_offset=offset + rows.start, window=700,
-        )  # fmt: skip
+            q[:, :, rows],
+            k,
+            v,
+            bias=bias[:, :, rows],
+            mask=mask[:, :, rows],
+            causal=True,
+            q_offset=offset + rows.start,
+            window=700,
+        )
         assert_close(whole[:, :, rows].cpu(), part.cpu().numpy(), "product")
     assert float(whole[:, :, 1090:].abs().sum()) > 0
 

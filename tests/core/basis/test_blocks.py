@@ -97,8 +97,10 @@ def test_views_and_copies(name: str, device: str) -> None:
         (blocks[3, :], values[3]),
         (blocks.reshape(3, 4, last), values.reshape(3, 4, last)),
         (blocks.view(2, 6, -1)[1, ::2], values.reshape(2, 6, -1)[1, ::2]),
-        (blocks.reshape(3, 4, last)[:, 1:3].reshape(6, last),
-         values.reshape(3, 4, last)[:, 1:3].reshape(6, last)),
+        (
+            blocks.reshape(3, 4, last)[:, 1:3].reshape(6, last),
+            values.reshape(3, 4, last)[:, 1:3].reshape(6, last),
+        ),
         (blocks.unsqueeze(0).squeeze(0), values),
         (blocks.split(5)[2], values[10:]),
         (blocks.detach(), values),
@@ -106,7 +108,7 @@ def test_views_and_copies(name: str, device: str) -> None:
         (blocks[::2].contiguous(), values[::2]),
         (copy.deepcopy(blocks[1:3]), values[1:3]),
         (pickle.loads(pickle.dumps(blocks[1:3])), values[1:3]),
-    ]  # fmt: skip
+    ]
     for found, expected in views:
         assert found.dtype is blocks.dtype and found.shape == expected.shape
         assert np.array_equal(found.dequantize().numpy(), expected)
@@ -147,7 +149,7 @@ REFUSED: dict[str, Callable[[rl.Tensor], Any]] = {
     "zero": lambda t: t.zero_(),
     "assign": lambda t: t.__setitem__(0, 1.0),
     "zeros_like": lambda t: rl.zeros_like(t),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ["q4_0", "q8_0"])

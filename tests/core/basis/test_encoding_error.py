@@ -24,13 +24,13 @@ UNMADE = {"q8_1", "q8_k"}
 COLUMNS, ROWS, SEED = 768, 24, 1
 BOUND = 1.01
 MINILM = (
-    "embeddings.word_embeddings", "encoder.layer.0.attention.self.query",
-    "encoder.layer.2.attention.output.dense", "encoder.layer.3.intermediate.dense",
+    "embeddings.word_embeddings",
+    "encoder.layer.0.attention.self.query",
+    "encoder.layer.2.attention.output.dense",
+    "encoder.layer.3.intermediate.dense",
     "encoder.layer.5.output.dense",
-)  # fmt: skip
-SMOLLM2 = (
-    "token_embd", "blk.0.attn_q", "blk.9.attn_v", "blk.17.ffn_up", "blk.29.ffn_down"
-)  # fmt: skip
+)
+SMOLLM2 = ("token_embd", "blk.0.attn_q", "blk.9.attn_v", "blk.17.ffn_up", "blk.29.ffn_down")
 
 
 def real() -> dict[str, Array]:

@@ -314,8 +314,11 @@ def test_dims() -> None:
 # --- promotion ----------------------------------------------------------------------------------
 
 # uint64 with a signed integer has no promotion; the test of unsigned integers below has it.
-PLAIN = [d for d in DTYPES.values()
-         if d.kind != "q" and not d.name.startswith("float8") and d is not rl.uint64]  # fmt: skip
+PLAIN = [
+    d
+    for d in DTYPES.values()
+    if d.kind != "q" and not d.name.startswith("float8") and d is not rl.uint64
+]
 ranked = st.tuples(st.sampled_from(PLAIN), st.sampled_from([2, 1]))
 scalars = st.sampled_from([(rl.bool, 0), (rl.int64, 0), (rl.float32, 0)])
 

@@ -50,8 +50,9 @@ def by_ggml(library: ctypes.CDLL, dtype: DType, raw: Array) -> Array:
     assert name.lower() == dtype.name
     out = np.empty((len(raw), dtype.block), np.float32)
     function = getattr(library, f"dequantize_row_{name}")
-    function(ctypes.c_void_p(raw.ctypes.data), ctypes.c_void_p(out.ctypes.data),
-             ctypes.c_int64(out.size))  # fmt: skip
+    function(
+        ctypes.c_void_p(raw.ctypes.data), ctypes.c_void_p(out.ctypes.data), ctypes.c_int64(out.size)
+    )
     return out
 
 
@@ -152,8 +153,11 @@ def test_a_formula_whose_neighbours_have_nothing_in_common(device: str) -> None:
     assert t.raw_bytes() == raw.tobytes()
     assert_close(t.dequantize(), values.astype(np.float64), "product")
     x = draws(2, (1, 128)).astype(np.float32)
-    assert_close(F.linear(rl.tensor(x, device=device), t), x.astype(np.float64) @ values.T.astype(
-        np.float64), "product")  # fmt: skip
+    assert_close(
+        F.linear(rl.tensor(x, device=device), t),
+        x.astype(np.float64) @ values.T.astype(np.float64),
+        "product",
+    )
 
 
 def test_a_formula_that_mixes_kinds_is_refused() -> None:

@@ -45,8 +45,11 @@ def program(body: str, *arguments: str) -> subprocess.Popen[bytes]:
         "import rushlight as rl\nfrom pathlib import Path\nfrom test_replacing import save\n" + body
     )
     here = str(Path(__file__).parent)
-    return subprocess.Popen([sys.executable, "-c", code, here, *arguments],
-                            stderr=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", code, here, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
 
 
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
@@ -197,7 +200,7 @@ def test_models_are_saved_by_threads(tmp_path: Path) -> None:
         threading.Thread(
             target=lambda: write_imatrix(
                 tmp_path / "i.gguf", sums, dict.fromkeys(sums, 1), 1, overwrite=True
-            )  # fmt: skip
+            )
         )
         for _ in range(4)
     ]

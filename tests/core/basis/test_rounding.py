@@ -94,10 +94,17 @@ def test_moves_keep_the_bits(device: str, name: str) -> None:
     other = rl.zeros(len(codes), dtype=dtype, device=device)
     other[:] = x
     for y in (
-        x.clone(), x[index], x.gather(0, index), rl.cat([x[:5], x[5:]]), x.flip(0).flip(0), other,
-        x.reshape(2, -1).t().contiguous().t().reshape(-1), rl.where(true, x, other), x[true],
+        x.clone(),
+        x[index],
+        x.gather(0, index),
+        rl.cat([x[:5], x[5:]]),
+        x.flip(0).flip(0),
+        other,
+        x.reshape(2, -1).t().contiguous().t().reshape(-1),
+        rl.where(true, x, other),
+        x[true],
         rl.pad(x, (2, 3))[2 : 2 + len(codes)],
-    ):  # fmt: skip
+    ):
         np.testing.assert_array_equal(np.frombuffer(y.raw_bytes(), kind), codes)
 
 

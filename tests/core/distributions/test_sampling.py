@@ -123,11 +123,15 @@ def test_cauchy_draws_have_their_quartiles(device: str) -> None:
 # Shape, draw, and d(draw) / d(shape) = -(dF / da) / f, from 40 digits of the incomplete gamma
 # function (mpmath). torch's own formula is off by up to 7e-4.
 SLOPES = (
-    (0.01, 1.63578065, 69.97724475714222), (0.1, 3.33803218, 9.682846102981019),
-    (0.5, 5.28428411, 3.494659602813699), (1.0, 0.70125896, 0.9741657973270892),
-    (2.5, 10.50417, 2.00788736545), (7.0, 6.673735, 0.9998639572437465),
-    (300.0, 322.69, 1.0374739138264895), (20000.0, 20437.67, 1.010871220785),
-)  # fmt: skip
+    (0.01, 1.63578065, 69.97724475714222),
+    (0.1, 3.33803218, 9.682846102981019),
+    (0.5, 5.28428411, 3.494659602813699),
+    (1.0, 0.70125896, 0.9741657973270892),
+    (2.5, 10.50417, 2.00788736545),
+    (7.0, 6.673735, 0.9998639572437465),
+    (300.0, 322.69, 1.0374739138264895),
+    (20000.0, 20437.67, 1.010871220785),
+)
 
 
 def test_a_gamma_draw_has_the_gradient_of_its_distribution(device: str) -> None:
@@ -239,8 +243,10 @@ def test_what_is_checked_is_named() -> None:
     assert sets.one_hot.check(rl.tensor([[0.0, 1.0], [1.0, 1.0]])).tolist() == [True, False]
     assert sets.independent(sets.positive, 1).check(good).tolist() == [True, True]
     assert sets.integer_interval(0, 2).check(rl.tensor([0.0, 1.5, 3.0])).tolist() == [
-        True, False, False
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+    ]
     assert repr(sets.half_open_interval(0, 1)) == "from 0 to below 1"
     assert sets.less_than(1.0).check(rl.tensor(0.0)).item()
 

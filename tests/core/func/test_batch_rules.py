@@ -18,9 +18,16 @@ SAMPLES = 3
 
 # Ops without a rule for batches: they run sample by sample and say so.
 WITHOUT = {
-    "linear_experts", "linear_experts_t", "selective_scan", "delta_scan", "cache_write",
-    "pack_rows", "pinv", "cell_scan", "cell_scan_backward",
-}  # fmt: skip
+    "linear_experts",
+    "linear_experts_t",
+    "selective_scan",
+    "delta_scan",
+    "cache_write",
+    "pack_rows",
+    "pinv",
+    "cell_scan",
+    "cell_scan_backward",
+}
 PARTLY = {"attention", "resample"}  # with sinks, or tables, of a sample's own they do too
 
 

@@ -198,8 +198,10 @@ def test_a_tensor_of_a_vmap_is_shown_with_all_samples() -> None:
 
 def test_memory_beyond_a_sample_is_refused() -> None:
     x = batch(4, 6)
-    close(func.vmap(lambda x: x.as_strided((2, 2), (2, 1), x.layout.offset))(x),
-          x[:, :4].reshape(4, 2, 2))  # fmt: skip
+    close(
+        func.vmap(lambda x: x.as_strided((2, 2), (2, 1), x.layout.offset))(x),
+        x[:, :4].reshape(4, 2, 2),
+    )
     with pytest.raises(RuntimeError, match="beyond the memory of one sample"):
         func.vmap(lambda x: x.as_strided((7,), (1,), 0))(x)
 

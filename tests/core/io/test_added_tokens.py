@@ -45,8 +45,11 @@ def made(**files: Any) -> tuple[dict[int, tuple[str, bool, bool, bool]], list[in
 
 
 # What transformers 5.24 gives for the same files, with words as ids.
-OWN = {3: ("<s>", True, False, False), 4: ("</s>", True, False, False),
-       5: ("<x>", False, False, True)}  # fmt: skip
+OWN = {
+    3: ("<s>", True, False, False),
+    4: ("</s>", True, False, False),
+    5: ("<x>", False, False, True),
+}
 UNK = {2: ("<unk>", True, False, False)}
 
 
@@ -55,35 +58,86 @@ UNK = {2: ("<unk>", True, False, False)}
     [
         ({}, {}, [0, 5, 2, 2, 1, 2]),
         ({"tokenizer_config": BASE}, UNK, [0, 5, 2, 2, 1, 2]),
-        ({"tokenizer_config": BASE | {"added_tokens_decoder": {
-            "9": token("<y>"), "5": token("<x>", lstrip=True, special=True),
-            "1": token("b", special=True), "7": token("<z>")}}},
-         UNK | {1: ("b", True, False, False), 5: ("<x>", True, True, False),
-                6: ("<z>", False, False, False), 7: ("<y>", False, False, False)},
-         [0, 5, 7, 6, 1, 2]),
-        ({"tokenizer_config": BASE | {"pad_token": "<pad>", "additional_special_tokens": ["<y>"]}},
-         UNK | {6: ("<pad>", True, False, False), 7: ("<y>", True, False, False)},
-         [0, 5, 7, 2, 1, 6]),
-        ({"tokenizer_config": BASE, "added_tokens": {"<z>": 8, "<y>": 6}},
-         UNK | {6: ("<y>", False, False, True), 7: ("<z>", False, False, True)},
-         [0, 5, 6, 7, 1, 2]),
-        ({"tokenizer_config": BASE, "added_tokens": {"<z>": 8, "<y>": 6},
-          "special_tokens_map": {"pad_token": "<pad>"}},
-         UNK | {6: ("<y>", False, False, True), 7: ("<z>", False, False, True),
-                8: ("<pad>", True, False, False)},
-         [0, 5, 6, 7, 1, 8]),
-        ({"tokenizer_config": BASE | {"added_tokens_decoder": {}}, "added_tokens": {"<z>": 8},
-          "special_tokens_map": {"pad_token": "<pad>"}}, UNK, [0, 5, 2, 2, 1, 2]),
-        ({"tokenizer_config": BASE | {"extra_special_tokens": {"image_token": "<y>"},
-                                      "pad_token": token("<pad>", lstrip=True)}},
-         UNK | {6: ("<pad>", True, True, False), 7: ("<y>", True, False, False)},
-         [0, 5, 7, 2, 1, 6]),
-        ({"tokenizer_config": BASE | {"bos_token": "<x>"}},
-         UNK | {5: ("<x>", True, False, True)}, [0, 5, 2, 2, 1, 2]),
-        ({"tokenizer_config": BASE | {"added_tokens_decoder": {"9": {"content": "<y>"}}}},
-         UNK | {6: ("<y>", False, False, True)}, [0, 5, 6, 2, 1, 2]),
+        (
+            {
+                "tokenizer_config": BASE
+                | {
+                    "added_tokens_decoder": {
+                        "9": token("<y>"),
+                        "5": token("<x>", lstrip=True, special=True),
+                        "1": token("b", special=True),
+                        "7": token("<z>"),
+                    }
+                }
+            },
+            UNK
+            | {
+                1: ("b", True, False, False),
+                5: ("<x>", True, True, False),
+                6: ("<z>", False, False, False),
+                7: ("<y>", False, False, False),
+            },
+            [0, 5, 7, 6, 1, 2],
+        ),
+        (
+            {
+                "tokenizer_config": BASE
+                | {"pad_token": "<pad>", "additional_special_tokens": ["<y>"]}
+            },
+            UNK | {6: ("<pad>", True, False, False), 7: ("<y>", True, False, False)},
+            [0, 5, 7, 2, 1, 6],
+        ),
+        (
+            {"tokenizer_config": BASE, "added_tokens": {"<z>": 8, "<y>": 6}},
+            UNK | {6: ("<y>", False, False, True), 7: ("<z>", False, False, True)},
+            [0, 5, 6, 7, 1, 2],
+        ),
+        (
+            {
+                "tokenizer_config": BASE,
+                "added_tokens": {"<z>": 8, "<y>": 6},
+                "special_tokens_map": {"pad_token": "<pad>"},
+            },
+            UNK
+            | {
+                6: ("<y>", False, False, True),
+                7: ("<z>", False, False, True),
+                8: ("<pad>", True, False, False),
+            },
+            [0, 5, 6, 7, 1, 8],
+        ),
+        (
+            {
+                "tokenizer_config": BASE | {"added_tokens_decoder": {}},
+                "added_tokens": {"<z>": 8},
+                "special_tokens_map": {"pad_token": "<pad>"},
+            },
+            UNK,
+            [0, 5, 2, 2, 1, 2],
+        ),
+        (
+            {
+                "tokenizer_config": BASE
+                | {
+                    "extra_special_tokens": {"image_token": "<y>"},
+                    "pad_token": token("<pad>", lstrip=True),
+                }
+            },
+            UNK | {6: ("<pad>", True, True, False), 7: ("<y>", True, False, False)},
+            [0, 5, 7, 2, 1, 6],
+        ),
+        (
+            {"tokenizer_config": BASE | {"bos_token": "<x>"}},
+            UNK | {5: ("<x>", True, False, True)},
+            [0, 5, 2, 2, 1, 2],
+        ),
+        (
+            {"tokenizer_config": BASE | {"added_tokens_decoder": {"9": {"content": "<y>"}}}},
+            UNK | {6: ("<y>", False, False, True)},
+            [0, 5, 6, 2, 1, 2],
+        ),
     ],
-)  # fmt: skip
+)
 def test_tokens_of_other_files(files: Any, added: Any, ids: list[int]) -> None:
     assert made(**files) == (OWN | added, ids)
 
@@ -100,8 +154,10 @@ def test_a_file_that_says_the_same_is_the_same_bytes() -> None:
     ("files", "message"),
     [
         ({"tokenizer_config": {"bos_token": "\ud800"}}, "tokenizer_config.json: bos_token is"),
-        ({"tokenizer_config": {"added_tokens_decoder": {"5": token("a\udc00")}}},
-         r"added_tokens_decoder\[5\] is .*, not a token"),
+        (
+            {"tokenizer_config": {"added_tokens_decoder": {"5": token("a\udc00")}}},
+            r"added_tokens_decoder\[5\] is .*, not a token",
+        ),
         ({"tokenizer_config": {"added_tokens_decoder": {"x": token("a")}}}, "has 'x', not an id"),
         ({"tokenizer_config": {"added_tokens_decoder": {"5": 3}}}, r"\[5\] is 3, not a token"),
         ({"tokenizer_config": []}, "tokenizer_config.json holds a list"),
@@ -109,7 +165,7 @@ def test_a_file_that_says_the_same_is_the_same_bytes() -> None:
         ({"added_tokens": [1]}, "added_tokens.json holds a list"),
         ({"special_tokens_map": {"pad_token": {"content": 3}}}, "pad_token is .*, not a token"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_token_is_named(files: Any, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         made(**files)

@@ -34,18 +34,25 @@ WORDS = [
 MAGICS = {"ggml": b"lmgg", "ggmf": b"fmgg", "ggjt": b"tjgg"}
 FORMATS = [("ggml", 0), ("ggmf", 1), ("ggjt", 1), ("ggjt", 2), ("ggjt", 3)]
 NAMES = {
-    "tok_embeddings": "token_embd", "norm": "output_norm", "output": "output",
+    "tok_embeddings": "token_embd",
+    "norm": "output_norm",
+    "output": "output",
     **{
         f"layers.{i}.{theirs}": f"blk.{i}.{ours}"
         for i in range(LAYERS)
         for theirs, ours in {
-            "attention.wq": "attn_q", "attention.wk": "attn_k", "attention.wv": "attn_v",
-            "attention.wo": "attn_output", "attention_norm": "attn_norm",
-            "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down",
-            "feed_forward.w3": "ffn_up", "ffn_norm": "ffn_norm",
+            "attention.wq": "attn_q",
+            "attention.wk": "attn_k",
+            "attention.wv": "attn_v",
+            "attention.wo": "attn_output",
+            "attention_norm": "attn_norm",
+            "feed_forward.w1": "ffn_gate",
+            "feed_forward.w2": "ffn_down",
+            "feed_forward.w3": "ffn_up",
+            "ffn_norm": "ffn_norm",
         }.items()
     },
-}  # fmt: skip
+}
 
 
 def shape_of(name: str) -> tuple[int, ...]:
@@ -192,7 +199,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
         ggml(rows={"norm.weight": ((1,), 0, bytes(4)), "output_norm.weight": ((1,), 0, bytes(4))}),
         "'output_norm.weight' occurs twice",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("which", WRONG)

@@ -35,11 +35,18 @@ def file(pre: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     """A byte-level tokenizer.json with these steps."""
     tokens = list(dict.fromkeys(TOKENS))
     model = {
-        "type": "BPE", "vocab": {t: i for i, t in enumerate(tokens)},
-        "merges": ["h e", "\u0120 w", "c a", "ca n"], **changes.pop("model", {}),
-    }  # fmt: skip
-    return {"model": model, "pre_tokenizer": {"type": "Sequence", "pretokenizers": pre},
-            "decoder": GPT2_STEP, "added_tokens": [], **changes}  # fmt: skip
+        "type": "BPE",
+        "vocab": {t: i for i, t in enumerate(tokens)},
+        "merges": ["h e", "\u0120 w", "c a", "ca n"],
+        **changes.pop("model", {}),
+    }
+    return {
+        "model": model,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": pre},
+        "decoder": GPT2_STEP,
+        "added_tokens": [],
+        **changes,
+    }
 
 
 def written(tokenizer: dict[str, Any], rows: int = 40, **files: bytes) -> dict[str, Any]:
@@ -74,10 +81,17 @@ def test_pre_tokenizers_as_published_have_names(
 def test_special_tokens_and_templates() -> None:
     n = len(dict.fromkeys(TOKENS))
     added = [
-        {"id": n + i, "content": token, "special": special, "single_word": False, "lstrip": False,
-         "rstrip": False, "normalized": False}
+        {
+            "id": n + i,
+            "content": token,
+            "special": special,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+        }
         for i, (token, special) in enumerate([("<s>", True), ("<end>", True), ("<tool>", False)])
-    ]  # fmt: skip
+    ]
     around = {
         "type": "TemplateProcessing",
         "pair": [],
@@ -87,7 +101,7 @@ def test_special_tokens_and_templates() -> None:
             {"Sequence": {"id": "A", "type_id": 0}},
         ],
     }
-    around["pair"] = [*around["single"], {"Sequence": {"id": "B", "type_id": 0}}]  # fmt: skip
+    around["pair"] = [*around["single"], {"Sequence": {"id": "B", "type_id": 0}}]
     steps = {"type": "Sequence", "processors": [GPT2_STEP, around]}
     config = {
         "eos_token": {"content": "<end>"},
@@ -99,9 +113,12 @@ def test_special_tokens_and_templates() -> None:
     given = file([GPT2_STEP], added_tokens=added, post_processor=steps)
     found = written(given, tokenizer_config__json=json.dumps(config).encode())
     assert {k.removeprefix(T): v for k, v in found.items() if k.endswith(("_id", "_token"))} == {
-        "bos_token_id": n, "eos_token_id": n + 1, "padding_token_id": n + 1,
-        "add_bos_token": True, "add_eos_token": False,
-    }  # fmt: skip
+        "bos_token_id": n,
+        "eos_token_id": n + 1,
+        "padding_token_id": n + 1,
+        "add_bos_token": True,
+        "add_eos_token": False,
+    }
     assert found[f"{T}token_type"][n : n + 3].tolist() == [3, 3, 4]
     assert found["tokenizer.chat_template"] == "y"
     assert written(given, chat_template__jinja=b"z")["tokenizer.chat_template"] == "z"
@@ -131,14 +148,26 @@ def test_published_vocabularies_survive(llama_cpp_models: Path, name: str) -> No
     ("changes", "message"),
     [
         (
-            {"model": {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##",
-                       "max_input_chars_per_word": 100}},
+            {
+                "model": {
+                    "type": "WordPiece",
+                    "unk_token": "a",
+                    "continuing_subword_prefix": "##",
+                    "max_input_chars_per_word": 100,
+                }
+            },
             "models of type 'WordPiece' cannot be written to GGUF",
         ),
         ({"model": {"vocab": []}}, "tokenizer.json: "),
         (
-            {"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "split": True,
-                               "prepend_scheme": "always"}},
+            {
+                "pre_tokenizer": {
+                    "type": "Metaspace",
+                    "replacement": "_",
+                    "split": True,
+                    "prepend_scheme": "always",
+                }
+            },
             "pre-tokenizer 'Metaspace' has no form in GGUF",
         ),
         ({"pre_tokenizer": split("x+")}, r"has no name for a pre-tokenizer of \('x\+',\)"),
@@ -151,7 +180,7 @@ def test_published_vocabularies_survive(llama_cpp_models: Path, name: str) -> No
         ({"added_tokens": [{"id": 99}]}, "tokenizer.json: "),
         ({"post_processor": {"type": "TemplateProcessing", "single": 3}}, "tokenizer.json: "),
     ],
-)  # fmt: skip
+)
 def test_what_gguf_cannot_say_is_named(changes: dict[str, Any], message: str) -> None:
     given = file([GPT2_STEP], **{k: v for k, v in changes.items() if k == "model"})
     with pytest.raises(rl.FormatError, match=message):

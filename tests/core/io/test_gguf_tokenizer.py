@@ -87,8 +87,13 @@ def test_sentence_piece() -> None:
     tokenizer = gguf_tokenizer(_sentence_piece())
     encoding = tokenizer.encode("hi there é")
     assert [tokenizer.id_to_token(i) for i in encoding.ids] == [
-        "<s>", "▁hi", "▁there", "▁", "<0xC3>", "<0xA9>",
-    ]  # fmt: skip
+        "<s>",
+        "▁hi",
+        "▁there",
+        "▁",
+        "<0xC3>",
+        "<0xA9>",
+    ]
     assert encoding.offsets == [(0, 0), (0, 2), (2, 8), (8, 9), (9, 10), (9, 10)]
     assert tokenizer.decode(encoding.ids) == "hi there é"
     # Bytes that are no whole character stand for themselves.
@@ -210,17 +215,25 @@ def test_a_malformed_vocabulary(change: dict[str, Any], message: str) -> None:
         ({"scores": None}, "a llama vocabulary has one per token"),
         ({"scores": np.zeros(3)}, "scores has 3 entries for"),
         ({"scores": np.full(400, np.nan)}, "a score that is not a number"),
-        ({"tokens": ["<unk>", "<s>", "a" * 5000], "scores": [0.0] * 3, "token_type": None},
-         "5000 characters"),
+        (
+            {"tokens": ["<unk>", "<s>", "a" * 5000], "scores": [0.0] * 3, "token_type": None},
+            "5000 characters",
+        ),
         ({"unknown_token_id": "0"}, "unknown_token_id is '0', not of type int"),
         ({"precompiled_charsmap": "abc"}, "charsmap is 'abc', not a list of bytes"),
         ({"precompiled_charsmap": 5}, "charsmap is 5, not a list of bytes"),
         ({"precompiled_charsmap": np.arange(3)}, "charsmap is array.*, not a list of bytes"),
         ({"precompiled_charsmap": ["a"]}, r"charsmap is \['a'\], not a list of bytes"),
-        ({"token_type": [CONTROL] * (1 << 17), "tokens": [f"{i}" for i in range(1 << 17)],
-          "scores": [0.0] * (1 << 17)}, "special tokens are too many"),
+        (
+            {
+                "token_type": [CONTROL] * (1 << 17),
+                "tokens": [f"{i}" for i in range(1 << 17)],
+                "scores": [0.0] * (1 << 17),
+            },
+            "special tokens are too many",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_sentence_piece_vocabulary(change: dict[str, Any], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         gguf_tokenizer(_sentence_piece(**change))
@@ -231,8 +244,14 @@ def test_an_id_out_of_range_names_no_token(id: int, caplog: pytest.LogCaptureFix
     """As in llama.cpp, which then takes its default; one note names the keys."""
     plain = _sentence_piece()
     wanted = gguf_tokenizer(plain).encode("hello").ids
-    for key in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id",
-                "eot_token_id", "fim_pre_token_id"):  # fmt: skip
+    for key in (
+        "bos_token_id",
+        "eos_token_id",
+        "unknown_token_id",
+        "padding_token_id",
+        "eot_token_id",
+        "fim_pre_token_id",
+    ):
         caplog.clear()
         changed = plain | {f"tokenizer.ggml.{key}": id}
         assert gguf_tokenizer(changed).encode("hello").ids == wanted

@@ -19,8 +19,10 @@ from rushlight.core.io.weights.source import FileSource
 KNOWN = [dtype for dtype in DTYPES.values() if dtype.gguf is not None]
 # A value of every type of GGUF, as the reader gives it and with the type told.
 VALUES: dict[str, Any] = {
-    **{f"a.{kind}": np.dtype(kind).type(7) for kind in
-       ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")},
+    **{
+        f"a.{kind}": np.dtype(kind).type(7)
+        for kind in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
+    },
     "a.bool": np.bool_(True),
     "a.text": "naïve \U0001f56f",
     "a.bytes": b"\xe2\x96".decode("utf-8", "surrogateescape"),
@@ -28,10 +30,12 @@ VALUES: dict[str, Any] = {
     "a.texts": ["x", "", "é"],
     "a.empty": [],
     "a.arrays": [["x"], np.arange(3, dtype=np.int32), [[np.array([0.5])], ["deep"]]],
-    **{f"a.array.{kind}": np.array([1, 0, 1], kind) for kind in
-       ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8", "?")},
+    **{
+        f"a.array.{kind}": np.array([1, 0, 1], kind)
+        for kind in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8", "?")
+    },
     "a.array.empty": np.zeros(0, np.float32),
-}  # fmt: skip
+}
 
 
 def read(path: Path) -> Gguf:
@@ -148,7 +152,7 @@ WRONG: list[tuple[dict[str, Any], list[Row], type[Exception], str]] = [
     ({}, [Row("w", rl.int8, (1,) * 5, lambda: [b"1"])], ValueError, "has more than 4 dims"),
     ({}, [Row("w", rl.int8, (3,), lambda: [b"12"])], ValueError, "has 2 bytes, not 3"),
     ({}, [Row("w", rl.int8, (3,), lambda: [b"1234"])], ValueError, "has 4 bytes, not 3"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("which", range(len(WRONG)))
@@ -171,13 +175,18 @@ def test_parts_are_those_of_llama_cpp(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == paths
     found = [read(path) for path in paths]
     assert [[*part.table.entries] for part in found] == [
-        ["w0", "w1"], ["w2"], ["w3"], ["w4", "w5"],
-    ]  # fmt: skip
+        ["w0", "w1"],
+        ["w2"],
+        ["w3"],
+        ["w4", "w5"],
+    ]
     for number, part in enumerate(found):
         typed = part.typed()
         assert [typed.pop(f"split.{key}") for key in ("no", "count", "tensors.count")] == [
-            number, 4, 6,
-        ]  # fmt: skip
+            number,
+            4,
+            6,
+        ]
         assert part.kinds["split.no"] == part.kinds["split.count"] == 2
         assert part.kinds["split.tensors.count"] == 5
         assert (

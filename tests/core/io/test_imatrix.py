@@ -20,8 +20,9 @@ SUMS = {
     "blk.0.ffn_up_exps.weight": np.array([[1, 2], [3, 9], [0, 0]], np.float32),
 }
 COUNTS: dict[str, Any] = {
-    "blk.0.attn_q.weight": 4, "blk.0.ffn_up_exps.weight": np.array([2, 3, 0]),
-}  # fmt: skip
+    "blk.0.attn_q.weight": 4,
+    "blk.0.ffn_up_exps.weight": np.array([2, 3, 0]),
+}
 
 
 def legacy(
@@ -45,9 +46,11 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert found["blk.0.ffn_up_exps.weight"].tolist() == [[0.5, 1], [1, 3], [1, 1]]
     tensors, metadata = load_gguf(path)
     assert metadata == {
-        "general.type": "imatrix", "imatrix.datasets": ["a.txt"], "imatrix.chunk_count": 7,
+        "general.type": "imatrix",
+        "imatrix.datasets": ["a.txt"],
+        "imatrix.chunk_count": 7,
         "imatrix.chunk_size": 64,
-    }  # fmt: skip
+    }
     shapes = {name: t.shape for name, t in tensors.items()}
     assert shapes["blk.0.ffn_up_exps.weight.in_sum2"] == (3, 2)
     assert shapes["blk.0.ffn_up_exps.weight.counts"] == (3, 1)
@@ -64,8 +67,9 @@ def test_the_older_format(tmp_path: Path) -> None:
         (tmp_path / "m.dat").write_bytes(legacy(entries, rest))
         found = read_imatrix(tmp_path / "m.dat")
         assert {name: v.tolist() for name, v in found.items()} == {
-            "blk.0.attn_q.weight": [0.5, 1], "output.weight": [3],
-        }  # fmt: skip
+            "blk.0.attn_q.weight": [0.5, 1],
+            "output.weight": [3],
+        }
 
 
 @pytest.mark.parametrize(

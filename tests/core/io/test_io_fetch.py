@@ -373,15 +373,20 @@ def index(
     request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> Server:
     """A package index with one package, in both forms that the specifications know."""
-    names = ["the_thing-0.9-py3-none-any.whl", "the_thing-1.0.tar.gz",
-             "the_thing-1.0-cp311-cp311-linux_x86_64.whl", NAME]  # fmt: skip
+    names = [
+        "the_thing-0.9-py3-none-any.whl",
+        "the_thing-1.0.tar.gz",
+        "the_thing-1.0-cp311-cp311-linux_x86_64.whl",
+        NAME,
+    ]
     digest = hashlib.sha256(WHEEL).hexdigest()
     if request.param == "html":
         links = [f'<a class="a" href="../../files/{n}#sha256={digest}">{n}</a>' for n in names]
         body, kind = "<!DOCTYPE html>" + "<br/>".join(links), "text/html"
     else:
-        files = [{"filename": n, "url": f"../../files/{n}", "hashes": {"sha256": digest}}
-                 for n in names]  # fmt: skip
+        files = [
+            {"filename": n, "url": f"../../files/{n}", "hashes": {"sha256": digest}} for n in names
+        ]
         body, kind = json.dumps({"files": files}), "application/vnd.pypi.simple.v1+json"
     server.files["/simple/the-thing/"] = body.encode()
     server.kinds["/simple/the-thing/"] = kind

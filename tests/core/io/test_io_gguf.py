@@ -117,8 +117,16 @@ def test_every_value_type(version: int) -> None:
     assert found["nested"][0] == ["a"] and found["nested"][1].tolist() == [7, 8]
 
 
-PLAIN = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64",
-         28: "float64", 30: "bfloat16"}  # fmt: skip
+PLAIN = {
+    0: "float32",
+    1: "float16",
+    24: "int8",
+    25: "int16",
+    26: "int32",
+    27: "int64",
+    28: "float64",
+    30: "bfloat16",
+}
 QUANTIZED = {
     2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 9: "q8_1", 10: "q2_k", 11: "q3_k",
     12: "q4_k", 13: "q5_k", 14: "q6_k", 15: "q8_k", 16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs",
@@ -212,9 +220,13 @@ def test_the_reader_reads_what_the_reference_writes(tmp_path: Path, kind: str) -
     tensors, metadata = load_gguf(tmp_path / "m.gguf")
     assert metadata["a.numbers"].tolist() == [1, 2, 3]
     assert {k: v for k, v in metadata.items() if k != "a.numbers"} == {
-        "general.architecture": "llama", "a.number": 7, "a.float": 0.1, "a.bool": False,
-        "a.string": "é", "a.strings": ["x", "", "é"],
-    }  # fmt: skip
+        "general.architecture": "llama",
+        "a.number": 7,
+        "a.float": 0.1,
+        "a.bool": False,
+        "a.string": "é",
+        "a.strings": ["x", "", "é"],
+    }
     expected = reference.quants.dequantize(stored, quantization)
     assert tensors["w"].shape == (7, 64)
     assert np.array_equal(tensors["w"].float().numpy(), expected)
@@ -312,9 +324,16 @@ def test_blocks_in_the_other_byte_order(tmp_path: Path, monkeypatch: pytest.Monk
 def test_blocks_with_wider_integers_in_the_other_byte_order() -> None:
     """Members of ggml's structs: q5_0 a half and a uint32, iq4_xs a half and a uint16, ..."""
     forms = {
-        6: "<HI16s", 7: "<2HI16s", 15: "<I256s16H", 17: "<H32H8s", 19: "<H32s8H", 23: "<HH132s",
-        12: "<2H140s", 11: "<108sH", 35: "<64sH",
-    }  # fmt: skip
+        6: "<HI16s",
+        7: "<2HI16s",
+        15: "<I256s16H",
+        17: "<H32H8s",
+        19: "<H32s8H",
+        23: "<HH132s",
+        12: "<2H140s",
+        11: "<108sH",
+        35: "<64sH",
+    }
     rng = np.random.default_rng(4)
     for kind, form in forms.items():
         whole = rng.integers(0, 256, struct.calcsize(form)).astype(np.uint8).tobytes()
@@ -580,8 +599,20 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "value type": (gguf([pair("a", 13, bytes(8))]), "key 'a' has a value of type 13"),
     "array type": (gguf([pair("a", 9, array(13, 1, bytes(99)))]), "'a' has a value of type 13"),
     "too deep": (
-        gguf([pair("a", 9, array(9, 1, array(9, 1, array(9, 1, array(9, 1, array(9, 1, array(
-            4, 1, bytes(4)))))))), pair("b", 8, text("x" * 99))]),
+        gguf(
+            [
+                pair(
+                    "a",
+                    9,
+                    array(
+                        9,
+                        1,
+                        array(9, 1, array(9, 1, array(9, 1, array(9, 1, array(4, 1, bytes(4)))))),
+                    ),
+                ),
+                pair("b", 8, text("x" * 99)),
+            ]
+        ),
         "key 'a' nests too deep",
     ),
     "alignment 0": (gguf([pair("general.alignment", 4, bytes(4))]), "is 0, not a power"),
@@ -590,7 +621,8 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "dims": (gguf(rows=[("w", (1,) * 5, 0, bytes(4))]), "tensor 'w' has 5 dims"),
     "tensor twice": (gguf(rows=[F32, F32]), "tensor 'w' occurs twice"),
     "name not UTF-8": (
-        gguf(rows=[F32]).replace(text("w"), text(b"\xfe")), r"name of a tensor, b'\\xfe'",
+        gguf(rows=[F32]).replace(text("w"), text(b"\xfe")),
+        r"name of a tensor, b'\\xfe'",
     ),
     "a type that ggml removed": (
         gguf(rows=[("w", (32,), 31, bytes(18))]),
@@ -601,10 +633,12 @@ WRONG: dict[str, tuple[bytes, str]] = {
         r"\(2, 128\): 128 columns are not a whole number of q4_k blocks of 256",
     ),
     "unknown type": (
-        gguf(rows=[("w", (2,), 99, bytes(8))]), "tensor 'w': type 99 is not supported; supported: ",
+        gguf(rows=[("w", (2,), 99, bytes(8))]),
+        "tensor 'w': type 99 is not supported; supported: ",
     ),
     "no whole blocks": (
-        gguf(rows=[("w", (2, 16), 2, bytes(18))]), r"\(2, 16\): 16 columns are not a whole number",
+        gguf(rows=[("w", (2, 16), 2, bytes(18))]),
+        r"\(2, 16\): 16 columns are not a whole number",
     ),
     "blocks without a dim": (gguf(rows=[("w", (), 2, bytes(18))]), "1 columns are not a whole"),
     "too large": (gguf(rows=[("w", (2**40, 2**40), 0, b"")]), "is larger than any memory"),
@@ -623,7 +657,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
         "has 9000000 strings in its metadata; at most 8388608",
     ),
     "data cut off": (gguf(rows=[F32])[:-32], "24 bytes at .* do not fit"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("which", WRONG)
@@ -665,11 +699,19 @@ def test_a_length_is_checked_before_it_is_allocated(which: str, size: int) -> No
 def test_many_small_values_take_eight_times_the_file_at_most(inner: int) -> None:
     """Arrays of arrays, words of one broken byte, and numbers."""
     words = b"".join(text(bytes([128 + i % 128])) for i in range(400_000))
-    content = gguf([pair("a", 9, {
-        9: array(9, 500_000, array(4, 0, b"") * 500_000),
-        8: array(8, 400_000, words),
-        4: array(4, 1_000_000, bytes(4_000_000)),
-    }[inner])])  # fmt: skip
+    content = gguf(
+        [
+            pair(
+                "a",
+                9,
+                {
+                    9: array(9, 500_000, array(4, 0, b"") * 500_000),
+                    8: array(8, 400_000, words),
+                    4: array(4, 1_000_000, bytes(4_000_000)),
+                }[inner],
+            )
+        ]
+    )
     tracemalloc.start()
     try:
         if inner == 9:

@@ -16,8 +16,14 @@ from rushlight.core.io.weights.source import FileSource, MmapSource, open_source
 
 pytestmark = pytest.mark.native
 READERS: list[Callable[[Path], Any]] = [
-    FileSource, MmapSource, open_source, load_safetensors, load_gguf, rl.load, rl.models.load
-]  # fmt: skip
+    FileSource,
+    MmapSource,
+    open_source,
+    load_safetensors,
+    load_gguf,
+    rl.load,
+    rl.models.load,
+]
 
 
 @pytest.mark.parametrize("read", READERS)

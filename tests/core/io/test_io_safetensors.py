@@ -421,9 +421,21 @@ def test_a_folder_with_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "shard",
-    ["../x.safetensors", "/x.safetensors", "a/x.safetensors", "a\\x.safetensors", "..",
-     "C:x.safetensors", "x\0.safetensors", "x.bin", "", 3, None, ["x.safetensors"]],
-)  # fmt: skip
+    [
+        "../x.safetensors",
+        "/x.safetensors",
+        "a/x.safetensors",
+        "a\\x.safetensors",
+        "..",
+        "C:x.safetensors",
+        "x\0.safetensors",
+        "x.bin",
+        "",
+        3,
+        None,
+        ["x.safetensors"],
+    ],
+)
 def test_an_index_cannot_lead_out_of_its_folder(tmp_path: Path, shard: Any) -> None:
     folder = tmp_path / "model"
     (folder / "a").mkdir(parents=True)
@@ -576,9 +588,13 @@ def _bits_to_float(code: int, bits: int, exponent: int, bias: int) -> float:
 
 
 NARROW_FORMATS = {
-    "F4": (4, 2, 1), "F6_E2M3": (6, 2, 1), "F6_E3M2": (6, 3, 3), "F8_E4M3FNUZ": (8, 4, 8),
-    "F8_E5M2FNUZ": (8, 5, 16), "F8_E8M0": (8, 8, 127),
-}  # fmt: skip
+    "F4": (4, 2, 1),
+    "F6_E2M3": (6, 2, 1),
+    "F6_E3M2": (6, 3, 3),
+    "F8_E4M3FNUZ": (8, 4, 8),
+    "F8_E5M2FNUZ": (8, 5, 16),
+    "F8_E8M0": (8, 8, 127),
+}
 
 
 @pytest.mark.parametrize("name", NARROW_FORMATS)

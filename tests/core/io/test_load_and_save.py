@@ -60,10 +60,13 @@ def test_every_kind_of_input(name: str, tmp_path: Path) -> None:
     after = io.BytesIO(b"before" + content)
     after.seek(6)
     with (
-        path.open("rb") as file, path.open("rb", buffering=0) as raw, path.open("r+b") as both,
-        gzip.open(packed) as unpacked, zipfile.ZipFile(tmp_path / "outer.zip") as archive,
+        path.open("rb") as file,
+        path.open("rb", buffering=0) as raw,
+        path.open("r+b") as both,
+        gzip.open(packed) as unpacked,
+        zipfile.ZipFile(tmp_path / "outer.zip") as archive,
         archive.open("inner") as member,
-    ):  # fmt: skip
+    ):
         inputs: list[Any] = [
             path, str(path), content, bytearray(content), memoryview(content), io.BytesIO(content),
             after, file, raw, both, unpacked, member, spooled, Reader(content),
@@ -109,8 +112,12 @@ def test_every_kind_of_output(tmp_path: Path) -> None:
         assert after.getvalue()[:6] == b"before"
         with (tmp_path / "a.pt").open("wb") as file:
             rl.save({"w": W, "n": 3}, file, **more)
-        for content in (buffer.getvalue(), bytes(writer.data), after.getvalue()[6:],
-                        tmp_path / "a.pt"):  # fmt: skip
+        for content in (
+            buffer.getvalue(),
+            bytes(writer.data),
+            after.getvalue()[6:],
+            tmp_path / "a.pt",
+        ):
             found = rl.load(content)
             assert found["n"] == 3 and found["w"].tolist() == W.tolist()
     with (tmp_path / "a.txt").open("w") as text, pytest.raises(TypeError, match="open for text"):
@@ -133,11 +140,18 @@ def test_map_location_in_every_form(tmp_path: Path) -> None:
         return storage.to("meta")
 
     for given, kind in (
-        (None, "cpu"), ("cpu", "cpu"), (rl.device("cpu"), "cpu"), ("meta", "meta"), (meta, "meta"),
-        ({"cpu": "meta"}, "meta"), ({"cuda:0": "meta"}, "cpu"), ({"cuda:0": "cpu"}, "cpu"),
-        (lambda storage, location: storage, "cpu"), (lambda storage, location: None, "cpu"),
+        (None, "cpu"),
+        ("cpu", "cpu"),
+        (rl.device("cpu"), "cpu"),
+        ("meta", "meta"),
+        (meta, "meta"),
+        ({"cpu": "meta"}, "meta"),
+        ({"cuda:0": "meta"}, "cpu"),
+        ({"cuda:0": "cpu"}, "cpu"),
+        (lambda storage, location: storage, "cpu"),
+        (lambda storage, location: None, "cpu"),
         (moved, "meta"),
-    ):  # fmt: skip
+    ):
         for source in (path, path.read_bytes()):
             found = rl.load(source, map_location=given)
             assert found["w"].device.type == found["more"][0].device.type == kind, given
@@ -172,10 +186,17 @@ def test_keywords_of_torch(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     rl.save({"w": W}, path)
     for more in (
-        {"weights_only": True}, {"weights_only": False}, {"weights_only": None}, {"mmap": True},
-        {"mmap": False}, {"mmap": None}, {"encoding": "latin1"}, {"pickle_module": pickle},
-        {"errors": "strict"}, {"fix_imports": True},
-    ):  # fmt: skip
+        {"weights_only": True},
+        {"weights_only": False},
+        {"weights_only": None},
+        {"mmap": True},
+        {"mmap": False},
+        {"mmap": None},
+        {"encoding": "latin1"},
+        {"pickle_module": pickle},
+        {"errors": "strict"},
+        {"fix_imports": True},
+    ):
         assert rl.load(path, **more)["w"].tolist() == W.tolist()
     with pytest.raises(ValueError, match="mmap=True takes the path of a file"):
         rl.load(path.read_bytes(), mmap=True)
@@ -255,7 +276,7 @@ def test_what_a_format_does_not_take(tmp_path: Path) -> None:
         ({"a": np.array([None])}, "a.npz", TypeError, "'a' is an array of object"),
         (W, "a.npz", TypeError, "takes a dict of tensors by name, not a Tensor"),
         (W, "a.gguf", TypeError, "takes a dict of tensors by name, not a Tensor"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=words):
             rl.save(value, tmp_path / name)
     assert not list(tmp_path.iterdir())
@@ -263,8 +284,9 @@ def test_what_a_format_does_not_take(tmp_path: Path) -> None:
 
 def test_complex_numbers_in_every_format(tmp_path: Path) -> None:
     for dtype, names in (
-        (rl.complex64, ("a.pt", "a.npz", "a.safetensors")), (rl.complex128, ("a.pt", "a.npz")),
-    ):  # fmt: skip
+        (rl.complex64, ("a.pt", "a.npz", "a.safetensors")),
+        (rl.complex128, ("a.pt", "a.npz")),
+    ):
         turned = rl.tensor([1 + 2j, 3 - 4j]).to(dtype)
         for name in names:
             rl.save({"c": turned, "w": W}, tmp_path / name)
@@ -314,8 +336,11 @@ def test_sparse_tensors_stay_sparse() -> None:
     empty = rl.sparse_coo_tensor(rl.zeros(2, 0).long(), rl.zeros(0), (10**6, 10**6))
     for zipped in (True, False):
         file = io.BytesIO()
-        rl.save({"x": x, "sum": x.coalesce(), "rows": rows, "empty": empty}, file,
-                _use_new_zipfile_serialization=zipped)  # fmt: skip
+        rl.save(
+            {"x": x, "sum": x.coalesce(), "rows": rows, "empty": empty},
+            file,
+            _use_new_zipfile_serialization=zipped,
+        )
         found = rl.load(io.BytesIO(file.getvalue()))
         assert found["x"].is_sparse and not found["x"].is_coalesced() and found["x"]._nnz() == 3
         assert found["sum"].is_coalesced() and found["sum"].values().tolist() == [3, 9]

@@ -60,10 +60,14 @@ def test_listings_of_adapters(node: Any, weights: str) -> None:
 @pytest.mark.parametrize(
     "vocabularies",
     [
-        ["spiece.model"], ["qwen.tiktoken"], ["merges.txt", "vocab.json"], ["vocab.txt"],
-        ["source.spm", "target.spm", "vocab.json"], ["rwkv_vocab_v20230424.txt"],
+        ["spiece.model"],
+        ["qwen.tiktoken"],
+        ["merges.txt", "vocab.json"],
+        ["vocab.txt"],
+        ["source.spm", "target.spm", "vocab.json"],
+        ["rwkv_vocab_v20230424.txt"],
     ],
-)  # fmt: skip
+)
 def test_vocabularies_serve_where_there_is_no_tokenizer_json(
     node: Any, vocabularies: list[str]
 ) -> None:
@@ -85,17 +89,30 @@ def test_vocabularies_serve_where_there_is_no_tokenizer_json(
 @pytest.mark.parametrize(
     "row",
     [
-        None, 5, "config.json", [], {}, {"path": 3}, {"path": "a", "size": -1},
-        {"path": "a", "size": "3"}, {"path": "a", "size": None}, {"path": "a", "sha256": 3},
-        {"path": "a", "parts": {}}, {"path": "a", "parts": [None]}, {"path": "a", "parts": [{}]},
-        {"path": "a", "parts": []}, {"path": "\ud800"}, {"path": "a", "size": 0.5},
+        None,
+        5,
+        "config.json",
+        [],
+        {},
+        {"path": 3},
+        {"path": "a", "size": -1},
+        {"path": "a", "size": "3"},
+        {"path": "a", "size": None},
+        {"path": "a", "sha256": 3},
+        {"path": "a", "parts": {}},
+        {"path": "a", "parts": [None]},
+        {"path": "a", "parts": [{}]},
+        {"path": "a", "parts": []},
+        {"path": "\ud800"},
+        {"path": "a", "size": 0.5},
         {"path": "a", "size": 2**53},
     ],
-)  # fmt: skip
+)
 def test_a_row_that_is_no_file(node: Any, row: Any) -> None:
     for where, address, listing in (
-        (SITE, MANIFEST, {"files": [*GOOD, row]}), ("o/m", HUB, [*GOOD, row]),
-    ):  # fmt: skip
+        (SITE, MANIFEST, {"files": [*GOOD, row]}),
+        ("o/m", HUB, [*GOOD, row]),
+    ):
         found = node("listing", where, {address: json.dumps(listing)})
         assert found["name"] == "WeightsError" and "listing is damaged" in found["hint"]
         assert found["message"].startswith(f"{address}: ")
@@ -133,9 +150,18 @@ def test_a_name_that_is_no_utf_8_stays_as_it_is(node: Any) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    ["http://[/", "a/..", "a/.b", "a--b/c", "a b", "data:x", "mailto:a", "javascript:1",
-     "https://a:b@c/m.gguf"],
-)  # fmt: skip
+    [
+        "http://[/",
+        "a/..",
+        "a/.b",
+        "a--b/c",
+        "a b",
+        "data:x",
+        "mailto:a",
+        "javascript:1",
+        "https://a:b@c/m.gguf",
+    ],
+)
 def test_a_name_that_is_neither_an_address_nor_a_hub_id(node: Any, where: str) -> None:
     found = node("listing", where, {})
     assert found["name"] == "WeightsError"
@@ -149,9 +175,18 @@ PARTS = [f"m-Q4_0-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
 
 @pytest.mark.parametrize(
     "name",
-    [*PARTS, "m.gguf", "m-00004-of-00003.gguf", "m-00000-of-00003.gguf", "M-00001-OF-00002.GGUF",
-     "m-1-of-3.gguf", "a/m-00002-of-00002.gguf", "m-00001-of-00001.gguf", "m-00001-of-04097.gguf"],
-)  # fmt: skip
+    [
+        *PARTS,
+        "m.gguf",
+        "m-00004-of-00003.gguf",
+        "m-00000-of-00003.gguf",
+        "M-00001-OF-00002.GGUF",
+        "m-1-of-3.gguf",
+        "a/m-00002-of-00002.gguf",
+        "m-00001-of-00001.gguf",
+        "m-00001-of-04097.gguf",
+    ],
+)
 def test_the_parts_of_a_split_file_are_those_of_python(node: Any, name: str) -> None:
     assert node("splitParts", name) == split_parts(name)
 

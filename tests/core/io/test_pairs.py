@@ -25,9 +25,11 @@ pytestmark = pytest.mark.native
 DATA = Path(__file__).parents[1] / "data"
 PAIRS = [
     ("who gave light?", "The rush, and a little fat; don't you know"),
-    ("", "a"), ("नमस्ते दुनिया", "漢字 и 😀 emoji 👨‍👩‍👧 e\u0301"), ("a b c d e f g h i j", "k l m"),
+    ("", "a"),
+    ("नमस्ते दुनिया", "漢字 и 😀 emoji 👨‍👩‍👧 e\u0301"),
+    ("a b c d e f g h i j", "k l m"),
     ("one", ""),
-]  # fmt: skip
+]
 
 
 def _template(*pieces: str) -> list[dict[str, Any]]:
@@ -41,13 +43,15 @@ def _template(*pieces: str) -> list[dict[str, Any]]:
 
 def _processors() -> dict[str, Any]:
     ends: dict[str, Any] = {"cls": ["s", 1], "sep": ["e", 2]}
-    special = {n: {"id": n, "ids": ids, "tokens": [n] * len(ids)}
-               for n, ids in (("s", [1]), ("e", [2, 3]))}  # fmt: skip
+    special = {
+        n: {"id": n, "ids": ids, "tokens": [n] * len(ids)} for n, ids in (("s", [1]), ("e", [2, 3]))
+    }
     template = {
-        "type": "TemplateProcessing", "special_tokens": special,
+        "type": "TemplateProcessing",
+        "special_tokens": special,
         "single": _template("s:0", "A:0", "e:0"),
         "pair": _template("s:2", "B:1", "e:0", "A:3", "e:1"),
-    }  # fmt: skip
+    }
     level = {
         "type": "ByteLevel",
         "add_prefix_space": False,
@@ -55,11 +59,18 @@ def _processors() -> dict[str, Any]:
         "use_regex": True,
     }
     return {
-        "none": None, "bert": {"type": "BertProcessing", **ends}, "template": template,
-        "roberta": {"type": "RobertaProcessing", **ends, "trim_offsets": True,
-                    "add_prefix_space": False},
-        "byte_level": level, "several": {"type": "Sequence", "processors": [level, template]},
-    }  # fmt: skip
+        "none": None,
+        "bert": {"type": "BertProcessing", **ends},
+        "template": template,
+        "roberta": {
+            "type": "RobertaProcessing",
+            **ends,
+            "trim_offsets": True,
+            "add_prefix_space": False,
+        },
+        "byte_level": level,
+        "several": {"type": "Sequence", "processors": [level, template]},
+    }
 
 
 PROCESSORS = _processors()
@@ -73,11 +84,17 @@ def _file(kind: str) -> dict[str, Any]:
     pieces = ["<unk>", "▁", "▁the", "▁a", "▁light", "?", *"abcdehiknorstuvw"]
     mark = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     return {
-        "version": "1.0", "normalizer": None, "pre_tokenizer": mark, "decoder": mark,
+        "version": "1.0",
+        "normalizer": None,
+        "pre_tokenizer": mark,
+        "decoder": mark,
         "added_tokens": [],
-        "model": {"type": "Unigram", "unk_id": 0,
-                  "vocab": [[piece, -float(i)] for i, piece in enumerate(pieces)]},
-    }  # fmt: skip
+        "model": {
+            "type": "Unigram",
+            "unk_id": 0,
+            "vocab": [[piece, -float(i)] for i, piece in enumerate(pieces)],
+        },
+    }
 
 
 def same(found: PairEncoding, wanted: tokenizers.Encoding) -> None:
@@ -177,8 +194,9 @@ def test_what_cannot_be_joined_is_named() -> None:
         (template | {"pair": []}, "has 0 texts and 0 tokens"),
         (template | {"pair": _template("A:0", "A:0", "B:0")}, "has 3 texts"),
         (template | {"pair": _template("A:0", "x:0", "B:0")}, "malformed: KeyError"),
-        (template | {"pair": [3]}, "malformed"), (PROCESSORS["bert"] | {"cls": 3}, "malformed"),
+        (template | {"pair": [3]}, "malformed"),
+        (PROCESSORS["bert"] | {"cls": 3}, "malformed"),
         ({"type": "Sequence", "processors": [template, template]}, "several templates"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(FormatError, match=message):
             pair_template(wrong)

@@ -85,7 +85,7 @@ CONVERSATIONS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "parts": ([{"role": "user", "content": PARTS}], {}),
     "an unknown role": ([{"role": "narrator", "content": "x"}], {}),
     "no content": ([{"role": "user"}], {}),
-}  # fmt: skip
+}
 
 # Where the bounds change what jinja2 gives: a lazy result is a list here, so that it has JSON; and
 # text that is marked as safe is text, which jinja2 would go on to escape.

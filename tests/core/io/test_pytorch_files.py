@@ -190,10 +190,15 @@ def test_nothing_is_run(protocol: int, tmp_path: Path) -> None:
 
     target = tmp_path / "made"
     for call in (
-        (os.system, (f"touch {target}",)), (subprocess.check_output, (["touch", str(target)],)),
-        (eval, (f"open({str(target)!r}, 'w')",)), (getattr, (Path, "cwd")), (__import__, ("os",)),
-        (bytearray, (1 << 40,)), (list, (range(1 << 40),)), (subprocess.Popen, (["touch"],)),
-    ):  # fmt: skip
+        (os.system, (f"touch {target}",)),
+        (subprocess.check_output, (["touch", str(target)],)),
+        (eval, (f"open({str(target)!r}, 'w')",)),
+        (getattr, (Path, "cwd")),
+        (__import__, ("os",)),
+        (bytearray, (1 << 40,)),
+        (list, (range(1 << 40),)),
+        (subprocess.Popen, (["touch"],)),
+    ):
         content = pickle.dumps({"w": _Evil(*call)}, protocol)
         for source in (_zip(content), BytesSource(content, "m.pt")):
             with pytest.raises(rl.FormatError, match="which is code"):
@@ -206,9 +211,7 @@ def _module(names: Any) -> BytesSource:
     told = pickle.dumps(names, 2)[2:-1]
     tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(%bK\0(K\2t(K\1t\x89}tR" % (STORAGE % 2)
     others = b"X\x08\0\0\0_buffers}X\x08\0\0\0_modules}"
-    state = b"}(X\5\0\0\0names%b%bX\x0b\0\0\0_parameters}(X\1\0\0\0w%buu" % (
-        told, others, tensor
-    )  # fmt: skip
+    state = b"}(X\5\0\0\0names%b%bX\x0b\0\0\0_parameters}(X\1\0\0\0w%buu" % (told, others, tensor)
     made = b"cultralytics.nn.tasks\nDetectionModel\n)\x81%bb" % state
     return _zip(P + b"}(X\5\0\0\0model%bu." % made, data_k=bytes(8))
 
@@ -257,21 +260,25 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "too deep": (P + b"]" * 120 + b"a" * 119 + b".", "nest deeper than 100"),
     "a function": (P + b"ctorch\nSize\n.", "holds 'torch.Size', which is code"),
     "larger than the file": (
-        P + TENSOR % (STORAGE.replace(b"K%c", b"J" + LONG), b"K\0)) "[:-1]), "larger than the file",
+        P + TENSOR % (STORAGE.replace(b"K%c", b"J" + LONG), b"K\0)) "[:-1]),
+        "larger than the file",
     ),
     "past the storage": (
-        P + TENSOR % (STORAGE % 1, b"K\0K\2\x85K\1\x85"), "beyond the 1 elements of storage 'k'",
+        P + TENSOR % (STORAGE % 1, b"K\0K\2\x85K\1\x85"),
+        "beyond the 1 elements of storage 'k'",
     ),
     "strides past it": (
-        P + TENSOR % (STORAGE % 1, b"K\0K\1K\2\x86K\1J" + LONG + b"\x86"), "beyond the 1 elements",
+        P + TENSOR % (STORAGE % 1, b"K\0K\1K\2\x86K\1J" + LONG + b"\x86"),
+        "beyond the 1 elements",
     ),
     "spread beyond memory": (
-        P + TENSOR % (STORAGE % 1, b"K\0J" + LONG + b"\x85K\0\x85"), "2147483647 elements out of 1",
+        P + TENSOR % (STORAGE % 1, b"K\0J" + LONG + b"\x85K\0\x85"),
+        "2147483647 elements out of 1",
     ),
     "dims": (P + TENSOR % (STORAGE % 1, b"K\0K\1\x85K\1K\1\x86"), "1 dims and 2 strides"),
     "negative": (P + TENSOR % (STORAGE % 1, b"K\0J\xff\xff\xff\xff\x85K\1\x85"), "whole numbers"),
     "no bytes": (P + TENSOR % (STORAGE % 9, b"K\0K\1\x85K\1\x85"), "storage 'k' of 9 .* 4 bytes"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("which", WRONG)

@@ -50,19 +50,31 @@ def test_values_of_pythons_library(name: str) -> None:
     assert itself[0] == 1 and itself[1] is itself
     assert found.pop("slice") == slice(1, None, 2) and found.pop("random") == 3
     right = {
-        "counter": collections.Counter("aab"), "lists": collections.defaultdict(list, a=[1]),
-        "deque": collections.deque([1, 2], 5), "ordered": {"a": 1, "b": 2},
-        "namespace": {"lr": 0.1, "tags": ["x"]}, "simple": {"b": 2}, "user": {"a": 1},
-        "set": {1, "a"}, "frozen": frozenset([(1, 2)]), "range": range(1, 10, 2),
-        "complex": 1 + 2j, "decimal": decimal.Decimal("1.50"),
+        "counter": collections.Counter("aab"),
+        "lists": collections.defaultdict(list, a=[1]),
+        "deque": collections.deque([1, 2], 5),
+        "ordered": {"a": 1, "b": 2},
+        "namespace": {"lr": 0.1, "tags": ["x"]},
+        "simple": {"b": 2},
+        "user": {"a": 1},
+        "set": {1, "a"},
+        "frozen": frozenset([(1, 2)]),
+        "range": range(1, 10, 2),
+        "complex": 1 + 2j,
+        "decimal": decimal.Decimal("1.50"),
         "fraction": fractions.Fraction(1, 3),
         "moment": datetime.datetime(2020, 1, 2, 3, 4, 5, 6, datetime.UTC),
-        "date": datetime.date(2020, 1, 2), "time": datetime.time(3, 4, 5),
-        "delta": datetime.timedelta(1, 2, 3), "uuid": uuid.UUID(int=5),
-        "path": pathlib.PurePosixPath("/a/b"), "windows": pathlib.PureWindowsPath("c:/a"),
-        "bytearray": bytearray(b"ab"), "dots": ..., "huge": 10**300,
+        "date": datetime.date(2020, 1, 2),
+        "time": datetime.time(3, 4, 5),
+        "delta": datetime.timedelta(1, 2, 3),
+        "uuid": uuid.UUID(int=5),
+        "path": pathlib.PurePosixPath("/a/b"),
+        "windows": pathlib.PureWindowsPath("c:/a"),
+        "bytearray": bytearray(b"ab"),
+        "dots": ...,
+        "huge": 10**300,
         "keys": {(1, "a"): 2, 1: 3, None: 4},
-    }  # fmt: skip
+    }
     assert list(found) == list(right)
     for key, value in right.items():
         assert same(found[key], value), (key, found[key])
@@ -76,14 +88,22 @@ def test_objects_of_classes_that_are_not_there(name: str) -> None:
     found = rl.load(DATA / name)["own"]
     net = found.pop("net")
     assert {n: t.tolist() for n, t in net.items()} == {
-        "scale": [1, 1], "seen": [0], "inner.weight": [[0.5, 0.5]], "inner.bias": [0.25],
-    }  # fmt: skip
+        "scale": [1, 1],
+        "seen": [0],
+        "inner.weight": [[0.5, 0.5]],
+        "inner.bias": [0.25],
+    }
     assert found.pop("torch_version").startswith("2.")
     assert found == {
-        "colour": 1, "word": "a", "settings": {"width": 3, "name": "a"},
-        "slots": {"width": 3, "more": (1, 2)}, "attributes": {"a": 1}, "words": ["a", "b"],
-        "version": "2.0", "point": (1, 2),
-    }  # fmt: skip
+        "colour": 1,
+        "word": "a",
+        "settings": {"width": 3, "name": "a"},
+        "slots": {"width": 3, "more": (1, 2)},
+        "attributes": {"a": 1},
+        "words": ["a", "b"],
+        "version": "2.0",
+        "point": (1, 2),
+    }
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -99,15 +119,25 @@ def test_arrays_and_numbers_of_numpy(name: str) -> None:
     masked = found.pop("masked")
     assert masked.tolist() == [1, None]
     right = {
-        "array": np.arange(6, dtype=np.int16).reshape(2, 3), "columns": np.asfortranarray(
-            np.arange(6.0).reshape(2, 3)), "big_endian": np.arange(3, dtype=">f4"), "rows": rows,
-        "days": np.array(["2020-01-01", "NaT"], "M8[D]"), "spans": np.array([3], "m8[25us]"),
-        "texts": np.array(["a", "bcd"]), "bytes": np.array([b"a", b"bc"]),
-        "complexes": np.array([1 + 2j], np.complex64), "half": 1.5, "flag": True,
-        "day": np.datetime64("2020-01-01"), "np_text": "abc", "np_complex": 1 - 1j,
-        "dtype": np.dtype(">i2"), "type": np.float32, "scalar_array": np.array(5.0),
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "big_endian": np.arange(3, dtype=">f4"),
+        "rows": rows,
+        "days": np.array(["2020-01-01", "NaT"], "M8[D]"),
+        "spans": np.array([3], "m8[25us]"),
+        "texts": np.array(["a", "bcd"]),
+        "bytes": np.array([b"a", b"bc"]),
+        "complexes": np.array([1 + 2j], np.complex64),
+        "half": 1.5,
+        "flag": True,
+        "day": np.datetime64("2020-01-01"),
+        "np_text": "abc",
+        "np_complex": 1 - 1j,
+        "dtype": np.dtype(">i2"),
+        "type": np.float32,
+        "scalar_array": np.array(5.0),
         "no_rows": np.zeros((0, 3)),
-    }  # fmt: skip
+    }
     assert list(found) == list(right)
     for key, value in right.items():
         assert same(found[key], value), (key, found[key])
@@ -132,9 +162,13 @@ def test_tensors_of_every_kind(name: str) -> None:
     np.testing.assert_allclose(found["channels"].numpy(), channels, rtol=1e-6)
     assert found["meta"].shape == (2, 3) and found["meta"].device.type == "meta"
     assert [found[k] for k in ("size", "dtype", "other", "layout", "scheme", "device")] == [
-        (2, 3), rl.bfloat16, "torch.quint8", "torch.sparse_coo", "torch.per_tensor_affine",
+        (2, 3),
+        rl.bfloat16,
+        "torch.quint8",
+        "torch.sparse_coo",
+        "torch.per_tensor_affine",
         "cuda:1",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_only_code_could_make_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -187,12 +221,19 @@ def test_calls_beside_weights_are_not_made(protocol: int, tmp_path: Path) -> Non
 
     target = tmp_path / "made"
     for call in (
-        (os.system, (f"touch {target}",)), (subprocess.Popen, (["touch", str(target)],)),
-        (subprocess.Popen, (f"touch {target}",)), (eval, (f"open({str(target)!r}, 'w')",)),
-        (exec, ("x=1",)), (__import__, ("os",)), (getattr, (os, "system")),
-        (time.sleep, (3600,)), (_Call, (_Call, (os.getcwd, ()))), (Path.touch, (target,)),
-        (map, (os.system, ["touch x"])), (io.open, (str(target), "w")),
-    ):  # fmt: skip
+        (os.system, (f"touch {target}",)),
+        (subprocess.Popen, (["touch", str(target)],)),
+        (subprocess.Popen, (f"touch {target}",)),
+        (eval, (f"open({str(target)!r}, 'w')",)),
+        (exec, ("x=1",)),
+        (__import__, ("os",)),
+        (getattr, (os, "system")),
+        (time.sleep, (3600,)),
+        (_Call, (_Call, (os.getcwd, ()))),
+        (Path.touch, (target,)),
+        (map, (os.system, ["touch x"])),
+        (io.open, (str(target), "w")),
+    ):
         try:
             content = _torch({"epoch": 3, "evil": _Call(*call), "more": [1]}, protocol)
         except (pickle.PicklingError, TypeError):
@@ -205,12 +246,20 @@ def test_calls_beside_weights_are_not_made(protocol: int, tmp_path: Path) -> Non
 
 def test_what_makers_do_not_take_is_left_out() -> None:
     for call in (
-        (bytearray, (1 << 40,)), (range, ("a",)), (decimal.Decimal, ("x",)),
-        (decimal.Decimal, ("1e999999999",)), (fractions.Fraction, ("1/0",)),
-        (datetime.date, (b"\xff\xff\xff\xff",)), (datetime.timedelta, (10**10,)),
-        (pathlib.PurePosixPath, (3,)), (collections.Counter, ("ab",)), (set, ({(1, 2): 3},)),
-        (np.dtype, ("O8", "x")), (np.ndarray, ((1 << 40,),)), (uuid.UUID, ("zz",)),
-    ):  # fmt: skip
+        (bytearray, (1 << 40,)),
+        (range, ("a",)),
+        (decimal.Decimal, ("x",)),
+        (decimal.Decimal, ("1e999999999",)),
+        (fractions.Fraction, ("1/0",)),
+        (datetime.date, (b"\xff\xff\xff\xff",)),
+        (datetime.timedelta, (10**10,)),
+        (pathlib.PurePosixPath, (3,)),
+        (collections.Counter, ("ab",)),
+        (set, ({(1, 2): 3},)),
+        (np.dtype, ("O8", "x")),
+        (np.ndarray, ((1 << 40,),)),
+        (uuid.UUID, ("zz",)),
+    ):
         found = rl.load(_torch([1, _Call(*call)]).getvalue())
         assert found[0] == 1, call
         assert type(found[1]) is LeftOut or call[0] in (uuid.UUID, np.dtype), call
@@ -224,7 +273,7 @@ def test_keys_of_one_hash_are_bounded() -> None:
     assert len(rl.load(_torch([many]).getvalue())[0]) == 12000
     same_hash = {complex(n, 0): n for n in range(9)} | {
         (k * (2**61 - 1) + 5, j * (2**61 - 1) + 7): 0 for k in range(8) for j in range(9)
-    }  # fmt: skip
+    }
     with pytest.raises(rl.FormatError, match="has a key"):
         rl.load(_torch([same_hash]).getvalue())
 
@@ -280,8 +329,10 @@ def test_values_are_written_and_read_again(protocol: int, row: bool, tmp_path: P
 
 def test_objects_are_written_with_their_tensors(tmp_path: Path) -> None:
     spaces = [argparse.Namespace(w=W), types.SimpleNamespace(w=W), Settings(weight=W), Colour.RED]
-    rl.save({"all": spaces, "size": W.size(), "dtype": rl.bfloat16, "device": W.device,
-             "tied": [W, W]}, tmp_path / "o.pt")  # fmt: skip
+    rl.save(
+        {"all": spaces, "size": W.size(), "dtype": rl.bfloat16, "device": W.device, "tied": [W, W]},
+        tmp_path / "o.pt",
+    )
     found = rl.load(tmp_path / "o.pt")
     first, second, third, colour = found["all"]
     assert first["w"].tolist() == second["w"].tolist() == third["weight"].tolist() == W.tolist()
@@ -296,8 +347,11 @@ def test_tensors_of_every_dtype(tmp_path: Path) -> None:
     tensors = {n: rl.tensor([0, 1, 1]).to(dtype) for n, dtype in plain.items()}
     with pytest.raises(TypeError, match="save: .* has no storage in the format of PyTorch before"):
         rl.save(tensors, tmp_path / "t.pt", _use_new_zipfile_serialization=False)
-    typed = {n: t for n, t in tensors.items() if "float8" not in n and n[:5] not in
-             ("uint1", "uint3", "uint6")}  # fmt: skip
+    typed = {
+        n: t
+        for n, t in tensors.items()
+        if "float8" not in n and n[:5] not in ("uint1", "uint3", "uint6")
+    }
     for row, values in ((False, tensors), (True, typed)):
         rl.save(values, tmp_path / "t.pt", _use_new_zipfile_serialization=not row)
         for name, tensor in rl.load(tmp_path / "t.pt").items():
@@ -310,8 +364,9 @@ def test_what_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
         (rl.nn.Linear(2, 2), r"is a Linear, which cannot be read .* save its state_dict\(\)"),
         ({"opt": rl.optim.SGD([W.clone().requires_grad_()], lr=1)}, "'opt' is a SGD, which cannot"),
         ({"f": print}, "'f' is a builtin_function_or_method, not a Tensor"),
-        ({"x": LeftOut("a.B")}, "'x' is a LeftOut"), ([np.array([print], object)], "'value' is a"),
-    ):  # fmt: skip
+        ({"x": LeftOut("a.B")}, "'x' is a LeftOut"),
+        ([np.array([print], object)], "'value' is a"),
+    ):
         with pytest.raises(TypeError, match=words):
             rl.save(value, path)
     deep: list[Any] = []

@@ -111,9 +111,8 @@ HOSTILE = {
     "doubling with +": _GROW % ("'x'", 0, "{% set ns.a = ns.a + ns.a %}"),
     "doubling with ~": _GROW % ("'x'", 0, "{% set ns.a = ns.a ~ ns.a %}"),
     "doubling a list": _GROW % ("[1]", 0, "{% set ns.a = ns.a + ns.a %}"),
-    "doubling a block": _GROW % (
-        "'x'", 0, "{% set b %}{{ ns.a }}{{ ns.a }}{% endset %}{% set ns.a = b %}"
-    ),
+    "doubling a block": _GROW
+    % ("'x'", 0, "{% set b %}{{ ns.a }}{{ ns.a }}{% endset %}{% set ns.a = b %}"),
     "a repeated text": "{{ 'x' * 10 ** 9 }}",
     "a repeated list": "{{ [1] * 10 ** 9 }}",
     "a huge power": "{{ 10 ** (10 ** 10) }}",
@@ -150,7 +149,8 @@ HOSTILE = {
     "titles of long texts": (
         "{% set a = 'x ' * 2000000 %}" + _MANY + "{% set b = a | title %}{% endfor %}"
     ),
-    "many long texts": _BIG + (
+    "many long texts": _BIG
+    + (
         "{% set ns = namespace(l=[]) %}"
         "{% for i in range(1000) %}{% set ns.l = ns.l + [a ~ ''] %}{% endfor %}"
     ),
@@ -167,7 +167,7 @@ HOSTILE = {
     "a base template": "{% extends 'other' %}",
     "a long source": "x" * 65537,
     "much source": "{{a}}" * 13000,
-}  # fmt: skip
+}
 
 # Each ran for longer than the bound of time, because what it calls was not counted.
 _LONG = "{% set s = 'a' * 4000000 %}{% for i in range(900) %}"
@@ -197,12 +197,16 @@ SLOW = {
     "long names": _LONG + "{% set x = messages[0][s] %}{% endfor %}",
     "much in a loop": "{% set x = none %}" + _MANY + "{{ x or x or x }}" * 1000 + "{% endfor %}",
     "much in a macro": (
-        "{% set x = none %}{% macro f() %}" + "{% if x %}{% endif %}" * 2000 + "{% endmacro %}"
-        + _MANY + "{{ f() }}{% endfor %}"
+        "{% set x = none %}{% macro f() %}"
+        + "{% if x %}{% endif %}" * 2000
+        + "{% endmacro %}"
+        + _MANY
+        + "{{ f() }}{% endfor %}"
     ),
     "texts that sort slowly": (
         "{% set s = 'a' * 40000 %}{% set l = (s ~ 'b', s ~ 'c') * 40 %}"
-        + _MANY + "{% set x = l | sort %}{% endfor %}"
+        + _MANY
+        + "{% set x = l | sort %}{% endfor %}"
     ),
     "lists in lists at great depth": (
         _GROW.replace("60", "60000") % ("[]", "[]", "{% set ns.a = [ns.a] %}") + "{{ ns.a }}"
@@ -210,11 +214,13 @@ SLOW = {
     "long separators": (
         "{% set s = 'x' * 4000000 %}{{ [[[1]]] | tojson(indent=1, separators=(s, s)) }}"
     ),
-}  # fmt: skip
+}
 # Each held hundreds of megabytes before it was stopped.
-_KEEP = "{%% set ns = namespace(l=[]) %%}" + _MANY.replace("%", "%%") + (
-    "{%% set ns.l = [ns.l, %s] %%}{%% endfor %%}"
-)  # fmt: skip
+_KEEP = (
+    "{%% set ns = namespace(l=[]) %%}"
+    + _MANY.replace("%", "%%")
+    + ("{%% set ns.l = [ns.l, %s] %%}{%% endfor %%}")
+)
 GREEDY = {
     "tags": "{{ ('a<>' * 1000000) | striptags | length }}",
     "letters": _KEEP % "('😀' * 99999) | list",
@@ -229,7 +235,9 @@ GREEDY = {
     ),
     "namespaces": _KEEP % "namespace(a=1)",
     "dicts": _KEEP % "{'a': 1, 'b': 2, 'c': 3}",
-    "macros": _KEEP % "1" + _MANY + "{% macro f() %}{% endmacro %}{% set ns.l = [ns.l, f] %}"
+    "macros": _KEEP % "1"
+    + _MANY
+    + "{% macro f() %}{% endmacro %}{% set ns.l = [ns.l, f] %}"
     + "{% endfor %}",
     "loops": _MANY.join(("{% set ns = namespace(l=[]) %}", "{% for x in [1] %}"))
     + "{% set ns.l = [ns.l, loop] %}{% endfor %}{% endfor %}",
@@ -244,7 +252,7 @@ GREEDY = {
     ),
     "letters in capitals": "{% set s = 'ΐ' * 4000000 %}{{ s.upper() | length }}",
     "names in the source": "{{ f(" + "a," * 4000 + ") }}",
-}  # fmt: skip
+}
 MOST_MB = 112
 
 
@@ -430,8 +438,10 @@ def test_a_long_conversation() -> None:
         "{% elif m.role == 'assistant' %}{{ '<a>' + m['content'] | trim + '</a>' }}{% endif %}"
         "{% endfor %}"
     )
-    messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": "word " * 200}
-                for i in range(1000)]  # fmt: skip
+    messages = [
+        {"role": "user" if i % 2 == 0 else "assistant", "content": "word " * 200}
+        for i in range(1000)
+    ]
     assert len(render(source, messages)) == 1000 * (199 * 5 + 4 + 7)
 
 

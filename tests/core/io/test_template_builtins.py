@@ -202,8 +202,13 @@ def reference() -> ImmutableSandboxedEnvironment:
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
 
-    def tojson(x: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None,
-               sort_keys: bool = False) -> str:  # fmt: skip
+    def tojson(
+        x: Any,
+        ensure_ascii: bool = False,
+        indent: Any = None,
+        separators: Any = None,
+        sort_keys: bool = False,
+    ) -> str:
         return json.dumps(
             x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
         )
@@ -270,11 +275,16 @@ def test_statements(source: str) -> None:
 def test_text_filters_of_texts() -> None:
     environment = reference()
     for source in (
-        "{{ t | indent }}", "{{ long | indent(2, true) }}",
+        "{{ t | indent }}",
+        "{{ long | indent(2, true) }}",
         "{{ 'a\\n\\nb' | indent('--', blank=true) }}",
-        "{{ long | truncate(20) }}", "{{ long | truncate(20, true, '!') }}", "{{ p | pprint }}",
-        "{{ long | truncate(170, leeway=0) }}", "{{ ['a'] | random }}", "{{ '' | random }}",
-    ):  # fmt: skip
+        "{{ long | truncate(20) }}",
+        "{{ long | truncate(20, true, '!') }}",
+        "{{ p | pprint }}",
+        "{{ long | truncate(170, leeway=0) }}",
+        "{{ ['a'] | random }}",
+        "{{ '' | random }}",
+    ):
         agree(source, environment)
 
 

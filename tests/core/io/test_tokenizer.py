@@ -213,9 +213,10 @@ def test_a_broken_file_is_a_format_error(broken: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000],
+    "broken",
+    [b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000],
     ids=["cut", "no object", "not text", "deep"],
-)  # fmt: skip
+)
 def test_a_broken_config_is_a_format_error(broken: bytes) -> None:
     with pytest.raises(FormatError, match="tokenizer_config.json"):
         _load("byte_level", broken)
@@ -228,8 +229,11 @@ def test_unigram_with_replaced_characters(charsmap: Callable[[dict[str, str]], s
     file = {
         "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab},
         "normalizer": {"type": "Precompiled", "precompiled_charsmap": table},
-        "pre_tokenizer": mark, "decoder": mark, "post_processor": None, "added_tokens": [],
-    }  # fmt: skip
+        "pre_tokenizer": mark,
+        "decoder": mark,
+        "post_processor": None,
+        "added_tokens": [],
+    }
     tokenizer = load_tokenizer(json.dumps(file).encode())
     found = tokenizer.encode("ａb e\u0301 xy①")
     # " " and "ab", which together are likelier than " a" and "b"; of "xy" one unknown token

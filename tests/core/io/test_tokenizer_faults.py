@@ -39,8 +39,11 @@ def _sequence(*steps: dict[str, Any]) -> dict[str, Any]:
 
 def _template(*pieces: dict[str, Any], **tokens: Any) -> dict[str, Any]:
     return {
-        "type": "TemplateProcessing", "single": list(pieces), "pair": [], "special_tokens": tokens
-    }  # fmt: skip
+        "type": "TemplateProcessing",
+        "single": list(pieces),
+        "pair": [],
+        "special_tokens": tokens,
+    }
 
 
 def _text(id: str) -> dict[str, Any]:
@@ -68,82 +71,101 @@ ADDED = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
 HOSTILE: dict[str, tuple[dict[str, Any], str, str]] = {
     "merge": (
         {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}, "added_tokens": []},
-        "range end index", r"model\.merges\[0\]: aa is not in the vocabulary",
+        "range end index",
+        r"model\.merges\[0\]: aa is not in the vocabulary",
     ),
     "length": (
         _tiny("byte_level", pre_tokenizer={"type": "FixedLength", "length": 0}),
-        "FixedLength has length 0", "FixedLength length 0 is not supported",
+        "FixedLength has length 0",
+        "FixedLength length 0 is not supported",
     ),
     "no text": (
         _tiny("word_piece", post_processor=_template(_text("B"))),
-        r"template has the texts \['B'\]", r"template has the texts \['B'\]",
+        r"template has the texts \['B'\]",
+        r"template has the texts \['B'\]",
     ),
     "two texts": (
         _tiny("word_piece", post_processor=_template(_text("A"), _text("A"))),
-        "template has the texts", "template",
+        "template has the texts",
+        "template",
     ),
     "many tokens": (
         _tiny("word_piece", post_processor=_template(ADDED, _text("A"), ADDED, **{"[CLS]": MANY})),
-        "adds 1200 tokens", "adds 1200 tokens",
+        "adds 1200 tokens",
+        "adds 1200 tokens",
     ),
     "tenfold": (
         _tiny("byte_level", normalizer=_sequence(*[TENFOLD] * 9)),
-        "normalizer can make a text over 64 times", "normalizer can make a text over 64",
+        "normalizer can make a text over 64 times",
+        "normalizer can make a text over 64",
     ),
     "tenfold by regex": (
         _tiny("byte_level", normalizer=_sequence(*[_replace({"Regex": "[ab]"}, "ababab")] * 9)),
-        "normalizer can make a text", "normalizer can make a text",
+        "normalizer can make a text",
+        "normalizer can make a text",
     ),
     "two letters": (
         _tiny("byte_level", normalizer=_sequence(*[_replace({"String": "ab"}, "ab" * 4)] * 9)),
-        "normalizer can make a text", "normalizer can make a text",
+        "normalizer can make a text",
+        "normalizer can make a text",
     ),
     "prefixes": (
         _tiny("byte_level", normalizer={"type": "Prepend", "prepend": "a" * 1000}),
-        "normalizer can make a text", "normalizer can make a text",
+        "normalizer can make a text",
+        "normalizer can make a text",
     ),
     "bytes of bytes": (
         _tiny("byte_level", pre_tokenizer={"type": "Sequence", "pretokenizers": [BYTES] * 30}),
-        "can make a text", "pre_tokenizer after ByteLevel",
+        "can make a text",
+        "pre_tokenizer after ByteLevel",
     ),
     "decoder": (
         _tiny("byte_level", decoder={"type": "Sequence", "decoders": [TENFOLD] * 9}),
-        "decoder can make a text", "decoder can make a text",
+        "decoder can make a text",
+        "decoder can make a text",
     ),
     "nothing replaced": (
         _tiny("byte_level", normalizer=_replace({"String": ""}, "x")),
-        "Replace has an empty pattern", "Replace has an empty pattern",
+        "Replace has an empty pattern",
+        "Replace has an empty pattern",
     ),
     "charsmap": (
         _tiny("byte_level", normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
-        "precompiled_charsmap", "precompiled_charsmap has 3 bytes and a trie of 0",
+        "precompiled_charsmap",
+        "precompiled_charsmap has 3 bytes and a trie of 0",
     ),
     "long words": (
         _model("word_piece", max_input_chars_per_word=10**9),
-        "max_input_chars_per_word 1000000000", "max_input_chars_per_word 1000000000",
+        "max_input_chars_per_word 1000000000",
+        "max_input_chars_per_word 1000000000",
     ),
     "blanks after a blank": (
-        _added(" x", rstrip=True), "' x' is blank where", "' x' is blank where",
+        _added(" x", rstrip=True),
+        "' x' is blank where",
+        "' x' is blank where",
     ),
     "blanks before a blank": (
-        _added("x\u3000", lstrip=True), "is blank where it takes", "is blank where it takes",
+        _added("x\u3000", lstrip=True),
+        "is blank where it takes",
+        "is blank where it takes",
     ),
     "dropout": (_model("byte_level", dropout=33), "Dropout should be", "with dropout 33"),
     "regex": (_tiny("byte_level", pre_tokenizer=_split("(a")), "unmatched", "closing bracket"),
-}  # fmt: skip
+}
 SHORT = "BAAAAAAAAAAA"  # a trie of one unit, which leads outside
 # Files whose error comes with a text.
 IN_USE: dict[str, tuple[dict[str, Any], str]] = {
     "exponential": (_tiny("byte_level", pre_tokenizer=_split("(a+)+b")), "a" * 60),
     "exponential replace": (
-        _tiny("byte_level", normalizer=_replace({"Regex": "(a+)+b"}, "x")), "a" * 60,
+        _tiny("byte_level", normalizer=_replace({"Regex": "(a+)+b"}, "x")),
+        "a" * 60,
     ),
     "unknown": (_model("word_piece", unk_token="none"), "ΩΩ"),
     "trie": (
         _tiny("byte_level", normalizer={"type": "Precompiled", "precompiled_charsmap": SHORT}),
         "abc",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -205,11 +227,16 @@ def _unigram() -> dict[str, Any]:
     vocab = [["<unk>", 0.0], ["▁", -1.0], ["a", -2.0], ["▁a", -2.5]]
     strip = {"type": "Strip", "strip_left": True, "strip_right": False}
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
-        "normalizer": _sequence(strip, _replace({"Regex": " {2,}"}, " ")), "post_processor": None,
-        "pre_tokenizer": step, "decoder": step,
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": _sequence(strip, _replace({"Regex": " {2,}"}, " ")),
+        "post_processor": None,
+        "pre_tokenizer": step,
+        "decoder": step,
         "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab, "byte_fallback": False},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", ["word_piece", "byte_level", "unigram"])

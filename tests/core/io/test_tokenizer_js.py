@@ -498,10 +498,13 @@ def test_unsupported_parts_are_refused(
 
 @pytest.mark.parametrize(
     "part",
-    [{"type": "Whitespace"}, {"type": "CharDelimiterSplit", "delimiter": "o"},
-     {"type": "FixedLength", "length": 3}],
+    [
+        {"type": "Whitespace"},
+        {"type": "CharDelimiterSplit", "delimiter": "o"},
+        {"type": "FixedLength", "length": 3},
+    ],
     ids=lambda part: part["type"],
-)  # fmt: skip
+)
 def test_other_splits(node: Any, part: dict[str, Any]) -> None:
     file = _tiny("word_piece")
     file["pre_tokenizer"] = part
@@ -516,24 +519,51 @@ def test_words_that_end_in_a_suffix(node: Any, ignore_merges: bool) -> None:
     ends = [f"{token}</w>" for token in vocab if len(token) == 1]
     for token in [*ends, *("".join(merge) for merge in merges)]:
         vocab[token] = len(vocab)
-    file["model"] |= {"end_of_word_suffix": "</w>", "continuing_subword_prefix": "",
-                      "ignore_merges": ignore_merges, "merges": merges}  # fmt: skip
+    file["model"] |= {
+        "end_of_word_suffix": "</w>",
+        "continuing_subword_prefix": "",
+        "ignore_merges": ignore_merges,
+        "merges": merges,
+    }
     file["added_tokens"] = [
-        {"id": len(vocab) + i, "content": end, "special": True, "single_word": False,
-         "lstrip": False, "rstrip": False, "normalized": False}
+        {
+            "id": len(vocab) + i,
+            "content": end,
+            "special": True,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+        }
         for i, end in enumerate(("<|startoftext|>", "<|endoftext|>"))
-    ]  # fmt: skip
+    ]
     start, end = ([one["content"], one["id"]] for one in file["added_tokens"])
     file |= {
-        "normalizer": {"type": "Sequence", "normalizers": [
-            {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
-            {"type": "Lowercase"}]},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            _split(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", "Removed", True),
-            BYTES | {"add_prefix_space": False}]},
-        "post_processor": {"type": "RobertaProcessing", "cls": start, "sep": end,
-                           "trim_offsets": False, "add_prefix_space": False},
-    }  # fmt: skip
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [
+                {"type": "NFC"},
+                {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+                {"type": "Lowercase"},
+            ],
+        },
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                _split(
+                    r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", "Removed", True
+                ),
+                BYTES | {"add_prefix_space": False},
+            ],
+        },
+        "post_processor": {
+            "type": "RobertaProcessing",
+            "cls": start,
+            "sep": end,
+            "trim_offsets": False,
+            "add_prefix_space": False,
+        },
+    }
     found = _compare(node, file)
     wanted = vocab["word" if ignore_merges and "word" in vocab else "ord</w>"]
     assert any(wanted in one.ids for one in found)

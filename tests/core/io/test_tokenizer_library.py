@@ -72,9 +72,13 @@ def _places(node: Any, text: str) -> tuple[NativeTokenizer, TabTokenizer]:
 
 @pytest.mark.parametrize(("name", "config", "text"), NORMALIZERS)
 def test_normalizers(
-    node: Any, whole_library: Path, charsmap: Callable[[dict[str, str]], str],
-    name: str, config: dict[str, Any], text: str,
-) -> None:  # fmt: skip
+    node: Any,
+    whole_library: Path,
+    charsmap: Callable[[dict[str, str]], str],
+    name: str,
+    config: dict[str, Any],
+    text: str,
+) -> None:
     if rows := config.get("precompiled_charsmap"):
         config = {"precompiled_charsmap": charsmap(rows)}
     type = name if name == "BertNormalizer" else name.removesuffix("Normalizer")

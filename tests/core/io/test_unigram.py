@@ -114,10 +114,22 @@ def test_normalizers_in_every_script(node: Any, charsmap: Charsmap, form: str) -
     if form == "Precompiled":
         part["precompiled_charsmap"] = charsmap(ROWS)
     # Every character is a token, so ids and offsets show what each became.
-    codes = [c for c in (*range(0x3400), *range(0xA000, 0xD800, 7), *range(0xF900, 0x12000),
-                         *range(0x1D000, 0x1F300)) if not 0xD800 <= c < 0xE000]  # fmt: skip
-    model = {"type": "Unigram", "unk_id": 0, "byte_fallback": True,
-             "vocab": [["<unk>", 0.0], *([chr(c), -1.0] for c in codes[32:])]}  # fmt: skip
+    codes = [
+        c
+        for c in (
+            *range(0x3400),
+            *range(0xA000, 0xD800, 7),
+            *range(0xF900, 0x12000),
+            *range(0x1D000, 0x1F300),
+        )
+        if not 0xD800 <= c < 0xE000
+    ]
+    model = {
+        "type": "Unigram",
+        "unk_id": 0,
+        "byte_fallback": True,
+        "vocab": [["<unk>", 0.0], *([chr(c), -1.0] for c in codes[32:])],
+    }
     file = {"model": model, "normalizer": part, "added_tokens": []}
     texts = [f"a{chr(c)}\u0301b{chr(c)} \u0345{chr(c)}" for c in codes]
     text = json.dumps(file)
@@ -134,8 +146,10 @@ def test_unknown_characters_by_their_bytes(
     vocab = trained["model"]["vocab"]
     tokens = [[f"<0x{byte:02X}>", -20.0] for byte in range(256 if complete else 200)]
     model = trained["model"] | {"byte_fallback": True, "vocab": [*vocab, *tokens]}
-    steps = [{"type": "ByteFallback"}, {"type": "Metaspace", "replacement": "▁",
-             "prepend_scheme": "always", "split": True}]  # fmt: skip
+    steps = [
+        {"type": "ByteFallback"},
+        {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+    ]
     decoder = {"type": "Sequence", "decoders": steps}
     _compare(node, trained | {"model": model, "decoder": decoder})
 

@@ -41,8 +41,12 @@ def made(files: dict[str, Any]) -> Tokenizer:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_are_sentencepieces(kind: str) -> None:
-    tokenizer = made({"spiece.model": model_of(kind), "tokenizer_config.json": {
-        "add_bos_token": False, "extra_ids": 0}})  # fmt: skip
+    tokenizer = made(
+        {
+            "spiece.model": model_of(kind),
+            "tokenizer_config.json": {"add_bos_token": False, "extra_ids": 0},
+        }
+    )
     for text, ids in zip(GOLDENS["texts"], GOLDENS["sentencepiece"][kind]["ids"], strict=True):
         found = tokenizer.encode(text)
         assert found.ids == ids, text
@@ -56,10 +60,16 @@ def test_the_tab_gives_the_same(node: Any) -> None:
     several = [tokenizer_json({"tokenizer.model": model_of(kind)}) for kind in KINDS]
     several.append(tokenizer_json({"r50k.tiktoken": GOLDENS["tiktoken"]["ranks"].encode()}))
     golden = GOLDENS["marian"]
-    several += paired_tokenizers({
-        "source.spm": base64.b64decode(golden["source"]),
-        "target.spm": base64.b64decode(golden["target"]),
-        "vocab.json": json.dumps(golden["vocab"]).encode()}) or ()  # fmt: skip
+    several += (
+        paired_tokenizers(
+            {
+                "source.spm": base64.b64decode(golden["source"]),
+                "target.spm": base64.b64decode(golden["target"]),
+                "vocab.json": json.dumps(golden["vocab"]).encode(),
+            }
+        )
+        or ()
+    )
     texts = [*GOLDENS["texts"], *golden["texts"]]
     for number, file in enumerate(several):
         assert file is not None
@@ -79,12 +89,23 @@ def test_the_configuration_names_tokens_around_and_beside() -> None:
     assert t5.encode("<extra_id_0>").ids[0] == count - 1
     assert t5.token_to_id("<extra_id_2>") == count - 3
     added = {"360": {"content": "<new>", "special": True}}
-    llama = made({"tokenizer.model": model_of("bpe"), "tokenizer_config.json": {
-        "tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": added}})  # fmt: skip
+    llama = made(
+        {
+            "tokenizer.model": model_of("bpe"),
+            "tokenizer_config.json": {
+                "tokenizer_class": "LlamaTokenizer",
+                "added_tokens_decoder": added,
+            },
+        }
+    )
     assert llama.encode("<new>").ids == [1, 360]
     with pytest.raises(rl.FormatError, match="added_tokens_decoder has 'x'"):
-        made({"tokenizer.model": model_of("bpe"), "tokenizer_config.json": {
-            "added_tokens_decoder": {"x": {}}}})  # fmt: skip
+        made(
+            {
+                "tokenizer.model": model_of("bpe"),
+                "tokenizer_config.json": {"added_tokens_decoder": {"x": {}}},
+            }
+        )
 
 
 @pytest.mark.native
@@ -117,8 +138,12 @@ def test_classes_shift_the_ids_and_put_ends_around_one_text_and_two(node: Any) -
     assert pegasus[f"{PREFIX}tokens"][103:] == ["<unk_101>", "<unk_102>", "<unk>", "a"]
     assert pegasus[f"{PREFIX}unknown_token_id"] == 105
     with pytest.raises(rl.FormatError, match="MBart50Tokenizer: SentencePiece's file lacks"):
-        made({"tokenizer.model": model_of("unigram"),
-              "tokenizer_config.json": {"tokenizer_class": "MBart50Tokenizer"}})  # fmt: skip
+        made(
+            {
+                "tokenizer.model": model_of("unigram"),
+                "tokenizer_config.json": {"tokenizer_class": "MBart50Tokenizer"},
+            }
+        )
 
 
 def test_a_file_of_tiktoken() -> None:
@@ -129,9 +154,12 @@ def test_a_file_of_tiktoken() -> None:
         assert tokenizer.decode(ids) == text
     # Llama 3 calls such a file tokenizer.model.
     assert made({"tokenizer.model": ranks}).encode("the").ids == tokenizer.encode("the").ids
-    for line, message in ((b"YQ== x\n", "line 1 is not a token and its rank"),
-                          (b"YQ== -3\n", "out of range"), (b"YQ== 99999\n", "ranks up to 99999"),
-                          (b"YQ== 1\nYg== 1\n", "a rank more than once")):  # fmt: skip
+    for line, message in (
+        (b"YQ== x\n", "line 1 is not a token and its rank"),
+        (b"YQ== -3\n", "out of range"),
+        (b"YQ== 99999\n", "ranks up to 99999"),
+        (b"YQ== 1\nYg== 1\n", "a rank more than once"),
+    ):
         with pytest.raises(rl.FormatError, match=message):
             made({"x.tiktoken": line})
 
@@ -141,8 +169,11 @@ def test_vocab_and_merges() -> None:
     whole = load_tokenizer(json.dumps(file).encode())
     merges = [m if isinstance(m, str) else " ".join(m) for m in file["model"]["merges"]]
     vocab = file["model"]["vocab"] | {t["content"]: t["id"] for t in file["added_tokens"]}
-    files = {"vocab.json": vocab, "config.json": {"model_type": "roberta"},
-             "merges.txt": "\n".join(["#version: 0.2", *merges, ""]).encode()}  # fmt: skip
+    files = {
+        "vocab.json": vocab,
+        "config.json": {"model_type": "roberta"},
+        "merges.txt": "\n".join(["#version: 0.2", *merges, ""]).encode(),
+    }
     tokenizer = made(files)
     for text in GOLDENS["texts"]:
         plain = whole.encode(text, add_special_tokens=False).ids
@@ -163,8 +194,12 @@ def test_a_vocabulary_of_words() -> None:
     whole = load_tokenizer(json.dumps(file).encode())
     vocab = sorted(file["model"]["vocab"], key=file["model"]["vocab"].get)
     lower = bool(file["normalizer"] and file["normalizer"].get("lowercase"))
-    tokenizer = made({"vocab.txt": "\n".join([*vocab, ""]).encode(),
-                      "tokenizer_config.json": {"do_lower_case": lower}})  # fmt: skip
+    tokenizer = made(
+        {
+            "vocab.txt": "\n".join([*vocab, ""]).encode(),
+            "tokenizer_config.json": {"do_lower_case": lower},
+        }
+    )
     for text in GOLDENS["texts"]:
         assert tokenizer.encode(text) == whole.encode(text), text
 
@@ -172,9 +207,11 @@ def test_a_vocabulary_of_words() -> None:
 def test_a_translators_vocabulary() -> None:
     golden = GOLDENS["marian"]
     vocab = golden["vocab"]
-    files = {"source.spm": base64.b64decode(golden["source"]),
-             "target.spm": base64.b64decode(golden["target"]),
-             "vocab.json": json.dumps(vocab).encode()}  # fmt: skip
+    files = {
+        "source.spm": base64.b64decode(golden["source"]),
+        "target.spm": base64.b64decode(golden["target"]),
+        "vocab.json": json.dumps(vocab).encode(),
+    }
     pair = paired_tokenizers(files)
     assert pair is not None
     source, target = (load_tokenizer(one) for one in pair)
@@ -218,8 +255,9 @@ _WORDS = (
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\ncaf\u00e9\ncafe\n\u6c49\u5b57\n\u6c49\n\u5b57\n"
 )
 _PAIRS: dict[str, Any] = {
-    "vocab.json": {t: i for i, t in enumerate(_TOKENS)}, "merges.txt": _MERGES,
-}  # fmt: skip
+    "vocab.json": {t: i for i, t in enumerate(_TOKENS)},
+    "merges.txt": _MERGES,
+}
 _PIECES: dict[str, Any] = {"vocab.txt": _WORDS.encode()}
 # What transformers 5.24 makes of the files, beside a vocabulary.
 CLASSES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, list[int]]] = [
@@ -241,17 +279,24 @@ CLASSES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, list[in
 
 @pytest.mark.parametrize(("vocabulary", "config", "more", "text", "ids"), CLASSES)
 def test_what_classes_make_of_a_vocabulary(
-    vocabulary: dict[str, Any], config: dict[str, Any], more: dict[str, Any], text: str,
+    vocabulary: dict[str, Any],
+    config: dict[str, Any],
+    more: dict[str, Any],
+    text: str,
     ids: list[int],
-) -> None:  # fmt: skip
+) -> None:
     files = {**vocabulary, "tokenizer_config.json": config, **more}
     assert made(files).encode(text).ids == ids
 
 
 def test_a_mask_that_the_vocabulary_lacks_follows_it() -> None:
     """As of DeBERTa v3, whose spm.model has no [MASK]."""
-    found = made({"spm.model": model_of("unigram"), "tokenizer_config.json": {
-        "tokenizer_class": "DebertaV2Tokenizer"}})  # fmt: skip
+    found = made(
+        {
+            "spm.model": model_of("unigram"),
+            "tokenizer_config.json": {"tokenizer_class": "DebertaV2Tokenizer"},
+        }
+    )
     assert found.token_to_id("[MASK]") == found.vocab_size - 1
     assert found.token_to_id("[MASK]") in found.encode("a [MASK]").ids
 
@@ -262,14 +307,19 @@ def test_a_space_before_texts_as_the_configuration_says(
 ) -> None:
     """Of a tokenizer.json of byte pairs; a Llama's has none with false."""
     plain = json.loads(raw(_PAIRS))
-    plain["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False,
-                              "trim_offsets": True, "use_regex": True}  # fmt: skip
+    plain["pre_tokenizer"] = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
     plain["model"]["merges"] = plain["model"]["merges"][:1]
     assert made({"tokenizer.json": plain, "tokenizer_config.json": config}).encode("ab").ids == ids
     llama = json.loads(raw({"tokenizer.model": model_of("bpe")}))
     told = {"tokenizer_class": "LlamaTokenizerFast"}
     usual = made({"tokenizer.json": llama, "tokenizer_config.json": told})
-    none = made({"tokenizer.json": llama, "tokenizer_config.json": told | {
-        "add_prefix_space": False}})  # fmt: skip
+    none = made(
+        {"tokenizer.json": llama, "tokenizer_config.json": told | {"add_prefix_space": False}}
+    )
     assert usual.encode("rush").ids[1] != none.encode("rush").ids[1]
     assert none.decode(none.encode("a rush").ids) == "a rush"

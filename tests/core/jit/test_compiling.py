@@ -43,9 +43,16 @@ class Branch(nn.Module):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mode": "reduce-overhead"}, {"backend": "aot_eager", "dynamic": True}, {"disable": True},
-     {"options": {"trace.enabled": True}}, {"fullgraph": True}, {"mode": "max-autotune"}],
-)  # fmt: skip
+    [
+        {},
+        {"mode": "reduce-overhead"},
+        {"backend": "aot_eager", "dynamic": True},
+        {"disable": True},
+        {"options": {"trace.enabled": True}},
+        {"fullgraph": True},
+        {"mode": "max-autotune"},
+    ],
+)
 def test_arguments_of_torch(options: dict[str, Any]) -> None:
     def f(x: Any) -> Any:
         return x * 2 + 1

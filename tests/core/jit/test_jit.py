@@ -139,11 +139,19 @@ def test_shape_stride_dtype_and_values_make_a_signature(device: str) -> None:
     captured: Any = rl.jit(counted)
     square = rl.ones(3, 3, device=device)
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-        ((square,), {}), ((square[:2],), {}), ((square[:2].t(),), {}), ((square.long(),), {}),
-        ((square, 2), {}), ((square, 2.0), {}), ((square, True), {}), ((square, -0.0), {}),
-        ((square, 0.0), {}), ((square, math.nan), {}), ((square,), {"k": 2}),
+        ((square,), {}),
+        ((square[:2],), {}),
+        ((square[:2].t(),), {}),
+        ((square.long(),), {}),
+        ((square, 2), {}),
+        ((square, 2.0), {}),
+        ((square, True), {}),
+        ((square, -0.0), {}),
+        ((square, 0.0), {}),
+        ((square, math.nan), {}),
+        ((square,), {"k": 2}),
         ((square,), {"name": "b"}),
-    ]  # fmt: skip
+    ]
     for n, (args, kwargs) in enumerate(calls, 1):
         for _ in range(2):
             want, got = counted.fn(*args, **kwargs), captured(*args, **kwargs)
@@ -224,8 +232,9 @@ def test_rows_of_blocks_are_results(device: str) -> None:
     captured: Any = rl.jit(lambda x: (x[1], x[1:], x))
     for _ in range(3):
         for start in (0, 3, 5):
-            for got, want in zip(captured(w[start:]), (w[start + 1], w[start + 1 :], w[start:]),
-                                 strict=True):  # fmt: skip
+            for got, want in zip(
+                captured(w[start:]), (w[start + 1], w[start + 1 :], w[start:]), strict=True
+            ):
                 assert bytes(got.raw_bytes()) == bytes(want.raw_bytes())
 
 
@@ -980,8 +989,14 @@ def test_buffers_belong_to_the_executable_until_it_is_dropped(device: str) -> No
 
 
 def test_a_captured_prompt_does_not_hold_every_intermediate(device: str) -> None:
-    config = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=8,
-                    num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
+    config = dict(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=8,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
     model = llama.FAMILY.build(config, []).init_(device)
     held = []
     for passes in (("reuse",), ()):
@@ -1047,8 +1062,9 @@ def test_reuse_takes_less_memory(device: str) -> None:
 
 def test_a_small_network(device: str) -> None:
     rl.manual_seed(0)
-    net = rl.nn.Sequential(rl.nn.Linear(6, 16), rl.nn.GELU(), rl.nn.LayerNorm(16),
-                           rl.nn.Linear(16, 3)).to(device)  # fmt: skip
+    net = rl.nn.Sequential(
+        rl.nn.Linear(6, 16), rl.nn.GELU(), rl.nn.LayerNorm(16), rl.nn.Linear(16, 3)
+    ).to(device)
     same(lambda x: net(x), device, (5, 6))
     same(net, device, (5, 6))
 
@@ -1067,8 +1083,14 @@ class Steady(Cache):
 @pytest.mark.parametrize("passes", [(), ("fold", "reuse")])
 def test_a_decode_step_over_a_cache(device: str, passes: tuple[str, ...]) -> None:
     rl.manual_seed(0)
-    config = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-                    num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
+    config = dict(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
     model = llama.FAMILY.build(config, []).init_(device)
     counted = Counted(lambda ids, cache: model(ids, cache, logits_to_keep=1))
 
@@ -1160,8 +1182,11 @@ def test_random_programs(device: str, seed: int) -> None:
         said = []
         for i in range(3):
             base = data(device, 9, 6, seed=i)
-            x, y = (base[i : i + 4, 1:5], base[i + 1 : i + 5, 1:5]) if seed % 3 == 0 else (
-                data(device, 4, 4, seed=i), data(device, 4, 4, seed=i + 5))  # fmt: skip
+            x, y = (
+                (base[i : i + 4, 1:5], base[i + 1 : i + 5, 1:5])
+                if seed % 3 == 0
+                else (data(device, 4, 4, seed=i), data(device, 4, 4, seed=i + 5))
+            )
             said.append([t.tolist() for t in [*call(x, y), *state, x, y, base]])
         found.append(said)
         if option is not None:
@@ -1217,9 +1242,11 @@ def test_random_views_and_writes(device: str, dtype: str, seed: int) -> None:
             y = held if i == 5 else base[start + 1 : start + 4] if i % 2 else memory(i + 50)[:3]
             results = run(x, y)
             known = [*results, x, y, held]
-            told.append((
-                [t.tolist() for t in (*known, base)],
-                [[a.storage is b.storage for a in known] for b in known],
-            ))  # fmt: skip
+            told.append(
+                (
+                    [t.tolist() for t in (*known, base)],
+                    [[a.storage is b.storage for a in known] for b in known],
+                )
+            )
         assert told[0] == told[1]
     assert all(e.why is None for e in captured.executables.values())

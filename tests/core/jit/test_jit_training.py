@@ -41,9 +41,14 @@ def mlp() -> nn.Module:
 def cnn() -> nn.Module:
     # A bias before the norm would have no gradient but rounding, of which Adam takes the sign.
     return nn.Sequential(
-        nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3), nn.ReLU(),
-        nn.Conv2d(3, 3, 1), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 3),
-    )  # fmt: skip
+        nn.Conv2d(1, 3, 3, padding=1, bias=False),
+        nn.BatchNorm2d(3),
+        nn.ReLU(),
+        nn.Conv2d(3, 3, 1),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(12, 3),
+    )
 
 
 def batch(device: str, seed: int, *shape: int) -> tuple[rl.Tensor, rl.Tensor]:
@@ -116,8 +121,9 @@ def _plain(value: Any) -> Any:
 Script = Callable[[Run, Callable[[Any], Any]], list[Any]]
 
 
-def same(script: Script, device: str, make: Make, model: Callable[[], nn.Module] = mlp,
-         least: int = 1) -> None:  # fmt: skip
+def same(
+    script: Script, device: str, make: Make, model: Callable[[], nn.Module] = mlp, least: int = 1
+) -> None:
     """Run a training with and without jit: the same values, `least` calls of each replayed."""
     found: list[Counting] = []
 
@@ -134,8 +140,13 @@ def same(script: Script, device: str, make: Make, model: Callable[[], nn.Module]
             assert whys(step.step) == [] and step.calls - step.runs >= least
 
 
-def plainly(run: Run, wrap: Callable[[Any], Any], shape: tuple[int, ...] = (), count: int = 6,
-            between: Callable[[Run, int], None] = lambda run, i: None) -> list[Any]:  # fmt: skip
+def plainly(
+    run: Run,
+    wrap: Callable[[Any], Any],
+    shape: tuple[int, ...] = (),
+    count: int = 6,
+    between: Callable[[Run, int], None] = lambda run, i: None,
+) -> list[Any]:
     """Steps on other data each, with a falling rate; what each left behind."""
     step, found = wrap(run.step), []
     for i in range(count):
@@ -218,8 +229,14 @@ def test_gradients_in_one_piece_of_memory(device: str) -> None:
 def test_a_language_model(device: str) -> None:
     def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
         rl.manual_seed(0)
-        config = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
-                        num_attention_heads=2, num_key_value_heads=1)  # fmt: skip
+        config = dict(
+            vocab_size=40,
+            hidden_size=16,
+            intermediate_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+        )
         model = llama.FAMILY.build(config, []).init_(run.device)
         made = optim.AdamW(model.parameters(), lr=0.01)
 
@@ -264,9 +281,11 @@ def test_other_ops_for_other_options_are_captured_anew(device: str, kind: str) -
             run.optimizer.param_groups[0]["nesterov"] = i > 6
 
     same(
-        lambda run, wrap: plainly(run, wrap, count=10, between=switch), device, OPTIMIZERS[kind],
+        lambda run, wrap: plainly(run, wrap, count=10, between=switch),
+        device,
+        OPTIMIZERS[kind],
         least=1,
-    )  # fmt: skip
+    )
 
 
 def _zero_last(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
@@ -406,9 +425,11 @@ def test_the_optimizer_goes_on_from_another_state(device: str) -> None:
     for kind in ("momentum", "adamw"):
         saved.clear()
         same(
-            lambda run, wrap: plainly(run, wrap, count=9, between=load), device, OPTIMIZERS[kind],
+            lambda run, wrap: plainly(run, wrap, count=9, between=load),
+            device,
+            OPTIMIZERS[kind],
             least=3,
-        )  # fmt: skip
+        )
 
 
 def _copied(value: Any) -> Any:
@@ -435,9 +456,11 @@ def test_a_parameter_frozen_for_a_while(device: str) -> None:
 
     for kind in ("momentum", "adamw"):
         same(
-            lambda run, wrap: plainly(run, wrap, count=8, between=freeze), device,
-            OPTIMIZERS[kind], least=2,
-        )  # fmt: skip
+            lambda run, wrap: plainly(run, wrap, count=8, between=freeze),
+            device,
+            OPTIMIZERS[kind],
+            least=2,
+        )
 
 
 def test_parts_that_are_frozen_in_turns(device: str) -> None:
@@ -509,9 +532,11 @@ def test_a_parameter_that_takes_other_memory(device: str) -> None:
 
     for kind in ("momentum", "adamw"):
         same(
-            lambda run, wrap: plainly(run, wrap, count=8, between=move), device, OPTIMIZERS[kind],
+            lambda run, wrap: plainly(run, wrap, count=8, between=move),
+            device,
+            OPTIMIZERS[kind],
             least=3,
-        )  # fmt: skip
+        )
 
 
 def test_a_group_that_is_added(device: str) -> None:
@@ -636,8 +661,11 @@ def test_numbers_are_rounded_as_without_jit(device: str, dtype: str) -> None:
 def test_a_loss_may_be_given_as_it_is(device: str) -> None:
     def tell(loss: rl.Tensor) -> list[str]:
         said = [repr(loss.grad_fn).partition(" object")[0]]  # without its address
-        for call in (loss.backward, (loss * 2).backward,
-                     lambda: rl.autograd.grad(loss, run.params[0], allow_unused=True)):  # fmt: skip
+        for call in (
+            loss.backward,
+            (loss * 2).backward,
+            lambda: rl.autograd.grad(loss, run.params[0], allow_unused=True),
+        ):
             with pytest.raises(RuntimeError, match="freed by an earlier backward") as error:
                 call()
             said.append(str(error.value))

@@ -18,9 +18,15 @@ def network() -> rl.nn.Sequential:
     """Convolutions by tiles, by panels and of several groups, with norms, from drawn numbers."""
     conv = rl.nn.Conv2d
     net = rl.nn.Sequential(
-        conv(8, 9, 3, padding=1), rl.nn.BatchNorm2d(9), rl.nn.ReLU(), conv(9, 20, 1, bias=False),
-        rl.nn.BatchNorm2d(20), conv(20, 8, 3, stride=2), conv(8, 8, 3, groups=2), rl.nn.SiLU(),
-    )  # fmt: skip
+        conv(8, 9, 3, padding=1),
+        rl.nn.BatchNorm2d(9),
+        rl.nn.ReLU(),
+        conv(9, 20, 1, bias=False),
+        rl.nn.BatchNorm2d(20),
+        conv(20, 8, 3, stride=2),
+        conv(8, 8, 3, groups=2),
+        rl.nn.SiLU(),
+    )
     with rl.no_grad():
         for i, x in enumerate(tensors(net)):
             x.copy_(rl.tensor(draws(i, x.shape, 0.1, 1.0).astype(np.float32)))

@@ -18,10 +18,15 @@ def test_parts_of_the_queries_give_the_same(
     kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = np.random.default_rng(1)
-    q, k, v = (rl.tensor(draw.standard_normal((2, 3, n, 4)).astype(np.float32), device=device)
-               for n in (7, 5, 5))  # fmt: skip
-    masks = {"seen": draw.random((2, 1, 7, 5)) > 0.4, "added": draw.standard_normal((7, 5)),
-             "row": draw.standard_normal((2, 1, 1, 5))}  # fmt: skip
+    q, k, v = (
+        rl.tensor(draw.standard_normal((2, 3, n, 4)).astype(np.float32), device=device)
+        for n in (7, 5, 5)
+    )
+    masks = {
+        "seen": draw.random((2, 1, 7, 5)) > 0.4,
+        "added": draw.standard_normal((7, 5)),
+        "row": draw.standard_normal((2, 1, 1, 5)),
+    }
     given: dict[str, Any] = {"is_causal": kind == "causal"}
     if kind in masks:
         mask = masks[kind]
@@ -34,6 +39,7 @@ def test_parts_of_the_queries_give_the_same(
         monkeypatch.setattr(attention, "MOST_SCORES", most)
         parts = F.scaled_dot_product_attention(q, k, v, **given)
         found: Any = rl.autograd.grad(parts.square().sum(), q)[0]
-        np.testing.assert_allclose(parts.detach().cpu().numpy(), whole.detach().cpu().numpy(),
-                                   rtol=1e-5, atol=1e-6)  # fmt: skip
+        np.testing.assert_allclose(
+            parts.detach().cpu().numpy(), whole.detach().cpu().numpy(), rtol=1e-5, atol=1e-6
+        )
         np.testing.assert_allclose(found.cpu().numpy(), wanted.cpu().numpy(), rtol=1e-4, atol=1e-5)

@@ -11,9 +11,13 @@ import rushlight as rl
 from rushlight.core.nn import functional as F
 
 
-@pytest.mark.parametrize(("fn", "expected"), [
-    (F.relu, lambda x: np.maximum(x, 0)), (F.silu, lambda x: x / (1 + np.exp(-x))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (F.relu, lambda x: np.maximum(x, 0)),
+        (F.silu, lambda x: x / (1 + np.exp(-x))),
+    ],
+)
 def test_inplace_writes_over_the_input(fn: Any, expected: Any, device: str) -> None:
     values = np.array([-2.0, -0.5, 0.0, 3.0], np.float32)
     x = rl.tensor(values, device=device)

@@ -76,8 +76,10 @@ def test_parametrized_weights_train_and_become_plain_again(device: str) -> None:
     nn.utils.parametrizations.weight_norm(layer)
     assert_close(layer.weight.detach(), before, "several")
     assert list(layer.state_dict()) == [
-        "bias", "parametrizations.weight.original0", "parametrizations.weight.original1"
-    ]  # fmt: skip
+        "bias",
+        "parametrizations.weight.original0",
+        "parametrizations.weight.original1",
+    ]
     copy.deepcopy(layer)(rl.ones(2, 3, device=device)).sum().backward()
     layer(rl.ones(2, 3, device=device)).sum().backward()
     assert all(p.grad is not None for p in layer.parameters())
@@ -167,8 +169,14 @@ def test_backward_hooks_of_all_modules(device: str) -> None:
     )
     x = rl.ones(4, 2, device=device).requires_grad_()
     net(x).sum().backward()
-    assert seen == ["before Sequential", "before ReLU", "ReLU", "before Linear", "Linear",
-                    "Sequential"]  # fmt: skip
+    assert seen == [
+        "before Sequential",
+        "before ReLU",
+        "ReLU",
+        "before Linear",
+        "Linear",
+        "Sequential",
+    ]
     first.remove()
     second.remove()
     net(x).sum().backward()
@@ -185,9 +193,10 @@ def test_hooks_of_all_modules_see_what_is_registered() -> None:
     for handle in handles:
         handle.remove()
     nn.Sequential(nn.BatchNorm1d(2))
-    assert seen == [f"BatchNorm1d.{n}" for n in
-                    ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
-                    ] + ["Sequential.0"]  # fmt: skip
+    assert seen == [
+        f"BatchNorm1d.{n}"
+        for n in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    ] + ["Sequential.0"]
     with every.register_module_parameter_registration_hook(lambda m, n, p: nn.Parameter(p * 0)):
         layer = nn.Linear(1, 1)
         layer.weight = nn.Parameter(rl.ones(1, 1))

@@ -18,13 +18,20 @@ class Block(nn.Module):
 
     def __init__(self, act: Any, gate: Any, inplace: bool) -> None:
         self.expand = nn.Sequential(
-            nn.Conv2d(4, 8, 1, bias=False), nn.BatchNorm2d(8), act(inplace=inplace),
-            nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.BatchNorm2d(8), act(inplace=inplace),
-        )  # fmt: skip
+            nn.Conv2d(4, 8, 1, bias=False),
+            nn.BatchNorm2d(8),
+            act(inplace=inplace),
+            nn.Conv2d(8, 8, 3, padding=1, groups=8),
+            nn.BatchNorm2d(8),
+            act(inplace=inplace),
+        )
         self.squeeze = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 2, 1), act(inplace=inplace), nn.Conv2d(2, 8, 1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(8, 2, 1),
+            act(inplace=inplace),
+            nn.Conv2d(2, 8, 1),
             gate(),
-        )  # fmt: skip
+        )
         self.project = nn.Sequential(nn.Conv2d(8, 4, 1, bias=False), nn.BatchNorm2d(4))
 
     def forward(self, x: rl.Tensor) -> rl.Tensor:
@@ -44,9 +51,13 @@ def slopes(block: Block, x: rl.Tensor) -> list[Any]:
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize(
     ("act", "gate"),
-    [(nn.SiLU, nn.Sigmoid), (nn.Hardswish, nn.Hardsigmoid), (nn.Mish, nn.Sigmoid),
-     (nn.ReLU6, nn.Hardsigmoid)],
-)  # fmt: skip
+    [
+        (nn.SiLU, nn.Sigmoid),
+        (nn.Hardswish, nn.Hardsigmoid),
+        (nn.Mish, nn.Sigmoid),
+        (nn.ReLU6, nn.Hardsigmoid),
+    ],
+)
 def test_blocks_in_place_have_the_gradients_of_those_out_of_place(
     device: str, act: Any, gate: Any, captured: bool
 ) -> None:

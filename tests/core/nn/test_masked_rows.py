@@ -42,8 +42,9 @@ def test_a_sample_of_padding_gives_the_last_projections_bias(
 @pytest.mark.parametrize("kind", ["bool", "added"])
 def test_a_captured_call_gives_the_same_zeros(device: str, kind: str) -> None:
     seen = np.array([[True, False, True], [False] * 3, [True] * 3])
-    mask = rl.tensor(seen if kind == "bool" else np.where(seen, 0, -np.inf).astype(np.float32),
-                     device=device)  # fmt: skip
+    mask = rl.tensor(
+        seen if kind == "bool" else np.where(seen, 0, -np.inf).astype(np.float32), device=device
+    )
     q, k, v = (drawn(1, 2, 3, 4, seed=i, device=device) for i in range(3))
 
     @rl.jit
@@ -99,5 +100,6 @@ def test_layers_of_a_transformer_stay_finite(device: str, norm_first: bool) -> N
 def test_attention_of_no_features_weighs_all_keys_alike(device: str) -> None:
     none, v = rl.zeros(1, 1, 2, 0, device=device), drawn(1, 1, 2, 3, device=device)
     found = F.scaled_dot_product_attention(none, none, v)
-    np.testing.assert_allclose(found[0, 0, 0].cpu().numpy(), v[0, 0].mean(0).cpu().numpy(),
-                               rtol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        found[0, 0, 0].cpu().numpy(), v[0, 0].mean(0).cpu().numpy(), rtol=1e-6
+    )

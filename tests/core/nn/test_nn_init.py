@@ -46,17 +46,23 @@ def truncated_std(a: float, b: float) -> float:
         (nn.init.kaiming_uniform_, *2 * (math.sqrt(6 / 150),), math.sqrt(2 / 150)),
         (
             lambda t: nn.init.kaiming_uniform_(t, a=math.sqrt(5)),
-            *2 * (math.sqrt(1 / 150),), math.sqrt(1 / 450),
+            *2 * (math.sqrt(1 / 150),),
+            math.sqrt(1 / 450),
         ),
         (
             lambda t: nn.init.kaiming_uniform_(t, mode="fan_out", nonlinearity="tanh"),
-            *2 * (5 / 3 * math.sqrt(3 / 300),), 5 / 3 / math.sqrt(300),
+            *2 * (5 / 3 * math.sqrt(3 / 300),),
+            5 / 3 / math.sqrt(300),
         ),
         (nn.init.trunc_normal_, -2.0, 2.0, truncated_std(-2, 2)),
-        (lambda t: nn.init.trunc_normal_(t, 0.0, 3.0, -3.0, 9.0), -3.0, 9.0,
-         3 * truncated_std(-1, 3)),
+        (
+            lambda t: nn.init.trunc_normal_(t, 0.0, 3.0, -3.0, 9.0),
+            -3.0,
+            9.0,
+            3 * truncated_std(-1, 3),
+        ),
     ],
-)  # fmt: skip
+)
 def test_bounds_and_spread(fill: Fill, low: float, high: float, std: float, device: str) -> None:
     low = -low if low == high else low
     rl.manual_seed(11)

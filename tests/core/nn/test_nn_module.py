@@ -67,9 +67,17 @@ def test_parameters_buffers_and_modules_are_the_attributes() -> None:
     assert [n for n, _ in net.named_parameters(recurse=False)] == []
     assert [n for n, _ in net.layers[0].named_parameters("x", recurse=False)] == ["x.scale"]
     assert [n for n, _ in net.named_modules()] == [
-        "", "emb", "layers", "layers.0", "layers.0.norm", "layers.0.fc", "layers.1",
-        "layers.1.norm", "layers.1.fc", "drop",
-    ]  # fmt: skip
+        "",
+        "emb",
+        "layers",
+        "layers.0",
+        "layers.0.norm",
+        "layers.0.fc",
+        "layers.1",
+        "layers.1.norm",
+        "layers.1.fc",
+        "drop",
+    ]
     assert [n for n, _ in net.named_children()] == ["emb", "layers", "drop"]
     assert list(net.children()) == [net.emb, net.layers, net.drop]
     assert list(net.modules())[0] is net
@@ -214,14 +222,16 @@ class Llama(nn.Module):
         dim, inner = 4096, 11008
         self.embed_tokens = nn.Embedding(32000, dim)
         self.layers = nn.ModuleList(
-            nn.ModuleDict({
-                **{n: nn.Linear(dim, dim, bias=False) for n in ("q", "k", "v", "o")},
-                **{n: nn.Linear(dim, inner, bias=False) for n in ("gate", "up")},
-                "down": nn.Linear(inner, dim, bias=False),
-                **{n: nn.RMSNorm(dim) for n in ("before", "after")},
-            })
+            nn.ModuleDict(
+                {
+                    **{n: nn.Linear(dim, dim, bias=False) for n in ("q", "k", "v", "o")},
+                    **{n: nn.Linear(dim, inner, bias=False) for n in ("gate", "up")},
+                    "down": nn.Linear(inner, dim, bias=False),
+                    **{n: nn.RMSNorm(dim) for n in ("before", "after")},
+                }
+            )
             for _ in range(32)
-        )  # fmt: skip
+        )
         self.head = nn.Linear(dim, 32000, bias=False)
 
 
@@ -485,8 +495,12 @@ def test_a_module_goes_through_a_file(tmp_path: Any, device: str) -> None:
 
 def test_lazy_layers_take_their_size_from_the_first_input(device: str) -> None:
     made: Any = nn  # the lazy layers are made by a loop, without types of their own
-    net = nn.Sequential(made.LazyConv2d(4, 3, padding=1), made.LazyBatchNorm2d(), nn.Flatten(),
-                        made.LazyLinear(5, bias=False))  # fmt: skip
+    net = nn.Sequential(
+        made.LazyConv2d(4, 3, padding=1),
+        made.LazyBatchNorm2d(),
+        nn.Flatten(),
+        made.LazyLinear(5, bias=False),
+    )
     lazy: Any = net[0]
     assert not list(net.parameters()) and lazy.has_uninitialized_params()
     assert isinstance(net[3], nn.Linear) and "first input" in repr(net[3])

@@ -13,10 +13,12 @@ DIM, THETA = 8, 10000.0
 EXPONENTS = 2 * np.arange(DIM // 2) / DIM
 LIMIT = 6
 LONG = {
-    "rope_type": "longrope", "original_max_position_embeddings": LIMIT,
-    "max_position_embeddings": 24, "short_factor": [1.0, 1.5, 2.0, 3.0],
+    "rope_type": "longrope",
+    "original_max_position_embeddings": LIMIT,
+    "max_position_embeddings": 24,
+    "short_factor": [1.0, 1.5, 2.0, 3.0],
     "long_factor": [2.0, 4.0, 5.0, 9.0],
-}  # fmt: skip
+}
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "max_position_embeddings": LIMIT}
 
 

@@ -158,8 +158,10 @@ def test_a_filter_chooses_layers_and_dtypes() -> None:
 
 def test_a_tied_head_is_an_embedding() -> None:
     assert kinds(small(tied=True).quantize_("q8_0")) == {
-        "up": "q8_0", "down": "q8_0", "experts": "q8_0"
-    }  # fmt: skip
+        "up": "q8_0",
+        "down": "q8_0",
+        "experts": "q8_0",
+    }
     model = small(tied=True).quantize_("q8_0", filter=lambda name, module: name == "head")
     assert kinds(model) == {"table": "q8_0"} and model.head.weight is model.table.weight
 

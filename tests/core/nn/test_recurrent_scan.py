@@ -19,9 +19,11 @@ LAYERS: dict[str, Callable[..., Any]] = {
     "relu": lambda: nn.RNN(3, 4, nonlinearity="relu", bias=False),
 }
 CELLS: dict[str, Callable[..., Any]] = {
-    "lstm": lambda: nn.LSTMCell(3, 4), "gru": lambda: nn.GRUCell(3, 4),
-    "tanh": lambda: nn.RNNCell(3, 4), "relu": lambda: nn.RNNCell(3, 4, nonlinearity="relu"),
-}  # fmt: skip
+    "lstm": lambda: nn.LSTMCell(3, 4),
+    "gru": lambda: nn.GRUCell(3, 4),
+    "tanh": lambda: nn.RNNCell(3, 4),
+    "relu": lambda: nn.RNNCell(3, 4, nonlinearity="relu"),
+}
 
 
 @pytest.fixture

@@ -38,9 +38,10 @@ def test_calls_beyond_bounds_are_refused_by_name(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", "inv det cholesky eigh svd qr slogdet pinv eigvals eig lu matrix_rank cond svdvals "
-    "eigvalsh lu_factor ldl_factor matrix_exp".split()
-)  # fmt: skip
+    "name",
+    "inv det cholesky eigh svd qr slogdet pinv eigvals eig lu matrix_rank cond svdvals "
+    "eigvalsh lu_factor ldl_factor matrix_exp".split(),
+)
 def test_batches_of_matrices_without_elements_are_bounded(name: str) -> None:
     with pytest.raises(ValueError, match="matrices without elements"):
         getattr(rl.linalg, name)(rl.zeros(FAR, 0, 0))

@@ -15,10 +15,16 @@ def bytes_of(values: Any, device: str) -> rl.Tensor:
 
 
 KEYS: list[Any] = [
-    lambda m: m([1, 0, 1]), lambda m: (m([1, 0, 1]), 1), lambda m: (slice(None), m([1, 0, 0, 1])),
-    lambda m: (..., m([0, 1, 0, 1])), lambda m: (None, m([1, 0, 1])), lambda m: m([0, 0, 0]),
-    lambda m: m([[1, 0, 0, 2]] * 3), lambda m: [m([1, 0, 1]), m([0, 1, 1, 0])], lambda m: m(1),
-]  # fmt: skip
+    lambda m: m([1, 0, 1]),
+    lambda m: (m([1, 0, 1]), 1),
+    lambda m: (slice(None), m([1, 0, 0, 1])),
+    lambda m: (..., m([0, 1, 0, 1])),
+    lambda m: (None, m([1, 0, 1])),
+    lambda m: m([0, 0, 0]),
+    lambda m: m([[1, 0, 0, 2]] * 3),
+    lambda m: [m([1, 0, 1]), m([0, 1, 1, 0])],
+    lambda m: m(1),
+]
 
 
 @pytest.mark.parametrize("make", KEYS)

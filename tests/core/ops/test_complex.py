@@ -82,9 +82,12 @@ def test_products_and_running_sums_of_complex_numbers() -> None:
     z = np.array([[1 + 2j, -1j, 0.5], [2, 1 - 1j, 3j]])
     x = rl.from_numpy(z)
     for found, expected in (
-        (x.prod(1), z.prod(1)), (x.prod(), z.prod()), (x.cumsum(1), z.cumsum(1)),
-        (x.cumprod(0), z.cumprod(0)), (rl.linalg.vecdot(x, x), (z.conj() * z).sum(1)),
-    ):  # fmt: skip
+        (x.prod(1), z.prod(1)),
+        (x.prod(), z.prod()),
+        (x.cumsum(1), z.cumsum(1)),
+        (x.cumprod(0), z.cumprod(0)),
+        (rl.linalg.vecdot(x, x), (z.conj() * z).sum(1)),
+    ):
         assert found.dtype is rl.complex128
         np.testing.assert_allclose(found.numpy(), expected, 1e-14)
     edge = rl.nextafter(rl.tensor([math.inf], dtype=rl.float64), rl.zeros(1, dtype=rl.float64))

@@ -81,8 +81,10 @@ def test_wrong_calls_say_what_is_wrong() -> None:
     with pytest.raises(TypeError, match="takes 2 operands, got 1"):
         BUMP(rl.ones(2))
     bad: Any = rl.custom_op(
-        "test_bad", numpy=lambda a: a, wgsl="fn test_bad(a: f32) -> f32 { return a; }",
+        "test_bad",
+        numpy=lambda a: a,
+        wgsl="fn test_bad(a: f32) -> f32 { return a; }",
         gradient=lambda g, a, out: (g, g),
-    )  # fmt: skip
+    )
     with pytest.raises(ValueError, match="returned 2 gradients for 1 inputs"):
         bad(rl.ones(2).requires_grad_()).sum().backward()

@@ -112,14 +112,17 @@ def test_operands_that_do_not_fit_are_named() -> None:
     x, w = rl.ones(3, 4), rl.ones(2, 5, 4)
     i = rl.tensor([0, 1, 0])
     mistakes: tuple[tuple[Any, type[Exception], str], ...] = (
-        (lambda: rl.linear_experts(x, w[:, :, :3], i), ValueError,
-         r"linear_experts: x has 4 features in its last dim, weight \(2, 5, 3\) takes 3"),
+        (
+            lambda: rl.linear_experts(x, w[:, :, :3], i),
+            ValueError,
+            r"linear_experts: x has 4 features in its last dim, weight \(2, 5, 3\) takes 3",
+        ),
         (lambda: rl.linear_experts(x, w[0], i), ValueError, r"takes \(experts, out, in\) features"),
         (lambda: rl.linear_experts(x, w, i[:2]), ValueError, r"index is \(2,\); it must be"),
         (lambda: rl.linear_experts(x, w, i.float()), TypeError, "index is float32"),
         (lambda: rl.linear_experts(i, w, i), TypeError, "x is int64; it must be a floating"),
         (lambda: rl.linear_experts(x, w, i, rl.ones(2)), ValueError, r"wants \(2, 5\)"),
-    )  # fmt: skip
+    )
     for call, error, text in mistakes:
         with pytest.raises(error, match=text):
             call()

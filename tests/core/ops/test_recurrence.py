@@ -157,8 +157,12 @@ def test_work_grows_with_length(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_shapes_are_named(changed: dict[str, Any], message: str) -> None:
-    shapes: dict[str, Any] = {"r": (1, 2, 3, 4), "decay": (1, 2, 3, 4), "k": (1, 2, 3, 4),
-                              "v": (1, 2, 3, 6)}  # fmt: skip
+    shapes: dict[str, Any] = {
+        "r": (1, 2, 3, 4),
+        "decay": (1, 2, 3, 4),
+        "k": (1, 2, 3, 4),
+        "v": (1, 2, 3, 6),
+    }
     with pytest.raises(ValueError, match=message):
         F.wkv(**{name: rl.zeros(*shape) for name, shape in (shapes | changed).items()})
 

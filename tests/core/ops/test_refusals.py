@@ -25,7 +25,7 @@ CASES: dict[str, tuple[Call, str]] = {
     "arange": (lambda: rl.arange(0, rl.inf), "arange: step 1 does not lead from 0 to inf"),
     "linspace": (lambda: rl.linspace(0, 1, 2.0), "cannot be interpreted as an integer"),  # type: ignore[arg-type]
     "out": (lambda: rl.abs(ONES, out=rl.ones(1).expand(3)), "elements of out= share one"),  # type: ignore[call-arg]
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -65,12 +65,15 @@ def test_parameters_out_of_range_are_refused(
 
 HUGE = 2**60
 CALLS: list[Any] = [
-    lambda **k: rl.randn(HUGE, **k), lambda **k: rl.rand(HUGE, **k),
-    lambda **k: rl.randint(0, 9, (HUGE,), **k), lambda **k: rl.randn(2**31, 2**31, **k),
-    lambda **k: rl.rand(2**59, dtype=rl.float16, **k), lambda **k: rl.randperm(2**58, **k),
+    lambda **k: rl.randn(HUGE, **k),
+    lambda **k: rl.rand(HUGE, **k),
+    lambda **k: rl.randint(0, 9, (HUGE,), **k),
+    lambda **k: rl.randn(2**31, 2**31, **k),
+    lambda **k: rl.rand(2**59, dtype=rl.float16, **k),
+    lambda **k: rl.randperm(2**58, **k),
     lambda **k: rl.empty(1, **k).expand(HUGE).bernoulli(),
     lambda **k: rl.normal(0.0, 1.0, (HUGE,), **k),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))

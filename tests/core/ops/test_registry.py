@@ -24,14 +24,17 @@ Array = npt.NDArray[Any]
 # Ops that the samples do not cover, each with the reason and the test that does.
 NOT_RUN = {
     "transfer": "its input and output are on two devices; backends/test_devices.py",
-    **dict.fromkeys(("conj", "view_as_real", "view_as_complex", "fft"),
-                    "complex numbers, on cpu only; ops/test_complex.py and core_transforms.json"),
-}  # fmt: skip
+    **dict.fromkeys(
+        ("conj", "view_as_real", "view_as_complex", "fft"),
+        "complex numbers, on cpu only; ops/test_complex.py and core_transforms.json",
+    ),
+}
 # The only reasons for which webgpu may be without an op, and the ops that it is without.
 REASONS = {
-    "f64": "the device has no float64", "linalg": "dense linear algebra runs on cpu",
+    "f64": "the device has no float64",
+    "linalg": "dense linear algebra runs on cpu",
     "cells": "layers run the ops of their cells there",
-}  # fmt: skip
+}
 _LINALG = "solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det cofactor"
 REFUSED: dict[str, str] = dict.fromkeys(_LINALG.split(), "linalg") | dict.fromkeys(
     ("cell_scan", "cell_scan_backward"), "cells"
@@ -133,17 +136,21 @@ def test_an_incomplete_op_is_refused(op_samples: ModuleType) -> None:
     good = op_samples.SAMPLES["exp"]
     with registered(infer=None) as op:
         assert complaints(op, good, backend) == [
-            "no shape rule", "no kernel", "no plan on webgpu, and no refusal",
+            "no shape rule",
+            "no kernel",
+            "no plan on webgpu, and no refusal",
             "neither a gradient rule nor differentiable=False",
-        ]  # fmt: skip
+        ]
         assert "no samples" in complaints(op, None, backend)
     with registered(differentiable=False, grads=(rule(lambda c, g: g),)) as op:
         assert "a gradient rule although it is marked" in complaints(op, good, backend)[2]
     few = op_samples.Samples(np.exp, "exact", good.samples[:1])
     assert complaints(REGISTRY["exp"], few, backend) == [
-        "no 'empty' sample", "no '0-d' sample", "no 'nan' sample",
+        "no 'empty' sample",
+        "no '0-d' sample",
+        "no 'nan' sample",
         "the gradient of input 0 is not checked",
-    ]  # fmt: skip
+    ]
     assert complaints(REGISTRY["exp"], good, backend) == []
     with registered() as op, pytest.raises(ValueError, match="op 'test_only' already exists"):
         Op("test_only", infer=op.infer)

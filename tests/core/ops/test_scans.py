@@ -31,9 +31,14 @@ def test_a_scan_on_the_device(kind: str, device: str, composite_samples: ModuleT
     parts = []
     for t in range(x.shape[1]):
         y, state = F.selective_scan(
-            x[:, t : t + 1], dt[:, t : t + 1], a, b[:, t : t + 1], c[:, t : t + 1],
-            rl.full((6,), 0.5, device=device), state,
-        )  # fmt: skip
+            x[:, t : t + 1],
+            dt[:, t : t + 1],
+            a,
+            b[:, t : t + 1],
+            c[:, t : t + 1],
+            rl.full((6,), 0.5, device=device),
+            state,
+        )
         parts.append(y)
     found = rl.cat([rl.cat(parts, 1).reshape(-1), state.reshape(-1)])
     assert_close(found, expected, "several", label="by tokens")

@@ -33,14 +33,16 @@ def empty_blocks(*shape: int) -> rl.Tensor:
 REFUSED: dict[str, Callable[[str], Any]] = {
     "expand: shape (1, 1, 1, 9223372036854775807)": lambda d: rl.attention(
         rl.zeros(1, 1, 1, 1, device=d).expand(1, 1, 1, 2**63 - 1),
-        ones(d, 1, 1, 2**62, 2**63 - 1), ones(d, 1, 1, 2**62, 1)),
+        ones(d, 1, 1, 2**62, 2**63 - 1),
+        ones(d, 1, 1, 2**62, 1),
+    ),
     "expand: shape (4611686018427387904, 4)": lambda d: ones(d, 2**62, 4).argmax(0),
     "expand: shape (4, 4611686018427387904)": lambda d: ones(d, 4, 2**62).sum(),
     "full: shape (0, 2305843009213693952)": lambda d: rl.zeros(0, 2**61, device=d),
     "shape (4611686018427387904, 2, 0)": lambda d: empty_blocks(2**62, 2, 0),
     "unfold: shape (4294967297, 4294967296)": lambda d: ones(d, 2**33).unfold(0, 2**32, 1),
     "reshape: shape (0, 4611686018427387904)": lambda d: rl.zeros(0, device=d).reshape(0, 2**62),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("said", REFUSED)
@@ -59,14 +61,17 @@ def test_the_limit_itself() -> None:
 
 
 UNCOUNTED: dict[str, Callable[[rl.Tensor], Any]] = {
-    "sum": lambda x: x.sum(), "argmax": lambda x: x.argmax(0), "any": lambda x: x.any(),
-    "amax": lambda x: x.amax(), "matmul": lambda x: x @ x,
+    "sum": lambda x: x.sum(),
+    "argmax": lambda x: x.argmax(0),
+    "any": lambda x: x.any(),
+    "amax": lambda x: x.amax(),
+    "matmul": lambda x: x @ x,
     "attention": lambda x: rl.attention(
         x.reshape(1, 1, 1, -1), x.reshape(1, 1, 1, -1), x[:1].reshape(1, 1, 1, 1)
     ),
     "linear": lambda x: rl.linear(x, x.reshape(1, -1)),
     "jit": lambda x: rl.jit(lambda y: y.sum())(x),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNCOUNTED)
@@ -109,9 +114,12 @@ def test_webgpu_numbers_elements_in_32_bits(device: str) -> None:
     if device != "webgpu":
         return
     runs: list[Callable[[rl.Tensor], Any]] = [
-        lambda x: x.sum(), lambda x: x.amax(0), lambda x: x.argmax(0), lambda x: x.any(),
+        lambda x: x.sum(),
+        lambda x: x.amax(0),
+        lambda x: x.argmax(0),
+        lambda x: x.any(),
         lambda x: x.reshape(1, -1) @ x.reshape(-1, 1),
-    ]  # fmt: skip
+    ]
     for run in runs:
         with pytest.raises(DeviceError, match=r"^\w+: .*8589934592.*webgpu numbers 2147483648"):
             run(ones(device, 2**33))
@@ -150,10 +158,17 @@ def test_small_things_that_overflowed(device: str) -> None:
     assert (put(4, 4)[:, 3 :: 2**70] + 1).tolist() == [[2.0]] * 4
 
 
-@pytest.mark.parametrize(("dtype", "value"), [
-    ("uint8", -256), ("int8", 128), ("int64", 2**63), ("uint8", 1e30), ("int32", float("nan")),
-    ("float32", 2**2000),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("uint8", -256),
+        ("int8", 128),
+        ("int64", 2**63),
+        ("uint8", 1e30),
+        ("int32", float("nan")),
+        ("float32", 2**2000),
+    ],
+)
 def test_a_value_that_the_dtype_cannot_hold(device: str, dtype: str, value: float) -> None:
     said = re.escape(f"{value} does not fit dtype {dtype}")
     with pytest.raises(ValueError, match=f"^pad: {said}"):
@@ -246,10 +261,12 @@ def test_indices_that_another_thread_changes() -> None:
     thread = threading.Thread(target=change)
     thread.start()
     calls: list[Callable[[], Any]] = [
-        lambda: F.embedding(index, blocks), lambda: rl.linear_experts(x, experts, index),
-        lambda: F.embedding(index, table), lambda: table.index_select(0, index),
+        lambda: F.embedding(index, blocks),
+        lambda: rl.linear_experts(x, experts, index),
+        lambda: F.embedding(index, table),
+        lambda: table.index_select(0, index),
         lambda: cache_write_(cache, values, index),
-    ]  # fmt: skip
+    ]
     ends = set()
     try:
         for _ in range(60):

@@ -128,8 +128,12 @@ def test_options_may_change_between_steps_and_groups_be_added(device: str) -> No
     assert (a.item(), b.item()) == (-1.5, -20.0)
     told = ("SGD", "Parameter", "    lr")
     assert [line for line in repr(made).splitlines() if line.startswith(told)] == [
-        "SGD (", "Parameter Group 0", "    lr: 0.5", "Parameter Group 1", "    lr: 10.0",
-    ]  # fmt: skip
+        "SGD (",
+        "Parameter Group 0",
+        "    lr: 0.5",
+        "Parameter Group 1",
+        "    lr: 10.0",
+    ]
 
 
 P = nn.Parameter(rl.zeros(2))

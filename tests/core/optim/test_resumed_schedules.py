@@ -53,8 +53,10 @@ def rates(o: optim.Optimizer) -> list[float]:
 def counted(state: Any) -> Any:
     """The state as torch has it in memory: the milestones are a Counter of integers."""
     if isinstance(state, dict):
-        return {k: Counter({int(a): n for a, n in v.items()}) if k == "milestones" else counted(v)
-                for k, v in state.items()}  # fmt: skip
+        return {
+            k: Counter({int(a): n for a, n in v.items()}) if k == "milestones" else counted(v)
+            for k, v in state.items()
+        }
     return [counted(v) for v in state] if isinstance(state, list) else state
 
 
@@ -101,8 +103,9 @@ def trainer_of(text: str) -> Any:
     groups: list[dict[str, Any]] = [{"params": [model.weight]}, {"params": [model.bias], "lr": 0.1}]
     o = optim.SGD(groups, lr=0.05, momentum=0.7)
     names = {**vars(optim.lr_scheduler), "swa_utils": optim.swa_utils, "Halving": Halving, "o": o}
-    return rl.training.Trainer(model, o, nn.CrossEntropyLoss(), scheduler=eval(text, names),
-                               progress=False)  # fmt: skip
+    return rl.training.Trainer(
+        model, o, nn.CrossEntropyLoss(), scheduler=eval(text, names), progress=False
+    )
 
 
 @pytest.mark.parametrize("text", RESUMED)

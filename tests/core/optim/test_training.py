@@ -102,10 +102,17 @@ def test_a_convolutional_network_learns_which_way_a_bar_lies(device: str) -> Non
             x[i, 0, :, row] = x[i, 0, :, row] + 2
     x, y = x.to(device), (rl.arange(64) % 2).to(device)
     model = nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(4, 8, 3), nn.GroupNorm(2, 8), nn.GELU(), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 8, 3),
+        nn.GroupNorm(2, 8),
+        nn.GELU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
         nn.Linear(8, 2),
-    ).to(device)  # fmt: skip
+    ).to(device)
     train(model, optim.AdamW(model.parameters(), lr=0.02), x, y, 8, 16)
     assert accuracy(model, x, y) > 0.95
 
@@ -183,9 +190,12 @@ def test_a_network_learns_handwritten_digits(device: str) -> None:
 
     digits = load_digits()
     parts = train_test_split(
-        (digits.data / 16).astype(np.float32), digits.target.astype(np.int64),
-        test_size=0.25, random_state=0, stratify=digits.target,
-    )  # fmt: skip
+        (digits.data / 16).astype(np.float32),
+        digits.target.astype(np.int64),
+        test_size=0.25,
+        random_state=0,
+        stratify=digits.target,
+    )
     x, held_x, y, held_y = (rl.from_numpy(p).to(device) for p in parts)
     rl.manual_seed(0)
     model = MLP(64, 128, 10).to(device)

@@ -18,8 +18,10 @@ DATA = Path(__file__).parents[1] / "data" / "optim_goldens.json"
 GOLDENS: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
 CASES = GOLDENS["optimizers"]
 # webgpu runs one case of each optimizer with most of its options.
-SAMPLE = [max((c for c in CASES if c.startswith(n + "(")), key=len)
-          for n in dict.fromkeys(c.split("(")[0] for c in CASES)]  # fmt: skip
+SAMPLE = [
+    max((c for c in CASES if c.startswith(n + "(")), key=len)
+    for n in dict.fromkeys(c.split("(")[0] for c in CASES)
+]
 # Its bfloat16 products are rounded by other sums than torch's.
 LOOSE = {"Muon": 3e-3}
 
@@ -70,12 +72,15 @@ def test_fifty_steps_in_float32(text: str) -> None:
 @pytest.mark.parametrize("text", CASES)
 def test_going_on_from_torchs_state(text: str, way: str, tmp_path: Path) -> None:
     """From torch's state after nine steps to torch's parameters after fifty."""
-    ps = [nn.Parameter(rl.tensor(values, dtype=rl.float64).reshape(p.shape))
-          for values, p in zip(CASES[text]["trace"][1], trajectory.start(rl, rl.float64),
-                               strict=True)]  # fmt: skip
+    ps = [
+        nn.Parameter(rl.tensor(values, dtype=rl.float64).reshape(p.shape))
+        for values, p in zip(CASES[text]["trace"][1], trajectory.start(rl, rl.float64), strict=True)
+    ]
     kept = CASES[text]["middle"]
-    state = {int(n): {k: v if v is None else rl.tensor(v, dtype=rl.float64) for k, v in s.items()}
-             for n, s in kept["state"].items()}  # fmt: skip
+    state = {
+        int(n): {k: v if v is None else rl.tensor(v, dtype=rl.float64) for k, v in s.items()}
+        for n, s in kept["state"].items()
+    }
     made = made_of(text, ps)
     made.load_state_dict({"state": state, "param_groups": kept["param_groups"]})
     if way == "file":

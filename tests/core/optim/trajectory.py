@@ -28,8 +28,9 @@ def loss(params: list[Any]) -> Any:
     """A valley with waves: what closures compute."""
     x, y = params
     bend = (y[1:] - y[:-1] ** 2) ** 2
-    return ((x - 0.3) ** 2).sum() + (x * 3).cos().sum() * 0.4 + bend.sum() * 5 + (
-        (1 - y) ** 2).sum()  # fmt: skip
+    return (
+        ((x - 0.3) ** 2).sum() + (x * 3).cos().sum() * 0.4 + bend.sum() * 5 + ((1 - y) ** 2).sum()
+    )
 
 
 def close(made: Any, params: list[Any]) -> float:

@@ -29,13 +29,21 @@ def test_dtypes_are_those_of_numpys_promotion() -> None:
     x, i = rl.tensor(X, dtype=rl.float32), rl.tensor([1, 2], dtype=rl.int32)
     scalar: Any = lambda number: np.array(number)[()]  # noqa: E731
     for found, expected in (
-        (x + A, "float64"), (x + A.astype("f4"), "float32"), (x + np.arange(2), "float64"),
-        (x + np.array(2.0), "float64"), (i + np.arange(2), "int64"), (i * A, "float64"),
-        (x + np.arange(2, dtype="u2"), "float32"), (x + np.float64(2), "float32"),
-        (scalar(2.0) * x, "float32"), (scalar(2) - i, "int32"), (scalar(2.0) * i, "float32"),
-        (i & np.array([True, True]), "int32"), (np.array([1, 1]) << i, "int64"),
+        (x + A, "float64"),
+        (x + A.astype("f4"), "float32"),
+        (x + np.arange(2), "float64"),
+        (x + np.array(2.0), "float64"),
+        (i + np.arange(2), "int64"),
+        (i * A, "float64"),
+        (x + np.arange(2, dtype="u2"), "float32"),
+        (x + np.float64(2), "float32"),
+        (scalar(2.0) * x, "float32"),
+        (scalar(2) - i, "int32"),
+        (scalar(2.0) * i, "float32"),
+        (i & np.array([True, True]), "int32"),
+        (np.array([1, 1]) << i, "int64"),
         (rl.ones(2, dtype=rl.bfloat16) + np.ones(2, "f4"), "float32"),
-    ):  # fmt: skip
+    ):
         assert found.dtype.name == expected
 
 
@@ -84,8 +92,11 @@ def test_what_is_no_operand() -> None:
 
 def test_functions_of_numpy_give_tensors() -> None:
     x = rl.tensor([1.0, 4.0])
-    for found, expected in ((np.sqrt(x), [1, 2]), (np.add(x, np.ones(2)), [2, 5]),
-                            (np.isnan(x), [False, False])):  # fmt: skip
+    for found, expected in (
+        (np.sqrt(x), [1, 2]),
+        (np.add(x, np.ones(2)), [2, 5]),
+        (np.isnan(x), [False, False]),
+    ):
         assert isinstance(found, rl.Tensor) and found.tolist() == expected
     assert x.sum(np.int64(0)).item() == 5  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="requires grad"):
@@ -146,8 +157,13 @@ def test_a_number_on_cpu_goes_to_the_others(device: str) -> None:
 def test_a_fill_may_be_a_scalar_of_numpy(device: str) -> None:
     scalar: Any
     for scalar, dtype in (
-        (np.float32(2), "float32"), (np.float64(2), "float32"), (np.int64(2), "int64"),
-        (np.True_, "bool"), (2.0, "float32"), (2, "int64"), (True, "bool"),
-    ):  # fmt: skip
+        (np.float32(2), "float32"),
+        (np.float64(2), "float32"),
+        (np.int64(2), "int64"),
+        (np.True_, "bool"),
+        (2.0, "float32"),
+        (2, "int64"),
+        (True, "bool"),
+    ):
         found = rl.full((2,), scalar, device=device)
         assert found.dtype.name == dtype and found.tolist() == [scalar] * 2

@@ -140,9 +140,14 @@ def test_every_dtype_comes_to_cpu(device: str) -> None:
     rows = rl.linspace(-1, 1, 64).reshape(2, 32)
     blocks = rl.Tensor.from_buffer(bytes(range(68)), rl.q8_0, (2, 32))
     given = {
-        "float": rows, "turned": rows.t(), "narrow": rows.bfloat16(), "blocks": blocks,
-        "whole": rl.arange(5), "truth": rows > 0, "none": rl.zeros(0, 3),
-    }  # fmt: skip
+        "float": rows,
+        "turned": rows.t(),
+        "narrow": rows.bfloat16(),
+        "blocks": blocks,
+        "whole": rl.arange(5),
+        "truth": rows > 0,
+        "none": rl.zeros(0, 3),
+    }
     there = {name: t.to(device) for name, t in given.items()}
     there["turned"] = given["float"].to(device).t().requires_grad_()
 

@@ -269,11 +269,15 @@ def test_results_never_share_memory_with_their_input(device: str) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x, w: rl.matmul(x.unsqueeze(0), w), lambda x, w: (x @ w[0]), lambda x, w: x[0] @ w,
-        lambda x, w: x[rl.tensor([0, 1])], lambda x, w: rl.layer_norm(x, (2, 2)),
-        lambda x, w: rl.conv1d(x.unsqueeze(0), w.unsqueeze(2)), lambda x, w: x.t().reshape(4),
+        lambda x, w: rl.matmul(x.unsqueeze(0), w),
+        lambda x, w: x @ w[0],
+        lambda x, w: x[0] @ w,
+        lambda x, w: x[rl.tensor([0, 1])],
+        lambda x, w: rl.layer_norm(x, (2, 2)),
+        lambda x, w: rl.conv1d(x.unsqueeze(0), w.unsqueeze(2)),
+        lambda x, w: x.t().reshape(4),
     ],
-)  # fmt: skip
+)
 def test_results_that_are_inner_views_can_be_written_to(make: Any) -> None:
     x, w = leaf(2, 2), leaf(2, 2, seed=2)
     y = make(x, w)
@@ -446,9 +450,7 @@ def test_backward_and_grad_take_chosen_inputs() -> None:
     (middle * b).sum().backward(inputs=[b, middle])
     assert a.grad is None and b.grad is not None and b.grad.tolist() == [3.0, 3.0]
     assert middle.grad is not None and middle.grad.tolist() == [1.0, 1.0]
-    first, second = autograd.grad(
-        (a * 2).sum(), (t for t in (a, b)), materialize_grads=True
-    )  # fmt: skip
+    first, second = autograd.grad((a * 2).sum(), (t for t in (a, b)), materialize_grads=True)
     assert first is not None and first.tolist() == [2.0, 2.0]
     assert second is not None and second.tolist() == [0.0, 0.0]
     with pytest.raises(RuntimeError, match="backward: inputs is empty"):

@@ -38,12 +38,19 @@ def test_numpy_and_back_without_a_copy(dtype: rl.DType) -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        lambda a: a.T, lambda a: a[::2], lambda a: a[:, 1:3], lambda a: a[1], lambda a: a[0, 0, 0],
-        lambda a: a[None], lambda a: np.broadcast_to(a[:1], (5, 3, 2)), lambda a: a[:0],
+        lambda a: a.T,
+        lambda a: a[::2],
+        lambda a: a[:, 1:3],
+        lambda a: a[1],
+        lambda a: a[0, 0, 0],
+        lambda a: a[None],
+        lambda a: np.broadcast_to(a[:1], (5, 3, 2)),
+        lambda a: a[:0],
         lambda a: a,
-        lambda a: a.reshape(6, 4).T[1:, ::3], lambda a: np.asarray(a[1, 1, 1]),
+        lambda a: a.reshape(6, 4).T[1:, ::3],
+        lambda a: np.asarray(a[1, 1, 1]),
     ],
-)  # fmt: skip
+)
 def test_any_strided_array(view: Any) -> None:
     array = view(np.arange(24.0).reshape(4, 3, 2))
     if not isinstance(array, np.ndarray):
@@ -250,14 +257,26 @@ def test_tensor_copies() -> None:
 @pytest.mark.parametrize(
     ("data", "dtype"),
     [
-        (3, "int64"), (3.5, "float32"), (True, "bool"), ([], "float32"), ([1, 2], "int64"),
-        ([1, 2.5], "float32"), ([True, False], "bool"), ([True, 2], "int64"), ([[1], [2]], "int64"),
-        ((1, 2), "int64"), (np.float64(1), "float64"), (np.float32(1), "float32"),
-        ([np.float64(1)], "float64"), ([np.float32(1)], "float32"),
+        (3, "int64"),
+        (3.5, "float32"),
+        (True, "bool"),
+        ([], "float32"),
+        ([1, 2], "int64"),
+        ([1, 2.5], "float32"),
+        ([True, False], "bool"),
+        ([True, 2], "int64"),
+        ([[1], [2]], "int64"),
+        ((1, 2), "int64"),
+        (np.float64(1), "float64"),
+        (np.float32(1), "float32"),
+        ([np.float64(1)], "float64"),
+        ([np.float32(1)], "float32"),
         (np.arange(2, dtype=np.int8), "int8"),
-        (np.zeros(2, np.float16), "float16"), ([2**40], "int64"), ([[]], "float32"),
+        (np.zeros(2, np.float16), "float16"),
+        ([2**40], "int64"),
+        ([[]], "float32"),
     ],
-)  # fmt: skip
+)
 def test_dtypes_of_data(data: Any, dtype: str) -> None:
     found = rl.tensor(data)
     assert found.dtype.name == dtype
@@ -287,8 +306,10 @@ def test_no_digits_are_lost_on_the_way() -> None:
 def test_pythons_types_name_dtypes() -> None:
     x = rl.tensor([1.5])
     assert (x.to(float).dtype, x.to(int).dtype, x.to(bool).dtype) == (
-        rl.float64, rl.int64, rl.bool,
-    )  # fmt: skip
+        rl.float64,
+        rl.int64,
+        rl.bool,
+    )
     assert x.to(np.float16).dtype is rl.float16 and x.to(np.dtype(np.int8)).dtype is rl.int8
 
 

@@ -127,8 +127,7 @@ def test_modules_that_say_how_they_are_trained() -> None:
     module, seen = Lit(), list[Any]()
     callbacks = [training.EventCallback(seen.append)]
     made = rl.Trainer(module, callbacks=callbacks, progress=False, report_every=3)
-    values = made.fit(data.DataLoader(samples(), 4, shuffle=True),
-                      held_out, epochs=3)  # fmt: skip
+    values = made.fit(data.DataLoader(samples(), 4, shuffle=True), held_out, epochs=3)
     for ours, theirs in zip(weights(module), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     reports = [e["values"] for e in seen if "loss" in e["values"]]
@@ -147,10 +146,16 @@ def test_modules_that_say_how_they_are_trained() -> None:
 
 def test_validation_metrics_and_averages(device: str) -> None:
     model = network(device)
-    made, seen = trained(device, model, ema=0.5, metrics={
-        "accuracy": training.Accuracy(), "f1": training.F1Score(3),
-        "confusion": training.ConfusionMatrix(3),
-    })  # fmt: skip
+    made, seen = trained(
+        device,
+        model,
+        ema=0.5,
+        metrics={
+            "accuracy": training.Accuracy(),
+            "f1": training.F1Score(3),
+            "confusion": training.ConfusionMatrix(3),
+        },
+    )
     batches = data.DataLoader(samples(device=device), 4)
     values = made.fit(batches, batches, epochs=2)
     averaged = made.ema.module
@@ -192,8 +197,13 @@ def test_a_killed_run_goes_on_with_the_same_numbers(tmp_path: Path, at: int) -> 
     whole.fit(batches(), epochs=3)
     root = str(Path(__file__).parents[3])
     text = PROGRAM.format(root=root, at=at, folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": f"{root}/src"})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{root}/src"},
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["last.safetensors"]
     rl.manual_seed(99)  # what the numbers were does not matter
@@ -260,10 +270,14 @@ def test_a_page_gets_its_turn() -> None:
 
 
 def test_logs(tmp_path: Path) -> None:
-    made, seen = trained(callbacks=[
-        training.CSVLogger(tmp_path / "log.csv"), training.JSONLLogger(tmp_path / "log.jsonl"),
-        training.TensorBoardLogger(tmp_path / "events"),
-    ], report_every=3)  # fmt: skip
+    made, seen = trained(
+        callbacks=[
+            training.CSVLogger(tmp_path / "log.csv"),
+            training.JSONLLogger(tmp_path / "log.jsonl"),
+            training.TensorBoardLogger(tmp_path / "events"),
+        ],
+        report_every=3,
+    )
     batches = data.DataLoader(samples(), 4)
     made.fit(batches, batches, epochs=2)
     events = [{"step": e["step"], "epoch": e["epoch"], **e["values"]} for e in seen]
@@ -274,8 +288,12 @@ def test_logs(tmp_path: Path) -> None:
     assert [{k: float(v) for k, v in row.items() if v} for row in table] == events
     [file_of_events] = (tmp_path / "events").iterdir()
     scalars = list(read_events(file_of_events.read_bytes()))
-    wanted = [(e["step"], k, np.float32(v)) for e in events for k, v in e.items()
-              if k not in ("step", "epoch")]  # fmt: skip
+    wanted = [
+        (e["step"], k, np.float32(v))
+        for e in events
+        for k, v in e.items()
+        if k not in ("step", "epoch")
+    ]
     assert [s for s in scalars if s[1] != "epoch"] == wanted
 
 
@@ -348,9 +366,10 @@ def test_faults_are_told() -> None:
     batches = data.DataLoader(samples(), 4)
     plain: Any = {"progress": False}
     for given, words in (
-        ({"accumulate": 0}, "accumulate is 0"), ({"report_every": 2.5}, "report_every is 2.5"),
+        ({"accumulate": 0}, "accumulate is 0"),
+        ({"report_every": 2.5}, "report_every is 2.5"),
         ({"scheduler_interval": "day"}, "scheduler_interval is 'day'"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=words):
             rl.Trainer(model, optimizer, loss, **given)
     with pytest.raises(ValueError, match="give an optimizer"):

@@ -281,8 +281,9 @@ def test_a_process_that_dies_is_named() -> None:
     with pytest.raises(RuntimeError, match="the batch cannot be sent: .*pickle"):
         list(data.DataLoader(Faulty(lock), None, **options))
     with pytest.raises(Exception, match="pickle"):
-        data.DataLoader([1], num_workers=1, multiprocessing_context="spawn",
-                        collate_fn=lambda b: b).__iter__()  # fmt: skip
+        data.DataLoader(
+            [1], num_workers=1, multiprocessing_context="spawn", collate_fn=lambda b: b
+        ).__iter__()
 
 
 @native

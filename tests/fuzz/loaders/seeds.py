@@ -29,8 +29,13 @@ TEXTS = ["ab a<s>b", "", "  AB é\u0301 x\u2581 \U0001f600 12 don't", "ab" * 40]
 
 
 def _added(content: str, number: int, **flags: bool) -> Json:
-    usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-             "special": True}  # fmt: skip
+    usual = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
     return {"content": content, "id": number, **usual, **flags}
 
 
@@ -53,19 +58,35 @@ def tokenizers() -> list[Json]:
     ids = {word: i for i, word in enumerate(WORDS)}
     pieces = [*WORDS, *(f"<0x{byte:02X}>" for byte in range(256))]
     template = {
-        "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
-        "pair": [], "special_tokens": {w: {"id": w, "ids": [ids[w]], "tokens": [w]}
-                                       for w in ("<s>", "</s>")},
-    }  # fmt: skip
-    split = {"type": "Split", "pattern": {"Regex": r"(?i:'s)|\p{L}+|\s+(?!\S)|\d{1,3}|[^\s\w]+"},
-             "behavior": "Isolated", "invert": False}  # fmt: skip
-    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
-                  "use_regex": True}  # fmt: skip
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": "<s>", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+            {"SpecialToken": {"id": "</s>", "type_id": 0}},
+        ],
+        "pair": [],
+        "special_tokens": {w: {"id": w, "ids": [ids[w]], "tokens": [w]} for w in ("<s>", "</s>")},
+    }
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": r"(?i:'s)|\p{L}+|\s+(?!\S)|\d{1,3}|[^\s\w]+"},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": True,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
     space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
-    added = [_added("<s>", 0), _added("</s>", 1, lstrip=True), _added("<unk>", 2, rstrip=True),
-             _added("Extra", 300, normalized=True, single_word=True, special=False)]  # fmt: skip
+    added = [
+        _added("<s>", 0),
+        _added("</s>", 1, lstrip=True),
+        _added("<unk>", 2, rstrip=True),
+        _added("Extra", 300, normalized=True, single_word=True, special=False),
+    ]
     return [
         {"added_tokens": added, "normalizer": {"type": "NFC"},
          "pre_tokenizer": _sequence("pretokenizers", split, byte_level | {"use_regex": False}),
@@ -167,8 +188,10 @@ def npz() -> bytes:
 
 def safetensors() -> bytes:
     """Two tensors and metadata."""
-    head: Json = {"__metadata__": {"format": "pt"},
-                  "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
-                  "b": {"dtype": "BF16", "shape": [5], "data_offsets": [24, 34]}}  # fmt: skip
+    head: Json = {
+        "__metadata__": {"format": "pt"},
+        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "BF16", "shape": [5], "data_offsets": [24, 34]},
+    }
     text = json.dumps(head).encode()
     return struct.pack("<Q", len(text)) + text + bytes(range(34))

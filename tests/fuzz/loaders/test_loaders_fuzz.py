@@ -36,8 +36,10 @@ def _weights() -> list[tuple[str, bytes]]:
     seeds = _module(HERE / "seeds.py")
     files = _module(HERE.parent / "test_files_fuzz.py")
     zips = [(".pt", (DATA / f"torch_{name}.pt").read_bytes()) for name in ("zip", "zip_4")]
-    ggufs = [(".gguf", content[:-24] + bytes(range(1, 25)))  # the end of the last tensor
-             for content in (files._version_1(), files._big_endian())]  # fmt: skip
+    ggufs = [
+        (".gguf", content[:-24] + bytes(range(1, 25)))  # the end of the last tensor
+        for content in (files._version_1(), files._big_endian())
+    ]
     return [(".safetensors", seeds.safetensors()), (".npz", seeds.npz()), *zips, *ggufs]
 
 
@@ -50,8 +52,10 @@ def _opened() -> list[tuple[str, bytes]]:
         image.save(buffer, kind)
         pictures.append((f".{kind}", buffer.getvalue()))
     texts = ["A text.\nOf lines.", "é" * 50, "<svg/>"]
-    return [*pictures, *((".txt", text.encode("utf-16" if i == 1 else "utf-8"))
-                         for i, text in enumerate(texts))]  # fmt: skip
+    return [
+        *pictures,
+        *((".txt", text.encode("utf-16" if i == 1 else "utf-8")) for i, text in enumerate(texts)),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["weights", "server", "listing", "tokenizer", "opening"])
@@ -64,9 +68,7 @@ def test_the_page_loads_or_refuses(
         seeds.append(tmp_path / f"seed{i}{suffix}")
         seeds[-1].write_bytes(content)
     program = _module(TESTS / "core" / "node_driver.py").program()
-    outcomes = outcomes_of(
-        "loaders/worker.py", CASES, kind, program, tmp_path, 0, CASES, *seeds
-    )  # fmt: skip
+    outcomes = outcomes_of("loaders/worker.py", CASES, kind, program, tmp_path, 0, CASES, *seeds)
     wrong = {
         number: o["outcome"]
         for number, o in enumerate(outcomes)

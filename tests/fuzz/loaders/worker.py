@@ -100,8 +100,11 @@ class Node:
     def __init__(self, program: str) -> None:
         self._process = subprocess.Popen(
             [program, "--max-old-space-size=512", str(HERE / "driver.mjs")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
 
     def __call__(self, method: str, *arguments: object, python: Any = None) -> Answer:
         """("loaded", result), ("refused", message), or ("wrong", what is wrong)."""
@@ -177,8 +180,10 @@ def _same(tab: Tab, path: Path) -> str:
         native, own = load_weights(path)
     except rl.FormatError as error:
         return f"the tab loads what a process refuses: {error}"
-    plain = [{n: (t.dtype.name, t.shape, t.raw_bytes()) for n, t in each.items()}
-             for each in (tensors, native)]  # fmt: skip
+    plain = [
+        {n: (t.dtype.name, t.shape, t.raw_bytes()) for n, t in each.items()}
+        for each in (tensors, native)
+    ]
     if plain[0] != plain[1]:
         return "the tab loads other tensors than a process"
     return "loaded" if repr(metadata) == repr(own) else "the tab reads other metadata"
@@ -346,7 +351,7 @@ def _step(file: dict[str, Any], files: list[dict[str, Any]], rng: random.Random)
             "invert": False,
             "behavior": rng.choice(["Removed", "MergedWithNext", "Isolated", "x"]),
         }
-    return json.dumps(file).encode()  # fmt: skip
+    return json.dumps(file).encode()
 
 
 def opening(node: Node, folder: Path, given: list[Path], number: int) -> str:
@@ -359,9 +364,12 @@ def opening(node: Node, folder: Path, given: list[Path], number: int) -> str:
 
 
 KINDS: dict[str, Callable[[Node, Path, list[Path], int], str]] = {
-    "weights": weights, "server": server, "listing": listing, "tokenizer": tokenizer,
+    "weights": weights,
+    "server": server,
+    "listing": listing,
+    "tokenizer": tokenizer,
     "opening": opening,
-}  # fmt: skip
+}
 
 
 def main() -> None:

@@ -40,11 +40,14 @@ def test_idx_files(tmp_path: Path, kind: int, packed: bool) -> None:
     assert found.numpy().dtype == wanted
     np.testing.assert_array_equal(found.numpy(), array)
     for bad, words in (
-        (content[:-1], "needs"), (content + b"x", "there are more"), (content[:6], "its header"),
-        (b"\0\0\7\1", "is no idx file"), (b"", "is no idx file"),
+        (content[:-1], "needs"),
+        (content + b"x", "there are more"),
+        (content[:6], "its header"),
+        (b"\0\0\7\1", "is no idx file"),
+        (b"", "is no idx file"),
         (bytes([0, 0, 14, 3]) + b"\xff" * 12, "are allowed"),
         (bytes([0, 0, 8, 2]) + struct.pack(">2I", 2**15, 2**15) + b"abc", "there are 3"),
-    ):  # fmt: skip
+    ):
         (tmp_path / "x").write_bytes(gzip.compress(bad) if packed else bad)
         with pytest.raises(FormatError, match=words):
             datasets.read_idx(tmp_path / "x")
@@ -113,8 +116,11 @@ def of_python_2(content: dict[str, Any]) -> bytes:
 
     made = b"\x80\x02}("
     for key, value in content.items():
-        numbers = b"](" + b"".join(b"K" + bytes([n]) for n in value) + b"e" if (
-            isinstance(value, list)) else array(value)  # fmt: skip
+        numbers = (
+            b"](" + b"".join(b"K" + bytes([n]) for n in value) + b"e"
+            if (isinstance(value, list))
+            else array(value)
+        )
         made += text(key.encode()) + numbers
     return made + b"u."
 
@@ -139,11 +145,14 @@ def test_cifar_for_python_is_read_and_not_run(tmp_path: Path, kind: Any) -> None
     assert kind(folder).data.shape == (300 * len(first), 3, 32, 32)
     bad: Any
     for bad, words in (
-        ({"data": pixels}, f"{kind._key} is None"), ({**content, kind._key: [1]}, "300 numbers"),
-        ({**content, kind._key: [200] * 300}, "below"), ([1], "a list, not CIFAR's dict"),
-        ({**content, "data": pixels[:, :9]}, r"bytes \(n, 3072\)"), (print, "print, which is not"),
+        ({"data": pixels}, f"{kind._key} is None"),
+        ({**content, kind._key: [1]}, "300 numbers"),
+        ({**content, kind._key: [200] * 300}, "below"),
+        ([1], "a list, not CIFAR's dict"),
+        ({**content, "data": pixels[:, :9]}, r"bytes \(n, 3072\)"),
+        (print, "print, which is not"),
         ({**content, "data": np.array([print])}, "print, which is not"),
-    ):  # fmt: skip
+    ):
         test.write_bytes(pickle.dumps(bad))
         with pytest.raises(FormatError, match=words):
             kind(folder, train=False)
@@ -185,8 +194,11 @@ def test_tables(tmp_path: Path) -> None:
         datasets.read_csv(place)
     with pytest.raises(KeyError, match="no column 'w'; it has x, y, z, kind"):
         datasets.read_csv(place, "w")
-    for text, words in (("a,b\n1\n", "a.csv:2 has 1 fields"), ("a\n", "has no rows"),
-                        ("a\n\xff", "utf-8")):  # fmt: skip
+    for text, words in (
+        ("a,b\n1\n", "a.csv:2 has 1 fields"),
+        ("a\n", "has no rows"),
+        ("a\n\xff", "utf-8"),
+    ):
         place.write_bytes(text.encode("latin-1"))
         with pytest.raises(FormatError, match=words):
             datasets.read_csv(place)
@@ -242,7 +254,9 @@ def test_datasets_of_other_libraries_are_taken_as_they_are() -> None:
 def test_texts_in_blocks() -> None:
     given = datasets.text_blocks(list(range(10)), 4)
     assert [[t.tolist() for t in given[i]] for i in range(2)] == [
-        [[0, 1, 2, 3], [1, 2, 3, 4]], [[4, 5, 6, 7], [5, 6, 7, 8]]]  # fmt: skip
+        [[0, 1, 2, 3], [1, 2, 3, 4]],
+        [[4, 5, 6, 7], [5, 6, 7, 8]],
+    ]
     assert len(datasets.text_blocks(np.arange(9), 4)) == 2
     with pytest.raises(ValueError, match="4 tokens make no block of 4"):
         datasets.text_blocks([1, 2, 3, 4], 4)

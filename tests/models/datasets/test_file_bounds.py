@@ -51,11 +51,20 @@ def refused(run: Callable[[], Any], words: str) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "read",
     [
-        rl.datasets.read_idx, rl.datasets.read_csv, rl.datasets.read_jsonl, rl.datasets.read_table,
-        rl.datasets.arrays, rl.load, finetune.read_rows, rl.audio.load, rl.image.load,
-        rl.datasets.CIFAR10, rl.models.load, rl.load_gguf if hasattr(rl, "load_gguf") else rl.load,
+        rl.datasets.read_idx,
+        rl.datasets.read_csv,
+        rl.datasets.read_jsonl,
+        rl.datasets.read_table,
+        rl.datasets.arrays,
+        rl.load,
+        finetune.read_rows,
+        rl.audio.load,
+        rl.image.load,
+        rl.datasets.CIFAR10,
+        rl.models.load,
+        rl.load_gguf if hasattr(rl, "load_gguf") else rl.load,
     ],
-)  # fmt: skip
+)
 def test_pipes_devices_and_folders_are_refused(read: Any, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
@@ -87,18 +96,24 @@ def _png(width: int, height: int, depth: int, kind: int, rows: int | None = None
 
 
 def test_images_of_too_many_pixels_are_refused() -> None:
-    bmp = b"BM" + struct.pack("<IHHIIiiHHIIiiII", 54, 0, 0, 54, 40, 8000, 8000, 1, 24, 0, 0, 0, 0,
-                              0, 0)  # fmt: skip
-    tiff = b"II*\0\x08\0\0\0\x05\0" + b"".join(
-        struct.pack("<HHII", tag, 4, 1, value)
-        for tag, value in ((256, 8000), (257, 8000), (258, 8), (262, 1), (273, 8))
-    ) + bytes(4)  # fmt: skip
+    bmp = b"BM" + struct.pack(
+        "<IHHIIiiHHIIiiII", 54, 0, 0, 54, 40, 8000, 8000, 1, 24, 0, 0, 0, 0, 0, 0
+    )
+    tiff = (
+        b"II*\0\x08\0\0\0\x05\0"
+        + b"".join(
+            struct.pack("<HHII", tag, 4, 1, value)
+            for tag, value in ((256, 8000), (257, 8000), (258, 8), (262, 1), (273, 8))
+        )
+        + bytes(4)
+    )
     claims = [(bmp, "claims 8000 x 8000 pixels in 54 bytes"), (tiff, "claims 8000 x 8000")]
     for content, words in (
-        *claims, (_png(13370, 13370, 16, 0, 9), "13370 x 13370 pixels; at most 67108864"),
+        *claims,
+        (_png(13370, 13370, 16, 0, 9), "13370 x 13370 pixels; at most 67108864"),
         (b"P5 9000 9000 255\n", "9000 x 9000 pixels"),
         (b"P5 60000 60000 255\n", "could be decompression bomb"),
-    ):  # fmt: skip
+    ):
         assert peak(refused(lambda c=content: rl.image.load(c), words)) < 8 << 20  # type: ignore[misc]
 
 
@@ -120,8 +135,9 @@ def test_deep_and_clear_images_take_little_more_than_their_pixels() -> None:
     deep = rng.integers(0, 65536, (1200, 1000), np.uint16)
     buffer = io.BytesIO()
     Image.fromarray(deep).save(buffer, "png")
-    np.testing.assert_array_equal(rl.image.load(buffer.getvalue())[:, :, 1],
-                                  np.rint(deep / 65535 * 255).astype(np.uint8))  # fmt: skip
+    np.testing.assert_array_equal(
+        rl.image.load(buffer.getvalue())[:, :, 1], np.rint(deep / 65535 * 255).astype(np.uint8)
+    )
 
 
 def test_a_large_jpeg_is_read_smaller_where_that_is_asked() -> None:
@@ -155,8 +171,12 @@ def test_no_program_is_started_for_an_image(
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", never)
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", "gs")
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
-    for content in (eps, b"\xc5\xd0\xd3\xc6" + struct.pack("<6I", 32, len(eps), 0, 0, 0, 0) + eps,
-                    b"%PDF-1.4\n", b"\xd7\xcd\xc6\x9a" + bytes(40)):  # fmt: skip
+    for content in (
+        eps,
+        b"\xc5\xd0\xd3\xc6" + struct.pack("<6I", 32, len(eps), 0, 0, 0, 0) + eps,
+        b"%PDF-1.4\n",
+        b"\xd7\xcd\xc6\x9a" + bytes(40),
+    ):
         (tmp_path / "cat.png").write_bytes(content)
         with pytest.raises(FormatError, match=r"no image that Pillow reads.*\n.*supported: JPEG"):
             rl.image.load(tmp_path / "cat.png")
@@ -304,10 +324,11 @@ def test_tokens_that_merge_in_every_way_are_refused() -> None:
 
     tokens = ["<unk>", "<s>", "</s>", *("a" * n for n in range(1, 1025))]
     metadata = {
-        "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.scores": [float(-i) for i in range(len(tokens))],
         "tokenizer.ggml.token_type": [2, 3, 3] + [1] * 1024,
-    }  # fmt: skip
+    }
     words = "can be merged from each other in so many ways"
     assert peak(refused(lambda: from_gguf(metadata), words)) < 60 << 20
     import base64

@@ -20,11 +20,13 @@ def given(device: str) -> rl.Tensor:
 
 
 CHANGES = {
-    "flip": transforms.RandomHorizontalFlip(), "turn": transforms.RandomVerticalFlip(),
+    "flip": transforms.RandomHorizontalFlip(),
+    "turn": transforms.RandomVerticalFlip(),
     "crop": transforms.RandomCrop((5, 7), padding=2, fill=0.5),
-    "jitter": transforms.ColorJitter(0.4, 0.3, 0.2), "rotate": transforms.RandomRotation(30),
+    "jitter": transforms.ColorJitter(0.4, 0.3, 0.2),
+    "rotate": transforms.RandomRotation(30),
     "normalize": transforms.Normalize([0.1, 0.2, 0.3], [0.5, 1, 2]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -70,8 +72,10 @@ def test_colours_follow_their_factors(device: str) -> None:
     # Each image is a mix of itself and of black, of its mean grey, or of its grey.
     grey = np.tensordot(IMAGES, [0.2989, 0.587, 0.114], (1, 0))[:, None]
     others: dict[str, Any] = {
-        "brightness": 0 * grey, "contrast": grey.mean((1, 2, 3), keepdims=True), "saturation": grey,
-    }  # fmt: skip
+        "brightness": 0 * grey,
+        "contrast": grey.mean((1, 2, 3), keepdims=True),
+        "saturation": grey,
+    }
     for name, other in others.items():
         rl.manual_seed(5)
         found = transforms.ColorJitter(**{name: 0.3})(given(device)).numpy()

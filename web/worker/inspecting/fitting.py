@@ -93,8 +93,14 @@ def told(names: Container[str], files: Mapping[str, bytes], kind: str) -> dict[s
 
 
 def _runs(tasks: Sequence[str]) -> dict[str, Any]:
-    return {"supported": True, "why": "", "hint": "", "tasks": list(tasks), "contextLength": 0,
-            "cache": None}  # fmt: skip
+    return {
+        "supported": True,
+        "why": "",
+        "hint": "",
+        "tasks": list(tasks),
+        "contextLength": 0,
+        "cache": None,
+    }
 
 
 def _refused(why: str, hint: str) -> dict[str, Any]:

@@ -38,9 +38,12 @@ _LARGEST_FREQUENCIES = 1 << 20
 
 # Formats that are read as they are in a process: kind -> words.
 _OTHERS = {
-    "marian": "Marian", "ctranslate2": "CTranslate2", "ggml": "ggml", "llama2c": "llama2.c",
+    "marian": "Marian",
+    "ctranslate2": "CTranslate2",
+    "ggml": "ggml",
+    "llama2c": "llama2.c",
     "whisper": "ggml of whisper.cpp",
-}  # fmt: skip
+}
 # What a summary says of a model: key of config.json, key of GGUF without the architecture.
 _NUMBERS = {
     "contextLength": ("max_position_embeddings", "context_length"),
@@ -213,9 +216,7 @@ class Inspection:
         stored = None
         if frequencies is not None:
             [entry] = [e for _, e in self.tensors if e.name == FREQUENCIES]
-            stored = Tensor.from_buffer(
-                bytearray(frequencies.to_bytes()), entry.dtype, entry.shape
-            )  # fmt: skip
+            stored = Tensor.from_buffer(bytearray(frequencies.to_bytes()), entry.dtype, entry.shape)
         found = fit((e for _, e in self.tensors), self.files, self._gguf(), stored)
         if not found["supported"]:
             found["cache"] = self._usual_cache()
@@ -292,8 +293,12 @@ class Inspection:
         metadata = self._gguf()
         if metadata is not None:
             sources = gguf_sources(metadata)
-            texts = {f"{kind}_token": self.vocabulary().text(metadata.get(
-                f"tokenizer.ggml.{kind}_token_id")) for kind in ("bos", "eos")}  # fmt: skip
+            texts = {
+                f"{kind}_token": self.vocabulary().text(
+                    metadata.get(f"tokenizer.ggml.{kind}_token_id")
+                )
+                for kind in ("bos", "eos")
+            }
         else:
             sources, texts = template_sources(self.files), special_texts(self.files)
         return ChatTemplate(sources, **texts) if any(sources.values()) else None

@@ -40,9 +40,11 @@ def _codes(dtype: DType) -> TensorView | None:
 def _plain(x: Any) -> bool:
     """Whether an operand is float32 with a contiguous last dim."""
     layout = x.layout
-    return x.dtype is float32 and 0 < layout.ndim <= 8 and (
-        layout.strides[-1] == 1 or layout.shape[-1] < 2
-    )  # fmt: skip
+    return (
+        x.dtype is float32
+        and 0 < layout.ndim <= 8
+        and (layout.strides[-1] == 1 or layout.shape[-1] < 2)
+    )
 
 
 def _linear(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:

@@ -40,8 +40,12 @@ def _attention(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
     window, softcap = attrs["window"], attrs["softcap"]
     if not good or softcap == 0 or not apart(inputs, out):
         return None
-    attributes = (bits(attrs["scale"]), int(attrs["causal"]), -1 if window is None else window,
-            bits(softcap or 0.0))  # fmt: skip
+    attributes = (
+        bits(attrs["scale"]),
+        int(attrs["causal"]),
+        -1 if window is None else window,
+        bits(softcap or 0.0),
+    )
     return Record("attention", (out, *inputs), attributes)
 
 

@@ -74,8 +74,10 @@ def _prepare(
     places = [_Place() for _ in range(len(inputs) + 1)]
     if inputs and inputs[0] is out:
         places[1] = places[0]
-    first, *rest = (None if x is None else TensorView(p, x.layout, x.dtype)
-                    for p, x in zip(places, (out, *inputs), strict=True))  # fmt: skip
+    first, *rest = (
+        None if x is None else TensorView(p, x.layout, x.dtype)
+        for p, x in zip(places, (out, *inputs), strict=True)
+    )
     call = record(name, rest, first, attrs)
     if call is None:
         return None

@@ -136,8 +136,11 @@ def _affine(out: Array, x: Array, weight: Array | None, bias: Array | None) -> N
 
 def _rope(out: Array, x: Array, cos: Array, sin: Array, *, interleaved: bool) -> None:
     n = cos.shape[-1]
-    a, b = (x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2]) if interleaved else (
-        x[..., :n], x[..., n : 2 * n])  # fmt: skip
+    a, b = (
+        (x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2])
+        if interleaved
+        else (x[..., :n], x[..., n : 2 * n])
+    )
     first, second = a * cos - b * sin, b * cos + a * sin
     if interleaved:
         out[..., 0 : 2 * n : 2], out[..., 1 : 2 * n : 2] = first, second

@@ -14,9 +14,15 @@ Array = npt.NDArray[Any]
 
 
 def _selective_scan(
-    out: Array, x: Array, dt: Array, a: Array, b: Array, c: Array, state: Array | None = None,
+    out: Array,
+    x: Array,
+    dt: Array,
+    a: Array,
+    b: Array,
+    c: Array,
+    state: Array | None = None,
     last: Array | None = None,
-) -> None:  # fmt: skip
+) -> None:
     (batch, length, channels), n = x.shape, a.shape[1]
     h = np.zeros((batch, channels, n), x.dtype) if state is None else state
     for t in range(length):
@@ -29,9 +35,18 @@ def _selective_scan(
 
 
 def _delta_scan(
-    out: Array, r: Array, decay: Array, k: Array, v: Array, a: Array | None, b: Array | None,
-    state: Array | None = None, last: Array | None = None, *, before: bool,
-) -> None:  # fmt: skip
+    out: Array,
+    r: Array,
+    decay: Array,
+    k: Array,
+    v: Array,
+    a: Array | None,
+    b: Array | None,
+    state: Array | None = None,
+    last: Array | None = None,
+    *,
+    before: bool,
+) -> None:
     batch, heads, length, keys = k.shape
     s = np.zeros((batch, heads, keys, v.shape[3]), v.dtype) if state is None else state
     for t in range(length):
@@ -82,9 +97,16 @@ _STEPS = {"RNN_TANH": _tanh, "RNN_RELU": _relu, "LSTM": _lstm, "GRU": _gru}
 
 
 def _cell_scan(
-    out: Array, x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
-    *first: Array | None, mode: str, back: bool,
-) -> None:  # fmt: skip
+    out: Array,
+    x: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    *first: Array | None,
+    mode: str,
+    back: bool,
+) -> None:
     if x.ndim == 2:
         x, out = x[None], out[:, None]
     gates, step, turned = x @ w_ih.T, _STEPS[mode], w_hh.T
@@ -100,9 +122,17 @@ def _cell_scan(
 
 
 def _cell_scan_backward(
-    out: Array, grad: Array, saved: Array, x: Array, w_ih: Array, w_hh: Array, *first: Array,
-    mode: str, back: bool, wants: tuple[bool, ...],
-) -> None:  # fmt: skip
+    out: Array,
+    grad: Array,
+    saved: Array,
+    x: Array,
+    w_ih: Array,
+    w_hh: Array,
+    *first: Array,
+    mode: str,
+    back: bool,
+    wants: tuple[bool, ...],
+) -> None:
     if x.ndim == 2:
         grad, saved = grad[:, None], saved[:, None]
     (_, length, n, size), gates = saved.shape, len(w_hh)
@@ -118,10 +148,12 @@ def _cell_scan_backward(
         into, onward = rows[:, : 3 * size], np.delete(rows, np.s_[2 * size : 3 * size], 1)
     flat, hidden = x.reshape(length * n, x.shape[-1]), before[0].reshape(length * n, size)
     slopes: list[tuple[int, Callable[[], Array]]] = [
-        (x.size, lambda: into @ w_ih), (w_ih.size, lambda: into.T @ flat),
-        (w_hh.size, lambda: onward.T @ hidden), (gates, lambda: into.sum(0)),
+        (x.size, lambda: into @ w_ih),
+        (w_ih.size, lambda: into.T @ flat),
+        (w_hh.size, lambda: onward.T @ hidden),
+        (gates, lambda: into.sum(0)),
         (gates, lambda: onward.sum(0)),
-    ]  # fmt: skip
+    ]
     start = 0
     for (count, compute), wanted in zip(slopes, wants, strict=False):
         if wanted:

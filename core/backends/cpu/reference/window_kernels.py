@@ -72,5 +72,7 @@ def _resample(out: Array, x: Array, at: Array, weight: Array, *_: Array, dim: in
 
 
 KERNELS: dict[str, Callable[..., None]] = {
-    "window_argmax": _window_argmax, "window_max": _window_max, "resample": _resample
-}  # fmt: skip
+    "window_argmax": _window_argmax,
+    "window_max": _window_max,
+    "resample": _resample,
+}

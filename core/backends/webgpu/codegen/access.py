@@ -67,8 +67,10 @@ def check_dtype(name: str, dtype: DType) -> None:
             f"{name}: webgpu has no float64; convert with .to(rl.float32), or compute on cpu"
         )
     if dtype is uint64:
-        raise TypeError(f"{name}: webgpu holds integers in 32 bits and has no uint64; convert with "
-                        ".to(rl.uint32), or compute on cpu")  # fmt: skip
+        raise TypeError(
+            f"{name}: webgpu holds integers in 32 bits and has no uint64; convert with "
+            ".to(rl.uint32), or compute on cpu"
+        )
     if dtype.kind == "c":
         raise TypeError(f"{name}: webgpu has no {dtype.name}; compute on cpu, or move the parts")
     if dtype.kind != "q" and dtype not in _READ:

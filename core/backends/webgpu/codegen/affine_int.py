@@ -108,9 +108,7 @@ class AffineInt(SharedNumber):
         if self.lane and rest + 3 * self.lane >= unit:
             raise DiffersPerLane("positions with a border between them")
         terms = {name: c // unit for name, c in other.items()}
-        return (
-            AffineInt(self.lines, first, 0), unit, rest, AffineInt(self.lines, terms, number)
-        )  # fmt: skip
+        return (AffineInt(self.lines, first, 0), unit, rest, AffineInt(self.lines, terms, number))
 
     # Nothing that is divided or shifted is negative.
     def __floordiv__(self, n: Any) -> Any:

@@ -58,9 +58,11 @@ class Block:
         self._dtype, self.lines, self._single = dtype, lines, single
         self._places = {
             field: (k, plane.nbytes, stored.at)
-            for k, plane in enumerate(planes_of(dtype)) for stored in plane.parts
-            for field in dtype.fields.values() if field.offset == stored.start
-        }  # fmt: skip
+            for k, plane in enumerate(planes_of(dtype))
+            for stored in plane.parts
+            for field in dtype.fields.values()
+            if field.offset == stored.start
+        }
 
     def _word(self, plane: int, number: AffineInt) -> str:
         """Word `number` of a plane."""
@@ -273,8 +275,7 @@ class _Group:
     def _total(self) -> str:
         """The sum of the values."""
         half = _QUADS // 2
-        sums = {tuple(range(half)): "x", tuple(range(half, _QUADS)): "y",
-                  tuple(range(_QUADS)): "z"}  # fmt: skip
+        sums = {tuple(range(half)): "x", tuple(range(half, _QUADS)): "y", tuple(range(_QUADS)): "z"}
         if place := sums.get(tuple(self._quads)):
             return f"totals.{place}"
         total = " + ".join(_factor(q) for q in self._quads)

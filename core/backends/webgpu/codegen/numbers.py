@@ -241,9 +241,15 @@ class FourBytes(Number):
     __slots__ = ("factor", "mask", "offset", "signed", "sure", "word")
 
     def __init__(
-        self, lines: Lines, word: str, mask: int = 255, factor: int = 1, offset: int = 0,
-        sure: int = 255, signed: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        lines: Lines,
+        word: str,
+        mask: int = 255,
+        factor: int = 1,
+        offset: int = 0,
+        sure: int = 255,
+        signed: bool = False,
+    ) -> None:
         super().__init__(lines)
         self.word, self.mask, self.factor, self.offset = word, mask, factor, offset
         self.sure, self.signed = sure, signed
@@ -290,8 +296,15 @@ class FourBytes(Number):
         if isinstance(other, FourBytes):
             return self._sum(other)
         if isinstance(other, int):
-            return FourBytes(self.lines, self.word, self.mask, self.factor, self.offset + other,
-                          self.sure, self.signed)  # fmt: skip
+            return FourBytes(
+                self.lines,
+                self.word,
+                self.mask,
+                self.factor,
+                self.offset + other,
+                self.sure,
+                self.signed,
+            )
         if isinstance(other, SharedNumber) and self.lines.linear:
             unit = SharedFloat(self.lines, "1.0")
             return Linear(self.lines, unit, self, other.real())
@@ -302,13 +315,21 @@ class FourBytes(Number):
             return self.vector() + other.vector()
         words = [x._solid() + (f" * {x.factor}u" if x.factor > 1 else "") for x in (self, other)]
         mask = (1 << (self._most() + other._most()).bit_length()) - 1
-        return FourBytes(self.lines, self.lines.let(" + ".join(words)), mask, 1,
-                      self.offset + other.offset)  # fmt: skip
+        return FourBytes(
+            self.lines, self.lines.let(" + ".join(words)), mask, 1, self.offset + other.offset
+        )
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, int):
-            return FourBytes(self.lines, self.word, self.mask, self.factor * other,
-                          self.offset * other, self.sure, self.signed)  # fmt: skip
+            return FourBytes(
+                self.lines,
+                self.word,
+                self.mask,
+                self.factor * other,
+                self.offset * other,
+                self.sure,
+                self.signed,
+            )
         if isinstance(other, SharedFloat):
             return other * self
         if isinstance(other, SharedNumber):
@@ -372,8 +393,10 @@ class FourBytes(Number):
                 f"({word} >> {bit}u) & {_bits(1)}" if bit else f"{word} & {_bits(1)}"
             )
             every = self.lines.let(f"{is_set} * 255u")
-            words = [_either(self.lines, every, x, y)
-                     for x, y in zip(words[::2], words[1::2], strict=True)]  # fmt: skip
+            words = [
+                _either(self.lines, every, x, y)
+                for x, y in zip(words[::2], words[1::2], strict=True)
+            ]
         assert isinstance(words[0], str)
         most = 255 if signed else (1 << max(numbers).bit_length()) - 1
         return FourBytes(self.lines, words[0], most, signed=signed)

@@ -40,9 +40,11 @@ def candidates(e: Emitter, key: Key) -> Sequence[str]:
     from rushlight.core.backends.webgpu.lowering.products import gemm
 
     families: dict[str, Callable[..., Sequence[str]]] = {
-        "product": gemm.candidates, "rows": norm.candidates, "reduce": reduce.candidates,
+        "product": gemm.candidates,
+        "rows": norm.candidates,
+        "reduce": reduce.candidates,
         "attention": attention.candidates,
-    }  # fmt: skip
+    }
     try:
         return families[str(key[0])](e, *key[1:])
     except (TypeError, ValueError, LookupError):  # a file may hold anything
@@ -90,8 +92,10 @@ class WebGpuTuner:
 def kept_as(backend: WebGpuBackend) -> str:
     """The file name of the adapter's table, distinct per adapter and driver."""
     info = backend.port.info
-    about = [info.get(k, "") for k in ("vendor", "device", "description", "backend",
-                                       "architecture", "type")]  # fmt: skip
+    about = [
+        info.get(k, "")
+        for k in ("vendor", "device", "description", "backend", "architecture", "type")
+    ]
     short = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     return f"{re.sub(r'[^a-z0-9]+', '-', about[1].lower())[:32].strip('-')}-{short}.json"
 
@@ -126,10 +130,14 @@ def decode(backend: WebGpuBackend, text: str) -> list[Row]:
             return []
         stored_rows = table["rows"]
         rows = [
-            Row(tuple(r["class"]), r["choice"], r["guess"],
-                {str(k): float(v) for k, v in r["seconds"].items()})
+            Row(
+                tuple(r["class"]),
+                r["choice"],
+                r["guess"],
+                {str(k): float(v) for k, v in r["seconds"].items()},
+            )
             for r in stored_rows[:_MOST_CLASSES]
-        ]  # fmt: skip
+        ]
     except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
         raise ValueError(f"it is damaged ({type(error).__name__})") from None
     e = backend.emitter("tune")
@@ -154,8 +162,9 @@ def _adopt(backend: WebGpuBackend, text: str | None, place: str) -> None:
         warnings.warn(
             f"webgpu: the table of measured choices {place} is left out: {error}; "
             "`rushlight autotune` makes a new one",
-            RuntimeWarning, stacklevel=2,
-        )  # fmt: skip
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def recall(backend: WebGpuBackend) -> None:

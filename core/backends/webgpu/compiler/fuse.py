@@ -105,9 +105,7 @@ class _Fuser:
     def _overtaken(self, p: int, root: int) -> bool:
         """Whether an input of step `p` is written between `p` and `root`."""
         reads = [x.storage for x in self.steps[p].inputs if x is not None]
-        return any(
-            _same(self.steps[w].out.storage, r) for w in range(p + 1, root) for r in reads
-        )  # fmt: skip
+        return any(_same(self.steps[w].out.storage, r) for w in range(p + 1, root) for r in reads)
 
     def _chain(self, root: int, members: set[int], value: int = -1) -> Step | None:
         """The step of all members; value: the step whose result is the first input."""
@@ -167,9 +165,11 @@ class _Fuser:
         if not room(chain, layouts, bound, self.limit):
             return None
         return self.steps[root]._replace(
-            name="fused", inputs=tuple(inputs), out=GraphOperand(out.storage, target, out.dtype),
+            name="fused",
+            inputs=tuple(inputs),
+            out=GraphOperand(out.storage, target, out.dtype),
             attrs={"chain": chain},
-        )  # fmt: skip
+        )
 
     def _epilogue(self, root: int, members: set[int], p: int) -> Step | None:
         """Step `p` with the members in its epilogue, where its kernel has one for them."""
@@ -198,15 +198,18 @@ class _Fuser:
             return None
         if step.out.dtype.itemsize < 4:  # later ops see the result rounded as in memory
             first = Node("a", (0,), step.out.dtype)
-            nodes = [n._replace(args=tuple(~0 if i == 0 else i if i > 0 else i - 1 for i in n.args))
-                     for n in chain.nodes]  # fmt: skip
+            nodes = [
+                n._replace(args=tuple(~0 if i == 0 else i if i > 0 else i - 1 for i in n.args))
+                for n in chain.nodes
+            ]
             chain = chain._replace(nodes=(first, *nodes))
         inputs = (*step.inputs, *others)
         target = GraphOperand(out.storage, _at(step.out.layout, out.layout.offset), out.dtype)
         return step._replace(
-            inputs=inputs, out=target,
+            inputs=inputs,
+            out=target,
             attrs={**step.attrs, "epilogue": chain, "others": len(others)},
-        )  # fmt: skip
+        )
 
     def _turn(self, root: int) -> None:
         """Let step `root`, which writes to a cache, apply the rotary positions itself."""

@@ -117,9 +117,14 @@ def _part(kernel: Kernel) -> _Part | None:
     if any(set(_NAME.findall(text)) & order.keys() for _, text in ordered):
         return None  # a type that would need renaming
     return _Part(
-        tuple(enables), tuple(order.items()), ordered, size.rstrip("u"), builtins, body,
+        tuple(enables),
+        tuple(order.items()),
+        ordered,
+        size.rstrip("u"),
+        builtins,
+        body,
         "var<workgroup>" in kernel.source or "subgroup" in kernel.source,
-    )  # fmt: skip
+    )
 
 
 def _defined(line: str) -> str:
@@ -210,8 +215,11 @@ def _kernel(
         f"@compute @workgroup_size({size.size})",
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) "
         f"groups: vec3<u32>{builtins}) {{",
-        "let at = group.y * groups.x + group.x;", *ends, *calls, "}",
-    ]  # fmt: skip
+        "let at = group.y * groups.x + group.x;",
+        *ends,
+        *calls,
+        "}",
+    ]
     labels = list(dict.fromkeys(k.label for k in kernels))
     letters = "".join(access[i] for i in range(len(access)))
     return Kernel("\n".join([*head, *lines]) + "\n", letters, "+".join(labels))
@@ -299,9 +307,11 @@ def most_joined(info: Mapping[str, str]) -> int | None:
 
 
 def merge(
-    dispatches: Sequence[Dispatch], limits: Mapping[str, int], alone: Collection[int] = (),
+    dispatches: Sequence[Dispatch],
+    limits: Mapping[str, int],
+    alone: Collection[int] = (),
     most: int | None = None,
-) -> list[Dispatch]:  # fmt: skip
+) -> list[Dispatch]:
     """`dispatches` with those joined that may run at the same time, at the place of the first.
 
     One is taken from behind others only where it reads nothing they write, and writes nothing they

@@ -157,8 +157,12 @@ class WebGpuExecutable:
         The result is by handle. Without a pool each value has its own buffer.
         """
         moving = {s.buffer.handle for s in self.variable if s.buffer is not None}
-        virtual = {s.buffer.handle: s.buffer.nbytes for d in tape for s in d.bindings
-                   if isinstance(s.buffer, Virtual) and s.buffer.handle not in moving}  # fmt: skip
+        virtual = {
+            s.buffer.handle: s.buffer.nbytes
+            for d in tape
+            for s in d.bindings
+            if isinstance(s.buffer, Virtual) and s.buffer.handle not in moving
+        }
         if pool is None:
             real = {handle: self.backend.pool.take(n) for handle, n in virtual.items()}
             self.nbytes += sum(b.nbytes for b in real.values())

@@ -52,10 +52,16 @@ class Tile:
     def lines(self) -> list[str]:
         """The constants of attention.wgsl."""
         values = {
-            "LANES": LANES, "DMAX": self.features, "TQ": self.rows, "TK": self.keys,
-            "DC": self.chunk, "DQ": self.asked or self.features, "VK": 1024 // self.features,
-            "RPL": self.rows * self.features // 4 // LANES, "SPL": self.rows * self.keys // LANES,
-        }  # fmt: skip
+            "LANES": LANES,
+            "DMAX": self.features,
+            "TQ": self.rows,
+            "TK": self.keys,
+            "DC": self.chunk,
+            "DQ": self.asked or self.features,
+            "VK": 1024 // self.features,
+            "RPL": self.rows * self.features // 4 // LANES,
+            "SPL": self.rows * self.keys // LANES,
+        }
         return [f"const {name} = {value}u;" for name, value in values.items()]
 
 
@@ -85,8 +91,9 @@ class Schedule:
     splits: int
 
 
-def schedule(batch: int, heads: int, kv_heads: int, queries: int, keys: int,
-             features: int) -> Schedule:  # fmt: skip
+def schedule(
+    batch: int, heads: int, kv_heads: int, queries: int, keys: int, features: int
+) -> Schedule:
     """Few queries: all heads that share keys in one workgroup, and the keys split among several."""
     fold = heads // kv_heads if queries < FEW[0].rows else 1
     rows = fold * queries
@@ -168,10 +175,18 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if not cheap or wide <= _WIDEST.asked:
         chosen = schedule(batch, heads, kv_heads, queries, keys, wide)
         guess = f"{'few' if chosen.tile in FEW else 'many'} {chosen.splits}"
-        name = guess if rows_packed else e.pick(
-            "rows" if cheap else guess, "attention", up_to(min(wide, 512), 512),
-            up_to(chosen.fold * queries, 256), up_to(keys, 1 << 16), up_to(batch * kv_heads, 64),
-        )  # fmt: skip
+        name = (
+            guess
+            if rows_packed
+            else e.pick(
+                "rows" if cheap else guess,
+                "attention",
+                up_to(min(wide, 512), 512),
+                up_to(chosen.fold * queries, 256),
+                up_to(keys, 1 << 16),
+                up_to(batch * kv_heads, 64),
+            )
+        )
     if name == "rows" and fits:
         for first in range(0, queries, most):
             _by_rows(e, inputs, out, attrs, first, min(most, queries - first))
@@ -214,9 +229,14 @@ def _operands(
     parameters = [0] * 51
     parameters[0] = q.layout.shape[2]
     parameters[9:16] = [
-        heads, k.layout.shape[2], q.layout.shape[3], _values(v), heads // kv_heads,
-        bits(attrs["scale"]), bits(attrs["softcap"] or 0.0),
-    ]  # fmt: skip
+        heads,
+        k.layout.shape[2],
+        q.layout.shape[3],
+        _values(v),
+        heads // kv_heads,
+        bits(attrs["scale"]),
+        bits(attrs["softcap"] or 0.0),
+    ]
     window = min(attrs["window"] or 0, 1 << 30)  # a larger one hides nothing, and may overflow
     parameters[38:40] = [window, int(attrs["causal"])]
     lines: list[str] = []
@@ -329,10 +349,15 @@ _MISSING = {
 
 def _combine(e: Emitter, partial: Operand, out: Operand, splits: int, values: int) -> None:
     kernel = Kernel(
-        compose("map", access.reader("part", 0, float32), access.writer(1, out.dtype),
-                text("attention_combine")),
-        "rw", "attention_combine",
-    )  # fmt: skip
+        compose(
+            "map",
+            access.reader("part", 0, float32),
+            access.writer(1, out.dtype),
+            text("attention_combine"),
+        ),
+        "rw",
+        "attention_combine",
+    )
     parts, start = e.bind(partial)
     bound, begin = e.bind(out)
     count = out.layout.numel
@@ -354,19 +379,35 @@ def cache_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     else:
         values, target = view(values, values.layout, dtype), view(out, out.layout, dtype)
     kernel = e.kernel(
-        "cache_write", "rrww", access.reader("value", 0, dtype),
-        access.reader("offset", 1, offsets.dtype), storer(2, dtype), access.status(3),
-    )  # fmt: skip
+        "cache_write",
+        "rrww",
+        access.reader("value", 0, dtype),
+        access.reader("offset", 1, offsets.dtype),
+        storer(2, dtype),
+        access.status(3),
+    )
     v_bound, v_at = e.bind(values)
     i_bound, i_at = e.bind(offsets)
     o_bound, o_at = e.bind(target)
     parameters = [
-        values.layout.numel, o_at, v_at, i_at, offsets.layout.strides[0], 0,
-        out.layout.shape[2], e.status.code("cache_write_", "capacity"),
-        *values.layout.shape, *values.layout.strides, *target.layout.strides,
-    ]  # fmt: skip
-    e.dispatch(kernel, [v_bound, i_bound, o_bound, e.status.slice()], parameters,
-               grid(-(-values.layout.numel // 64)))  # fmt: skip
+        values.layout.numel,
+        o_at,
+        v_at,
+        i_at,
+        offsets.layout.strides[0],
+        0,
+        out.layout.shape[2],
+        e.status.code("cache_write_", "capacity"),
+        *values.layout.shape,
+        *values.layout.strides,
+        *target.layout.strides,
+    ]
+    e.dispatch(
+        kernel,
+        [v_bound, i_bound, o_bound, e.status.slice()],
+        parameters,
+        grid(-(-values.layout.numel // 64)),
+    )
 
 
 def pack_rows(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -382,16 +423,26 @@ def pack_rows(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     sizes, steps = e.walk(shape[:-1], [strides[:-1]])
     parameters = [0] * 24
     parameters[:6] = [
-        target.layout.numel, start, first, shape[-1], target.layout.shape[-1], strides[-1]
-    ]  # fmt: skip
+        target.layout.numel,
+        start,
+        first,
+        shape[-1],
+        target.layout.shape[-1],
+        strides[-1],
+    ]
     fill(parameters, 8, sizes, *steps)
     walk = walk_lines(len(sizes), {"at": 16})
     kernel = Kernel(
-        compose("map", access.reader("x", 0, x.dtype), access.writer(1, target.dtype),
-                f"fn places(i: u32) -> u32 {{ var at = P(2u); {walk} return at; }}",
-                text("pack_rows")),
-        "rw", "pack_rows",
-    )  # fmt: skip
+        compose(
+            "map",
+            access.reader("x", 0, x.dtype),
+            access.writer(1, target.dtype),
+            f"fn places(i: u32) -> u32 {{ var at = P(2u); {walk} return at; }}",
+            text("pack_rows"),
+        ),
+        "rw",
+        "pack_rows",
+    )
     e.dispatch(kernel, [bound, packed], parameters, grid(-(-target.layout.numel // 64)))
 
 

@@ -54,7 +54,9 @@ def _heads(fold: int, features: range, values: range, out: DType) -> list[str]:
         f"const FOLD = {fold}u;",
         *(f"var<private> q{i}: vec4<f32>;" for i in features),
         *(f"var<private> s{i}: vec4<f32>;" for i in values),
-        "fn read_q(at: u32) {", each(f"q{i} = quad_q(at + {4 * i}u);" for i in features), "}",
+        "fn read_q(at: u32) {",
+        each(f"q{i} = quad_q(at + {4 * i}u);" for i in features),
+        "}",
         "fn product(at: u32) -> f32 { var s = vec4<f32>();",
         each(f"s = fma(q{i}, quad_k(at + {4 * i}u), s);" for i in features),
         "return dot(s, vec4<f32>(1.0)); }",
@@ -65,16 +67,18 @@ def _heads(fold: int, features: range, values: range, out: DType) -> list[str]:
         "fn finish_row(at: u32, scale: f32) {",
         f"let s = array({', '.join(f's{i}' for i in values)});",
         f"for (var i = 0u; i < {len(values)}u; i++) {{ let v = s[i] * scale; {stores} }} }}",
-    ]  # fmt: skip
+    ]
 
 
 def _row(fold: int, values: int) -> list[str]:
     heads: Sequence[int] = range(fold)
     each = " ".join
     sizes = {
-        "LANES": 4, "FOLD": fold, "CHUNK": _SCORES // fold // 4 * 4,
+        "LANES": 4,
+        "FOLD": fold,
+        "CHUNK": _SCORES // fold // 4 * 4,
         "VALUES": -(-values // 32) * 32,
-    }  # fmt: skip
+    }
     return [
         *(f"const {name} = {n}u;" for name, n in sizes.items()),
         "alias folded = array<f32, FOLD>;",

@@ -163,9 +163,7 @@ def frame(shape: Shape, layouts: Sequence[Layout]) -> tuple[Frame, Shape, list[S
     """The frame for inputs and, last, the result; sizes and strides of the walk."""
     sizes, strides = collapse(shape, [x.strides for x in layouts])
     flat = contiguous_strides(sizes)
-    forms = "".join(
-        "." if not any(s) else "=" if s == flat else "~" for s in strides[:-1]
-    )  # fmt: skip
+    forms = "".join("." if not any(s) else "=" if s == flat else "~" for s in strides[:-1])
     strided = strides[-1] != flat and sizes != (1,)
     return Frame(forms, len(sizes), strided), sizes, strides
 
@@ -258,9 +256,13 @@ def _run(e: Emitter, chain: Chain, inputs: Sequence[Operand], out: Operand) -> N
 
 
 def _emit(
-    e: Emitter, chain: Chain, inputs: Sequence[Operand], out: Operand, shape: Shape,
+    e: Emitter,
+    chain: Chain,
+    inputs: Sequence[Operand],
+    out: Operand,
+    shape: Shape,
     layouts: Sequence[Layout],
-) -> None:  # fmt: skip
+) -> None:
     form, sizes, strides = frame(shape, layouts)
     starts, at_sizes, at_steps, words = form.numbers(len(chain.words))
     parameters = [0] * (_LAST + 1)

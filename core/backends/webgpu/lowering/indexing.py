@@ -79,9 +79,16 @@ def ranges(e: Emitter, x: Operand, layout: Layout, dim: int) -> list[tuple[int, 
 
 
 def _take_range(
-    e: Emitter, x: Operand, index: Layout, indices: Operand, out: Operand, dim: int, start: int,
-    stop: int, some: bool,
-) -> None:  # fmt: skip
+    e: Emitter,
+    x: Operand,
+    index: Layout,
+    indices: Operand,
+    out: Operand,
+    dim: int,
+    start: int,
+    stop: int,
+    some: bool,
+) -> None:
     """What lies from `start` to `stop` along `dim` of x. some: the rest is in other ranges."""
     bits = out.dtype
     missing = {"u32": "0xffffffffu", "i32": "-1"}[access.value_type(bits)]
@@ -89,13 +96,19 @@ def _take_range(
     old = "load_out(i + P(1u))" if some else "missing()"
     kernel = Kernel(
         compose(
-            "map", access.reader("x", 0, bits), access.reader("index", 1, indices.dtype),
-            access.writer(2, bits), access.in_place_reader("out", bits), access.status(3),
-            text("gather"), f"fn missing() -> out_value {{ return {missing}; }}",
+            "map",
+            access.reader("x", 0, bits),
+            access.reader("index", 1, indices.dtype),
+            access.writer(2, bits),
+            access.in_place_reader("out", bits),
+            access.status(3),
+            text("gather"),
+            f"fn missing() -> out_value {{ return {missing}; }}",
             f"fn elsewhere(i: u32) -> out_value {{ return {old}; }}",
         ),
-        "rrww", "gather",
-    )  # fmt: skip
+        "rrww",
+        "gather",
+    )
     x_bound, x_at = e.bind(x, x.layout.slice(dim, start, stop))
     i_bound, i_at = e.bind(indices, index)
     o_bound, o_at = e.bind(out)
@@ -103,14 +116,21 @@ def _take_range(
     parameters = [0] * 34
     count = out.layout.numel
     parameters[:8] = [
-        count, o_at, x_at, i_at, x.layout.strides[dim], len(sizes), x.layout.shape[dim],
+        count,
+        o_at,
+        x_at,
+        i_at,
+        x.layout.strides[dim],
+        len(sizes),
+        x.layout.shape[dim],
         e.status.code(e.blamed, e.noted),
-    ]  # fmt: skip
+    ]
     parameters[32:34] = [start, stop]
     fill(parameters, 8, sizes, *steps)
     words = -(-count // access.per_word(bits))
-    e.dispatch(kernel, [x_bound, i_bound, o_bound, e.status.slice()], parameters,
-               grid(-(-words // 64)))  # fmt: skip
+    e.dispatch(
+        kernel, [x_bound, i_bound, o_bound, e.status.slice()], parameters, grid(-(-words // 64))
+    )
 
 
 def gather(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -130,9 +150,15 @@ def index_select(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None
 
 
 def _write(
-    e: Emitter, index: Operand, value: Operand, out: Operand, base: Shape, step: int, size: int,
+    e: Emitter,
+    index: Operand,
+    value: Operand,
+    out: Operand,
+    base: Shape,
+    step: int,
+    size: int,
     places: int,
-) -> None:  # fmt: skip
+) -> None:
     """Put every element of `value` to place base + index * step of `out` seen row-major.
 
     Where several have one place the last stays: first each claims its place with its number, of
@@ -146,8 +172,15 @@ def _write(
     parameters = [0] * 57
     count = index.layout.numel
     parameters[:8] = [
-        count, o_at, v_at, i_at, step, len(sizes), size, e.status.code(e.op, "index"),
-    ]  # fmt: skip
+        count,
+        o_at,
+        v_at,
+        i_at,
+        step,
+        len(sizes),
+        size,
+        e.status.code(e.op, "index"),
+    ]
     fill(parameters, 8, sizes, *steps)
     if not out.layout.is_contiguous:
         out_sizes, (out_steps,) = e.walk(out.layout.shape, [out.layout.strides])
@@ -160,9 +193,14 @@ def _write(
         kernel = e.kernel("scatter_claim", "rw", reads, f"const CLAIM = {claim};")
         e.dispatch(kernel, [i_bound, claims], parameters, groups)
     kernel = e.kernel(
-        "scatter_write", "rrrww", reads, access.reader("value", 1, bits),
-        access.reader("claim", 2, uint32), storer(3, bits), access.status(4),
-    )  # fmt: skip
+        "scatter_write",
+        "rrrww",
+        reads,
+        access.reader("value", 1, bits),
+        access.reader("claim", 2, uint32),
+        storer(3, bits),
+        access.status(4),
+    )
     e.dispatch(kernel, [i_bound, v_bound, claims, o_bound, e.status.slice()], parameters, groups)
 
 
@@ -173,8 +211,16 @@ def scatter(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     begin(e, x, out)
     if index.layout.numel:
         strides = contiguous_strides(x.layout.shape)
-        _write(e, index, value, out, _without(strides, dim), strides[dim],
-               x.layout.shape[dim], x.layout.numel)  # fmt: skip
+        _write(
+            e,
+            index,
+            value,
+            out,
+            _without(strides, dim),
+            strides[dim],
+            x.layout.shape[dim],
+            x.layout.numel,
+        )
 
 
 def put(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -239,10 +285,18 @@ def _add_part(
     reads = access.reader("index", 0, index.dtype)
     kernel = e.kernel("scatter_link", "rww", reads, access.writer(1, uint32), access.status(2))
     parameters = [
-        index.layout.numel, inner, length, i_at, 0, 0, size, e.status.code(e.op, "index"),
-    ]  # fmt: skip
-    e.dispatch(kernel, [i_bound, l_bound, e.status.slice()], parameters,
-               grid(-(-index.layout.numel // 64)))  # fmt: skip
+        index.layout.numel,
+        inner,
+        length,
+        i_at,
+        0,
+        0,
+        size,
+        e.status.code(e.op, "index"),
+    ]
+    e.dispatch(
+        kernel, [i_bound, l_bound, e.status.slice()], parameters, grid(-(-index.layout.numel // 64))
+    )
     code = 0
     lines = [f"fn plus(a: out_value, b: out_value) -> out_value {{ {_plus(out.dtype)} }}"]
     bindings = []
@@ -251,10 +305,15 @@ def _add_part(
         lines.append(access.status(5))
         bindings.append(e.status.slice())
     kernel = e.kernel(
-        "scatter_add", "rrrrw" + "w" * len(bindings), reads, access.reader("link", 1, uint32),
-        access.reader("source", 2, source.dtype), access.reader("x", 3, x.dtype),
-        storer(4, out.dtype), *lines,
-    )  # fmt: skip
+        "scatter_add",
+        "rrrrw" + "w" * len(bindings),
+        reads,
+        access.reader("link", 1, uint32),
+        access.reader("source", 2, source.dtype),
+        access.reader("x", 3, x.dtype),
+        storer(4, out.dtype),
+        *lines,
+    )
     s_bound, s_at = e.bind(source)
     x_bound, x_at = e.bind(x)
     o_bound, o_at = e.bind(out)
@@ -262,19 +321,31 @@ def _add_part(
     linked = contiguous_strides(flat) if len(flat) == len(shape) else each
     sizes, steps = e.walk(
         shape,
-        [source.layout.strides, _without(x.layout.strides, dim),
-         _without(out.layout.strides, dim), linked, each],
-    )  # fmt: skip
+        [
+            source.layout.strides,
+            _without(x.layout.strides, dim),
+            _without(out.layout.strides, dim),
+            linked,
+            each,
+        ],
+    )
     parameters = [0] * 63
     count = source.layout.numel
     parameters[:8] = [count, o_at, s_at, i_at, x_at, len(sizes), size, length]
     fill(parameters, 8, sizes, *steps)
     parameters[56:61] = [
-        code, source.layout.strides[dim], x.layout.strides[dim], out.layout.strides[dim],
+        code,
+        source.layout.strides[dim],
+        x.layout.strides[dim],
+        out.layout.strides[dim],
         linked[dim],
-    ]  # fmt: skip
-    e.dispatch(kernel, [i_bound, l_bound, s_bound, x_bound, o_bound, *bindings], parameters,
-               grid(-(-count // 64)))  # fmt: skip
+    ]
+    e.dispatch(
+        kernel,
+        [i_bound, l_bound, s_bound, x_bound, o_bound, *bindings],
+        parameters,
+        grid(-(-count // 64)),
+    )
 
 
 def scatter_add(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -304,19 +375,24 @@ def ravel_index(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     for k, (index, size) in enumerate(zip(given(*inputs), attrs["sizes"], strict=True)):
         kernel = Kernel(
             compose(
-                "map", access.reader("index", 0, index.dtype), access.writer(1, out.dtype),
-                access.status(2), f"const FIRST = {'true' if k == 0 else 'false'};",
+                "map",
+                access.reader("index", 0, index.dtype),
+                access.writer(1, out.dtype),
+                access.status(2),
+                f"const FIRST = {'true' if k == 0 else 'false'};",
                 text("ravel_index"),
             ),
-            "rww", "ravel_index",
-        )  # fmt: skip
+            "rww",
+            "ravel_index",
+        )
         i_bound, i_at = e.bind(index)
         sizes, (steps,) = e.walk(index.layout.shape, [index.layout.strides])
         parameters = [0] * 24
         parameters[:8] = [out.layout.numel, offset, i_at, 0, 0, len(sizes), size, code]
         fill(parameters, 8, sizes, steps)
-        e.dispatch(kernel, [i_bound, bound, e.status.slice()], parameters,
-                   grid(-(-out.layout.numel // 64)))  # fmt: skip
+        e.dispatch(
+            kernel, [i_bound, bound, e.status.slice()], parameters, grid(-(-out.layout.numel // 64))
+        )
 
 
 LOWERINGS = {

@@ -34,9 +34,15 @@ def walk_lines(dims: int, steps: Mapping[str, int]) -> str:
 
 @cache
 def _kernel(
-    expression: str, inputs: tuple[DType, ...], out: DType, walks: int, strided_out: int,
-    in_place: bool, label: str, notes: bool,
-) -> Kernel:  # fmt: skip
+    expression: str,
+    inputs: tuple[DType, ...],
+    out: DType,
+    walks: int,
+    strided_out: int,
+    in_place: bool,
+    label: str,
+    notes: bool,
+) -> Kernel:
     """The kernel of `expression` in a, b and c.
 
     walks, strided_out: over how many dims operands, and the result, are found by their strides; 0
@@ -64,10 +70,7 @@ def _kernel(
     head = "fn element(i: u32) -> out_value {\n"
     if not inputs:  # pieces of a result count on
         head = "fn element(n: u32) -> out_value {\nlet i = n + P(2u);\n"
-    lines.append(
-        head + "\n".join([*starts, *loads])
-        + f"\nreturn {expression};\n}}"
-    )  # fmt: skip
+    lines.append(head + "\n".join([*starts, *loads]) + f"\nreturn {expression};\n}}")
     if strided_out:
         walk = walk_lines(strided_out, {"at": 40})
         lines.append(f"fn placed(i: u32) -> u32 {{ var at = 0u; {walk} return at; }}")
@@ -120,17 +123,29 @@ def emit_map(
 
 
 def _emit_piece(
-    e: Emitter, expression: str, inputs: Sequence[Operand], out: Operand, shape: Shape,
-    layouts: Sequence[Layout], in_place: bool, asks: _Asks, first: int,
-) -> None:  # fmt: skip
+    e: Emitter,
+    expression: str,
+    inputs: Sequence[Operand],
+    out: Operand,
+    shape: Shape,
+    layouts: Sequence[Layout],
+    in_place: bool,
+    asks: _Asks,
+    first: int,
+) -> None:
     sizes, strides = e.walk(shape, [x.strides for x in layouts])
     plain = len(sizes) == 1 and all(s == (1,) for s in strides)
     flat_out = strides[-1] == Layout.contiguous(sizes).strides or sizes == (1,)
     kernel = _kernel(
-        expression, tuple(x.dtype for x in inputs), out.dtype, 0 if plain else len(sizes),
-        0 if flat_out else len(sizes), in_place,
-        asks.label, asks.notes,
-    )  # fmt: skip
+        expression,
+        tuple(x.dtype for x in inputs),
+        out.dtype,
+        0 if plain else len(sizes),
+        0 if flat_out else len(sizes),
+        in_place,
+        asks.label,
+        asks.notes,
+    )
     count = 1
     for n in sizes:
         count *= n
@@ -232,7 +247,9 @@ def scatter_narrow(e: Emitter, x: Operand, out: Operand) -> None:
         fill(parameters, 8, sizes, strides[0])
         fill(parameters, 40, strides[1])
         kernel = e.kernel(
-            "scatter_narrow", "rw", access.reader("a", 0, bits),
+            "scatter_narrow",
+            "rw",
+            access.reader("a", 0, bits),
             f"const PER = {access.per_word(out.dtype)}u;",
-        )  # fmt: skip
+        )
         e.dispatch(kernel, [from_, to], parameters, grid(-(-count // 64)))

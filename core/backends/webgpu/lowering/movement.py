@@ -146,10 +146,15 @@ def unfold_backward(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> N
     dim, shape = attrs["dim"], out.layout.shape
     per = access.value_type(out.dtype)
     kernel = Kernel(
-        compose("map", access.reader("g", 0, g.dtype), access.writer(1, out.dtype),
-                text("unfold_backward")),
-        "rw", "unfold_backward",
-    )  # fmt: skip
+        compose(
+            "map",
+            access.reader("g", 0, g.dtype),
+            access.writer(1, out.dtype),
+            text("unfold_backward"),
+        ),
+        "rw",
+        "unfold_backward",
+    )
     assert per == access.value_type(g.dtype)
     outer = inner = 1
     for n in shape[:dim]:
@@ -163,8 +168,13 @@ def unfold_backward(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> N
     count = out.layout.numel
     parameters[:3] = count, offset, start
     parameters[8:14] = [
-        shape[dim], inner, g.layout.shape[dim], attrs["size"], attrs["step"], attrs["dilation"],
-    ]  # fmt: skip
+        shape[dim],
+        inner,
+        g.layout.shape[dim],
+        attrs["size"],
+        attrs["step"],
+        attrs["dilation"],
+    ]
     words = -(-count // access.per_word(out.dtype))
     e.dispatch(kernel, [bound, bound_out], parameters, grid(-(-words // 64)))
 

@@ -49,9 +49,16 @@ def _lanes(e: Emitter, file: str, length: int, rows: int) -> str:
 
 
 def _rows(
-    e: Emitter, file: str, x: Operand, parts: Sequence[tuple[str, Operand | None]], out: Operand,
-    dim: int, lines: Sequence[str], extra: Sequence[int] = (), tail: Tail | None = None,
-) -> None:  # fmt: skip
+    e: Emitter,
+    file: str,
+    x: Operand,
+    parts: Sequence[tuple[str, Operand | None]],
+    out: Operand,
+    dim: int,
+    lines: Sequence[str],
+    extra: Sequence[int] = (),
+    tail: Tail | None = None,
+) -> None:
     """One workgroup per row along `dim`; parts: weights along it, each under a name.
 
     tail: what becomes of the result before it is stored.
@@ -106,9 +113,12 @@ def _rows(
     fill(parameters, 8, sizes, *steps)
     fill(parameters, 32, extra)
     kernel = e.kernel(
-        file, letters, *declared, *lines,
+        file,
+        letters,
+        *declared,
+        *lines,
         f"const LANES = {_lanes(e, file, shape[dim], rows)}u;",
-    )  # fmt: skip
+    )
     e.dispatch(kernel, bindings, parameters, grid(rows))
 
 
@@ -130,9 +140,16 @@ def norm(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     assert x is not None
     centre = "true" if e.op == "layer_norm" else "false"
     _rows(
-        e, "norm_rows", x, (("weight", weight), ("bias", bias)), out, len(x.layout.shape) - 1,
-        [f"const CENTRE = {centre};"], [bits(attrs["eps"])], tail,
-    )  # fmt: skip
+        e,
+        "norm_rows",
+        x,
+        (("weight", weight), ("bias", bias)),
+        out,
+        len(x.layout.shape) - 1,
+        [f"const CENTRE = {centre};"],
+        [bits(attrs["eps"])],
+        tail,
+    )
 
 
 LOWERINGS = {

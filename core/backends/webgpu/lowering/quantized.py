@@ -146,8 +146,10 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         words = -(-out.layout.numel // each)
         e.dispatch(
             _embedding_kernel(table.dtype, index.dtype, result.dtype),
-            [*slices, named, to, e.status.slice()], parameters, grid(-(-words // 64)),
-        )  # fmt: skip
+            [*slices, named, to, e.status.slice()],
+            parameters,
+            grid(-(-words // 64)),
+        )
 
 
 LOWERINGS = {"copy": copy, "cast": cast, "embedding": embedding}

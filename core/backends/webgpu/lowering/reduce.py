@@ -47,10 +47,13 @@ def _gather(op: str, kind: str, dtype: DType) -> Gather:
     zero = {"f32": "0.0", "i32": "0", "u32": "0u"}[kind]
     if op == "sum" and dtype is int64:
         return Gather(
-            "vec2<u32>", "vec2<u32>(0u, 0u)", "wide_sum(a, b)",
+            "vec2<u32>",
+            "vec2<u32>(0u, 0u)",
+            "wide_sum(a, b)",
             "vec2<u32>(bitcast<u32>(v), bitcast<u32>(v >> 31u))",
-            "kept_64(bitcast<i32>(a.x), bitcast<i32>(a.y) != bitcast<i32>(a.x) >> 31u)", True,
-        )  # fmt: skip
+            "kept_64(bitcast<i32>(a.x), bitcast<i32>(a.y) != bitcast<i32>(a.x) >> 31u)",
+            True,
+        )
     if op == "sum":
         return Gather(kind, zero, "a + b", "v", "a")
     if op in ("amax", "amin"):
@@ -66,9 +69,12 @@ def _gather(op: str, kind: str, dtype: DType) -> Gather:
     key = f"key_{kind[0]}(v)"
     key = key if op == "argmax" else f"turned({key})" if kind == "f32" else f"~{key}"
     return Gather(
-        "vec2<u32>", "vec2<u32>(0u, 0xffffffffu)", "better(a, b)", f"vec2<u32>({key}, j)",
+        "vec2<u32>",
+        "vec2<u32>(0u, 0xffffffffu)",
+        "better(a, b)",
+        f"vec2<u32>({key}, j)",
         "bitcast<i32>(a.y)",
-    )  # fmt: skip
+    )
 
 
 _PACK = {
@@ -90,12 +96,13 @@ def _kernel(
     result = "joined_in_row(a, lane)" if lanes > 1 else "a"
     place = "walked(j, P(9u), 26u, 34u)" if dims > 1 else "j * P(34u)"
     lines = [
-        f"alias acc = {g.acc};", f"const LANES = {lanes}u;",
+        f"alias acc = {g.acc};",
+        f"const LANES = {lanes}u;",
         f"fn start() -> acc {{ return {g.start}; }}",
         f"fn join(a: acc, b: acc) -> acc {{ return {g.join}; }}",
         f"fn whole(a: acc, lane: u32) -> acc {{ return {result}; }}",
         f"fn inner(j: u32) -> u32 {{ return {place}; }}",
-    ]  # fmt: skip
+    ]
     if from_parts:
         lines.append(access.reader("x", 0, uint32))
         lines.append(
@@ -170,9 +177,14 @@ def _rows(
 
 
 def _halves(
-    e: Emitter, x: Operand, layouts: list[Layout], bases: list[int], dims: tuple[int, ...],
-    out: Operand, start: int,
-) -> None:  # fmt: skip
+    e: Emitter,
+    x: Operand,
+    layouts: list[Layout],
+    bases: list[int],
+    dims: tuple[int, ...],
+    out: Operand,
+    start: int,
+) -> None:
     """Rows that cannot be bound at once: partial results of their parts, then their reduction."""
     todo = list(zip(layouts, bases, strict=True))[::-1]
     parts: list[tuple[Layout, int]] = []
@@ -225,18 +237,28 @@ def _reduce_bound(
 def _lanes(e: Emitter, layout: Layout, dims: tuple[int, ...], rows: int, n: int) -> int:
     """Invocations per row: as many as it feeds, but one where neighbouring rows lie closer."""
     near = [
-        min((abs(s) for d, s in enumerate(layout.strides)
-             if layout.shape[d] > 1 and s and (d in dims) is which), default=1 << 62)
+        min(
+            (
+                abs(s)
+                for d, s in enumerate(layout.strides)
+                if layout.shape[d] > 1 and s and (d in dims) is which
+            ),
+            default=1 << 62,
+        )
         for which in (True, False)
-    ]  # fmt: skip
+    ]
     near_rows = near[1] < near[0]
     few = e.on_cpu and n <= LANES[-1] * ROUNDS
     guess = next((lanes for lanes in LANES[3 * few :] if n >= 2 * lanes), 1)
-    return int(e.pick(
-        str(1 if near_rows and rows >= 64 else guess),
-        "reduce", up_to(n, 1 << 20), min(8 ** len(f"{rows:o}"), 1 << 15),
-        "neighbours apart" if near_rows else "neighbours together",
-    ))  # fmt: skip
+    return int(
+        e.pick(
+            str(1 if near_rows and rows >= 64 else guess),
+            "reduce",
+            up_to(n, 1 << 20),
+            min(8 ** len(f"{rows:o}"), 1 << 15),
+            "neighbours apart" if near_rows else "neighbours together",
+        )
+    )
 
 
 def candidates(e: Emitter, length: int, rows: int, way: str) -> list[str]:
@@ -246,9 +268,17 @@ def candidates(e: Emitter, length: int, rows: int, way: str) -> list[str]:
 
 
 def _emit(
-    e: Emitter, x: Operand, layout: Layout, dims: tuple[int, ...], out: Operand, start: int, *,
-    parts: int = 1, base: int = 0, to_parts: bool = False,
-) -> None:  # fmt: skip
+    e: Emitter,
+    x: Operand,
+    layout: Layout,
+    dims: tuple[int, ...],
+    out: Operand,
+    start: int,
+    *,
+    parts: int = 1,
+    base: int = 0,
+    to_parts: bool = False,
+) -> None:
     rows, n = _count(layout.shape, dims, False), _count(layout.shape, dims, True)
     kept_dims = [d for d in range(len(layout.shape)) if d not in dims]
     outer, outer_steps = _walk(e, layout, kept_dims)
@@ -256,18 +286,22 @@ def _emit(
     lanes = _lanes(e, layout, dims, rows, n)
     bound, first = e.bind(x, layout)
     p = [0] * 42
-    p[0:10] = [
-        rows, start, first, n, parts, -(-n // parts), 0, base, len(outer), len(inner)
-    ]  # fmt: skip
+    p[0:10] = [rows, start, first, n, parts, -(-n // parts), 0, base, len(outer), len(inner)]
     fill(p, 10, outer, outer_steps, inner, inner_steps)
     kernel = _kernel(e.op, x.dtype, out.dtype, lanes, False, to_parts, len(inner))
     _dispatch(e, kernel, bound, out, p, rows * parts, lanes, rows * parts * (2 if to_parts else 1))
 
 
 def _emit_parts(
-    e: Emitter, dtype: DType, partial: TensorView, rows: int, parts: int, steps: tuple[int, int],
-    out: Operand, start: int,
-) -> None:  # fmt: skip
+    e: Emitter,
+    dtype: DType,
+    partial: TensorView,
+    rows: int,
+    parts: int,
+    steps: tuple[int, int],
+    out: Operand,
+    start: int,
+) -> None:
     """The last pass over partial results; row r, part p is at r * steps[0] + p * steps[1]."""
     lanes = next((lanes for lanes in LANES if parts >= 2 * lanes), 1)
     p = [0] * 42

@@ -21,10 +21,12 @@ _SHIFT = 20  # the number of parameters of a write to a cache
 
 def _lines(operands: Sequence[Operand], interleaved: bool) -> list[str]:
     return [
-        *(access.reader(n, i, p.dtype)
-          for i, (n, p) in enumerate(zip(("x", "cos", "sin"), operands, strict=True))),
+        *(
+            access.reader(n, i, p.dtype)
+            for i, (n, p) in enumerate(zip(("x", "cos", "sin"), operands, strict=True))
+        ),
         f"const INTERLEAVED = {'true' if interleaved else 'false'};",
-    ]  # fmt: skip
+    ]
 
 
 def _places(e: Emitter, operands: Sequence[Operand]) -> tuple[list[Slice], list[int]]:
@@ -71,10 +73,13 @@ def rope_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     bound, more = _places(e, operands)
     turned = re.sub(r"P\((\d+)u", lambda m: f"P({int(m[1]) + _SHIFT}u", _text(more[5]))
     lines = [
-        *_lines(operands, attrs["interleaved"]), access.reader("offset", 3, offsets.dtype),
-        storer(4, out.dtype), access.status(5), turned,
+        *_lines(operands, attrs["interleaved"]),
+        access.reader("offset", 3, offsets.dtype),
+        storer(4, out.dtype),
+        access.status(5),
+        turned,
         "fn load_value(i: u32) -> f32 { return element(i); }",
-    ]  # fmt: skip
+    ]
     i_bound, i_at = e.bind(offsets)
     o_bound, o_at = e.bind(out)
     shape = x.layout.shape
@@ -84,8 +89,12 @@ def rope_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         *out.layout.strides, *more,
     ]  # fmt: skip
     kernel = Kernel(compose("cache_write", *lines), "rrrrww", "rope_write")
-    e.dispatch(kernel, [*bound, i_bound, o_bound, e.status.slice()], parameters,
-               grid(-(-x.layout.numel // 64)))  # fmt: skip
+    e.dispatch(
+        kernel,
+        [*bound, i_bound, o_bound, e.status.slice()],
+        parameters,
+        grid(-(-x.layout.numel // 64)),
+    )
 
 
 LOWERINGS = {"rope": rope, "rope_write": rope_write}

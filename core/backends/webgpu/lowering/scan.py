@@ -87,8 +87,16 @@ def _scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim:
     target, begin = e.bind(out, to)
     p = [0] * 42
     p[0:9] = [
-        rows, begin, first, n, parts, word(layout.strides[dim]), to.strides[dim], 0, len(sizes)
-    ]  # fmt: skip
+        rows,
+        begin,
+        first,
+        n,
+        parts,
+        word(layout.strides[dim]),
+        to.strides[dim],
+        0,
+        len(sizes),
+    ]
     fill(p, 10, sizes, steps)
     fill(p, 34, to_steps)
     kind = access.value_type(x.dtype)
@@ -106,9 +114,10 @@ def _scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim:
     # Workgroup memory is only there where it is used: SwiftShader compiles it slowly.
     ends = "sums_in_row(v, lane)" if lanes > 1 else "vec2<total>(total(0), v)"
     cut = [
-        f"const LANES = {lanes}u;", f"const EACH = {each}u;",
+        f"const LANES = {lanes}u;",
+        f"const EACH = {each}u;",
         f"fn ends(v: total, lane: u32) -> vec2<total> {{ return {ends}; }}",
-    ]  # fmt: skip
+    ]
     text = compose("scan", access.reader("x", 0, x.dtype), *lines, *cut, keep)
     kernel = Kernel(text, "r" + "w" * (len(bindings) - 1), "scan")
     e.dispatch(kernel, bindings, p, grid(-(-rows * parts * lanes // 256)))
@@ -124,9 +133,16 @@ def _scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim:
 
 
 def _record(
-    e: Emitter, file: str, names: Sequence[str], inputs: Inputs, target: Operand | None,
-    out: Operand, sizes: list[int], lines: Sequence[str], work: int,
-) -> None:  # fmt: skip
+    e: Emitter,
+    file: str,
+    names: Sequence[str],
+    inputs: Inputs,
+    target: Operand | None,
+    out: Operand,
+    sizes: list[int],
+    lines: Sequence[str],
+    work: int,
+) -> None:
     """One dispatch for the tokens that one invocation may walk over; see the kernels' parameters.
 
     work: the rounds of all loops of a token. sizes: parameter 0, and those from 2 to 4 and 7 on.
@@ -190,9 +206,16 @@ def selective_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> No
     lines = [f"const STATES = {states_held}u;", f"const GIVEN = {has_state};", *_last(target)]
     sizes = [batch * channels, channels, channels // b.layout.shape[2], length, n]
     _record(
-        e, "selective_scan", ("x", "dt", "a", "b", "c", "state"), inputs[:6], target, out, sizes,
-        lines, 2 * n,
-    )  # fmt: skip
+        e,
+        "selective_scan",
+        ("x", "dt", "a", "b", "c", "state"),
+        inputs[:6],
+        target,
+        out,
+        sizes,
+        lines,
+        2 * n,
+    )
 
 
 def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -203,9 +226,11 @@ def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if not batch * heads * values:
         return
     conditions = {
-        "GIVEN": state is not None, "REMOVES": a is not None, "BEFORE": attrs["before"],
+        "GIVEN": state is not None,
+        "REMOVES": a is not None,
+        "BEFORE": attrs["before"],
         "EVEN": decay.layout.strides[3] == 0 or keys == 1,
-    }  # fmt: skip
+    }
     lines = [f"const {name} = {'true' if yes else 'false'};" for name, yes in conditions.items()]
     # On a CPU reads of a buffer are slow: four columns share those of r, decay and k. llvmpipe
     # compiles for the square of the numbers held: a second for 256, five for 512.
@@ -216,15 +241,24 @@ def delta_scan(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     target = _target(inputs[7:])
     lines += [f"const KEYS = {keys}u;", f"const HELD = {keys_held}u;", f"const WIDE = {wide}u;"]
     lines += [f"alias columns = {'f32' if wide == 1 else 'vec4<f32>'};", *_last(target, wide)]
-    lines += [_reads("v_at", "load_v({} * P(29u) + at)", wide),
-              _reads("state_at", "load_state({} * P(41u) + at)", wide),
-              _reads("sum_at", "bitcast<f32>(out_words[{} + at])", wide),
-              _writes("keep", "out_words[{} + at] = encode({});", wide)]  # fmt: skip
+    lines += [
+        _reads("v_at", "load_v({} * P(29u) + at)", wide),
+        _reads("state_at", "load_state({} * P(41u) + at)", wide),
+        _reads("sum_at", "bitcast<f32>(out_words[{} + at])", wide),
+        _writes("keep", "out_words[{} + at] = encode({});", wide),
+    ]
     sizes = [batch * heads * values // wide, heads, values, length]
     _record(
-        e, "delta_scan", ("r", "decay", "k", "v", "a", "b", "state"), inputs[:7], target, out,
-        sizes, lines, 2 * keys,
-    )  # fmt: skip
+        e,
+        "delta_scan",
+        ("r", "decay", "k", "v", "a", "b", "state"),
+        inputs[:7],
+        target,
+        out,
+        sizes,
+        lines,
+        2 * keys,
+    )
 
 
 def _target(more: Inputs) -> Operand | None:

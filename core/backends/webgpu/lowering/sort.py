@@ -73,8 +73,11 @@ def _order(
     kept_shape = [size for d, size in enumerate(to.shape) if d != dim]
     strides = [2 * width * s for s in contiguous_strides(kept_shape)]
     strides.insert(dim, 2)
-    move(e, TensorView(pairs.buffer, Layout(to.shape, tuple(strides), 1), int64),
-         TensorView(out.buffer, to, int64))  # fmt: skip
+    move(
+        e,
+        TensorView(pairs.buffer, Layout(to.shape, tuple(strides), 1), int64),
+        TensorView(out.buffer, to, int64),
+    )
 
 
 def _keys(
@@ -100,10 +103,12 @@ def _keys(
     # Sorting downwards is sorting the keys turned round: equal ones stay in order.
     value = f"{'~' if down else ''}key_{kind[0]}(v)"
     kernel = e.kernel(
-        "sort_keys", "rw", access.reader("x", 0, x.dtype),
+        "sort_keys",
+        "rw",
+        access.reader("x", 0, x.dtype),
         "@group(0) @binding(1) var<storage, read_write> pairs: array<vec2<u32>>;",
         f"fn key(v: {kind}) -> u32 {{ return {value}; }}",
-    )  # fmt: skip
+    )
     e.dispatch(kernel, [source, bound], p, grid(-(-rows * width // 64)))
 
 
@@ -143,8 +148,9 @@ def _near(
 
 
 def _step(e: Emitter, bound: Slice, run: int, step: int, width: int, count: int) -> None:
-    e.dispatch(e.kernel("sort_step", "w"), [bound], [run, step, width, count],
-               grid(-(-count // 128)))  # fmt: skip
+    e.dispatch(
+        e.kernel("sort_step", "w"), [bound], [run, step, width, count], grid(-(-count // 128))
+    )
 
 
 LOWERINGS = {"argsort": argsort, "topk": topk}

@@ -96,10 +96,13 @@ class BrowserPort:
         self.js = js
         info = json.loads(js.info)
         self.info: Mapping[str, str] = {
-            "vendor": info["vendor"], "device": info["device"],
-            "description": info["description"], "backend": "browser",
-            "type": info["type"], "architecture": info["architecture"],
-        }  # fmt: skip
+            "vendor": info["vendor"],
+            "device": info["device"],
+            "description": info["description"],
+            "backend": "browser",
+            "type": info["type"],
+            "architecture": info["architecture"],
+        }
         self.limits: Mapping[str, int] = json.loads(js.limits)
         self.features = frozenset(js.features.split())
         self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}

@@ -55,9 +55,11 @@ def adapters() -> list[Any]:
     backends = {"Vulkan": 0, "Metal": 0, "D3D12": 0}
     everything = sorted(
         wgpu.gpu.enumerate_adapters_sync(),
-        key=lambda a: (rank.get(a.info["adapter_type"], 3),
-                       backends.get(a.info["backend_type"], 1)),
-    )  # fmt: skip
+        key=lambda a: (
+            rank.get(a.info["adapter_type"], 3),
+            backends.get(a.info["backend_type"], 1),
+        ),
+    )
     for a in everything:
         # OpenGL lists Vulkan's adapters again, and its WebGPU is not complete.
         name = (a.info["vendor_id"], a.info["device_id"], a.info["device"])
@@ -92,10 +94,12 @@ class NativePort(Timed):
         self._w = _wgpu()
         info = adapter.info
         self.info: Mapping[str, str] = {
-            "vendor": info["vendor"], "device": info["device"],
-            "description": info["description"], "backend": info["backend_type"],
+            "vendor": info["vendor"],
+            "device": info["device"],
+            "description": info["description"],
+            "backend": info["backend_type"],
             "type": info["adapter_type"],
-        }  # fmt: skip
+        }
         wanted = [f for f in adapter.features if f in _FEATURES]
         limits = {k: v for k, v in adapter.limits.items() if v}
         self.device = self._guard(

@@ -87,9 +87,12 @@ class CommandLists:
     """Encodes the command lists of one device. Pipelines and bind groups have numbers."""
 
     def __init__(
-        self, encoding: Encoding, layout: Any, pipelines: Mapping[int, Any],
+        self,
+        encoding: Encoding,
+        layout: Any,
+        pipelines: Mapping[int, Any],
         groups: Mapping[int, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.encoding, self.device, self.layout = encoding, encoding.device, layout
         self.pipelines, self.groups = pipelines, groups
         self._arena: Arena | None = None

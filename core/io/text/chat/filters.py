@@ -166,9 +166,13 @@ def _short(name: str, text: str) -> str:
 
 
 def _wordwrap(
-    context: Any, value: Any, width: int = 79, break_long_words: bool = True,
-    wrapstring: str | None = None, break_on_hyphens: bool = True,
-) -> str:  # fmt: skip
+    context: Any,
+    value: Any,
+    width: int = 79,
+    break_long_words: bool = True,
+    wrapstring: str | None = None,
+    break_on_hyphens: bool = True,
+) -> str:
     if not isinstance(value, str):
         raise TypeError(f"wordwrap takes a text, not a {type(value).__name__}")
     text = _short("wordwrap", value)
@@ -203,14 +207,20 @@ def _xmlattr(context: Any, value: Any, autospace: bool = True) -> str:
 
 
 def _truncate(
-    context: Any, value: Any, length: int = 255, killwords: bool = False, end: str = "...",
+    context: Any,
+    value: Any,
+    length: int = 255,
+    killwords: bool = False,
+    end: str = "...",
     leeway: int | None = None,
-) -> str:  # fmt: skip
+) -> str:
     if not isinstance(value, str):
         raise TypeError(f"truncate takes a text, not a {type(value).__name__}")
-    return str(filters.FILTERS["truncate"](
-        context.environment, value, length, killwords, METER.get().words(end), leeway
-    ))  # fmt: skip
+    return str(
+        filters.FILTERS["truncate"](
+            context.environment, value, length, killwords, METER.get().words(end), leeway
+        )
+    )
 
 
 def _filesizeformat(context: Any, value: Any, binary: bool = False) -> str:

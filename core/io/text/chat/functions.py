@@ -14,9 +14,15 @@ from collections.abc import Callable
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _TYPES: dict[Any, str] = {
-    int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null",
-    list: "array", tuple: "array", dict: "object",
-}  # fmt: skip
+    int: "integer",
+    float: "number",
+    str: "string",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    tuple: "array",
+    dict: "object",
+}
 _SCALARS = (int, float, str, bool, type(None))
 _SECTION = re.compile(r"^[ \t]*(Args|Returns|Raises):[ \t]*$", re.M)
 _ARGUMENT = re.compile(r"([ \t]*)(\w+)(?:[ \t]*\([^()\n]*\))?:[ \t]*(.*)")

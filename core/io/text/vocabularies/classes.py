@@ -49,17 +49,27 @@ _TYPES = {
     "qwen2": "Qwen2", "qwen2_moe": "Qwen2", "qwen3": "Qwen2", "qwen3_moe": "Qwen2",
 }  # fmt: skip
 # Special tokens of classes that their vocabularies may lack.
-USUAL = {"DebertaV2": {"mask": "[MASK]"}, "Albert": {"mask": "[MASK]"},
-         "CLIP": {"bos": "<|startoftext|>", "eos": "<|endoftext|>"}}  # fmt: skip
-BLANK_FIRST = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
-               "use_regex": True}  # fmt: skip
+USUAL = {
+    "DebertaV2": {"mask": "[MASK]"},
+    "Albert": {"mask": "[MASK]"},
+    "CLIP": {"bos": "<|startoftext|>", "eos": "<|endoftext|>"},
+}
+BLANK_FIRST = {
+    "type": "ByteLevel",
+    "add_prefix_space": True,
+    "trim_offsets": True,
+    "use_regex": True,
+}
 # Tokens before those of SentencePiece, how many of these are left out, and tokens after them.
 _SHIFTS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "XLMRoberta": (("<s>", "<pad>", "</s>", "<unk>"), 3, ("<mask>",)),
     "Camembert": (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1, ("<mask>",)),
-    "Pegasus": (("<pad>", "</s>", "<mask_1>", "<mask_2>",
-                 *(f"<unk_{i}>" for i in range(2, 103))), 2, ()),
-}  # fmt: skip
+    "Pegasus": (
+        ("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, 103))),
+        2,
+        (),
+    ),
+}
 _REFUSED = ("MBart", "MBart50", "Nllb", "XGLM")
 
 
@@ -114,15 +124,30 @@ def clip(data: bytes) -> bytes:
     file["model"] |= {"end_of_word_suffix": "</w>", "continuing_subword_prefix": ""}
     if "<|endoftext|>" in file["model"]["vocab"]:
         file["model"]["unk_token"] = "<|endoftext|>"
-    file["normalizer"] = {"type": "Sequence", "normalizers": [
-        {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "},
-        {"type": "Lowercase"}]}  # fmt: skip
-    words = (r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|"
-             r"[^\s\p{L}\p{N}]+")  # fmt: skip
-    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": words}, "behavior": "Removed", "invert": True},
-        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-    ]}  # fmt: skip
+    file["normalizer"] = {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "NFC"},
+            {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "},
+            {"type": "Lowercase"},
+        ],
+    }
+    words = (
+        r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|"
+        r"[^\s\p{L}\p{N}]+"
+    )
+    file["pre_tokenizer"] = {
+        "type": "Sequence",
+        "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": words}, "behavior": "Removed", "invert": True},
+            {
+                "type": "ByteLevel",
+                "add_prefix_space": False,
+                "trim_offsets": True,
+                "use_regex": True,
+            },
+        ],
+    }
     return json.dumps(file, ensure_ascii=False).encode()
 
 
@@ -152,11 +177,12 @@ def shifted(metadata: dict[str, Any], kind: str) -> dict[str, Any]:
     found = metadata | {
         f"{PREFIX}tokens": names,
         f"{PREFIX}scores": [
-            *(-100.0 if type_of(t) == NORMAL else 0.0 for t in before), *scores[left:],
+            *(-100.0 if type_of(t) == NORMAL else 0.0 for t in before),
+            *scores[left:],
             *(0.0 for _ in after),
         ],
         f"{PREFIX}token_type": [*map(type_of, before), *types[left:], *map(type_of, after)],
-    }  # fmt: skip
+    }
     for key, token in (("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>"), ("padding", "<pad>")):
         found.pop(f"{PREFIX}{key}_token_id", None)
         if token in names:
@@ -168,10 +194,15 @@ def normalizers(config: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """What a class does to a text before SentencePiece's own rules."""
     found: list[dict[str, Any]] = []
     if kind == "Albert":
-        quotes = [{"type": "Replace", "pattern": {"String": pair}, "content": '"'}
-                  for pair in ("``", "''")]  # fmt: skip
-        found = [*quotes] if config.get("keep_accents") is True else [
-            *quotes, {"type": "NFKD"}, {"type": "StripAccents"}]  # fmt: skip
+        quotes = [
+            {"type": "Replace", "pattern": {"String": pair}, "content": '"'}
+            for pair in ("``", "''")
+        ]
+        found = (
+            [*quotes]
+            if config.get("keep_accents") is True
+            else [*quotes, {"type": "NFKD"}, {"type": "StripAccents"}]
+        )
     if kind in ("Albert", "DebertaV2") and config.get("do_lower_case", kind == "Albert") is True:
         found.append({"type": "Lowercase"})
     return found

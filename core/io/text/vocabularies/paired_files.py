@@ -38,9 +38,14 @@ def paired_tokenizers(files: Mapping[str, bytes]) -> tuple[bytes, bytes] | None:
             return None
     tokens = listed_tokens(parse_json(files["vocab.json"], "vocab.json", depth=2), "vocab.json")
     own = "target_vocab.json" in files
-    after = tokens if not own else listed_tokens(
-        parse_json(files["target_vocab.json"], "target_vocab.json", depth=2), "target_vocab.json"
-    )  # fmt: skip
+    after = (
+        tokens
+        if not own
+        else listed_tokens(
+            parse_json(files["target_vocab.json"], "target_vocab.json", depth=2),
+            "target_vocab.json",
+        )
+    )
     more = _languages(files, tokens)
     return (
         _joined(tokens, read_sentencepiece(files[names[0]], names[0]), more),

@@ -16,8 +16,12 @@ from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX, UNKNOWN
 _KINDS = {1: "t5", 2: "llama"}  # Unigram and BPE, by their names in GGUF
 _OTHER_KINDS = {3: "WORD", 4: "CHAR"}
 # The trainer's fields that name special tokens: a key of GGUF, and its default.
-_SPECIAL = {40: ("unknown_token_id", 0), 41: ("bos_token_id", 1), 42: ("eos_token_id", 2),
-            43: ("padding_token_id", -1)}  # fmt: skip
+_SPECIAL = {
+    40: ("unknown_token_id", 0),
+    41: ("bos_token_id", 1),
+    42: ("eos_token_id", 2),
+    43: ("padding_token_id", -1),
+}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -82,9 +86,12 @@ def read_sentencepiece(data: bytes, what: str = "the SentencePiece model") -> di
     scores: list[float] = []
     kinds: list[int] = []
     found: dict[str, Any] = {
-        "model": "t5", "add_space_prefix": True, "remove_extra_whitespaces": True,
-        "add_bos_token": False, "add_eos_token": False,
-    }  # fmt: skip
+        "model": "t5",
+        "add_space_prefix": True,
+        "remove_extra_whitespaces": True,
+        "add_bos_token": False,
+        "add_eos_token": False,
+    }
     special = {key: default for key, default in _SPECIAL.values()}
     for number, value in fields(data, what):
         if not isinstance(value, memoryview):

@@ -36,8 +36,14 @@ CONFIG, FILE = "tokenizer_config.json", "tokenizer.json"
 _LONGEST = 512  # bytes of a token of tiktoken
 _EXTRA = 1 << 12  # most of T5's extra tokens
 # The names of special tokens that classes have where the configuration names none.
-_NAMES = {"bos": ("<s>",), "eos": ("</s>",), "unk": ("<unk>", "[UNK]"),
-          "pad": ("<pad>", "[PAD]"), "cls": ("[CLS]",), "sep": ("[SEP]",)}  # fmt: skip
+_NAMES = {
+    "bos": ("<s>",),
+    "eos": ("</s>",),
+    "unk": ("<unk>", "[UNK]"),
+    "pad": ("<pad>", "[PAD]"),
+    "cls": ("[CLS]",),
+    "sep": ("[SEP]",),
+}
 # The pattern of tiktoken's files, by a part of their names, as GGUF calls it.
 _SPLITS = {"o200k": "gpt-4o", "r50k": "gpt-2", "p50k": "gpt-2", "gpt2": "gpt-2", "qwen": "qwen2"}
 
@@ -161,14 +167,24 @@ def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
         lines.pop()
     # GGUF marks the start of a word instead of its continuation.
     tokens = [
-        line if line[:1] == "[" and line[-1:] == "]" and len(line) > 2
-        else line[2:] if line.startswith("##") else f"\u2581{line}"
+        line
+        if line[:1] == "[" and line[-1:] == "]" and len(line) > 2
+        else line[2:]
+        if line.startswith("##")
+        else f"\u2581{line}"
         for line in lines
-    ]  # fmt: skip
-    found = {"model": "bert", "tokens": tokens, "normalizer.lowercase":
-             bool(config.get("do_lower_case", True))}  # fmt: skip
-    for key, name in (("unknown_token_id", "unk"), ("cls_token_id", "cls"),
-                      ("seperator_token_id", "sep"), ("padding_token_id", "pad")):  # fmt: skip
+    ]
+    found = {
+        "model": "bert",
+        "tokens": tokens,
+        "normalizer.lowercase": bool(config.get("do_lower_case", True)),
+    }
+    for key, name in (
+        ("unknown_token_id", "unk"),
+        ("cls_token_id", "cls"),
+        ("seperator_token_id", "sep"),
+        ("padding_token_id", "pad"),
+    ):
         token = named_token(config, name, lines)
         if token is not None:
             found[key] = lines.index(token)
@@ -247,8 +263,12 @@ def _converted(
             *around, all_, second=found.second, again=found.again, twice=found.twice
         )
         if kind in TRIMS and model == "gpt2":
-            trim = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True,
-                    "add_prefix_space": config.get("add_prefix_space") is True}  # fmt: skip
+            trim = {
+                "type": "ByteLevel",
+                "trim_offsets": True,
+                "use_regex": True,
+                "add_prefix_space": config.get("add_prefix_space") is True,
+            }
             steps = [trim, template] if template else [trim]
             file["post_processor"] = {"type": "Sequence", "processors": steps}
     if (more := normalizers(config, kind)) and model in ("t5", "llama"):

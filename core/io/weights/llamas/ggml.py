@@ -31,10 +31,16 @@ _HYPER = "n_vocab", "n_embd", "n_mult", "n_head", "n_layer", "n_rot", "ftype"
 _MOST_TENSORS, _MOST_TOKENS, _LONGEST = 1 << 16, 1 << 20, 1 << 12
 _TOP = {"tok_embeddings": "token_embd", "norm": "output_norm", "output": "output"}
 _LAYER = {
-    "attention.wq": "attn_q", "attention.wk": "attn_k", "attention.wv": "attn_v",
-    "attention.wo": "attn_output", "attention_norm": "attn_norm", "feed_forward.w1": "ffn_gate",
-    "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up", "ffn_norm": "ffn_norm",
-}  # fmt: skip
+    "attention.wq": "attn_q",
+    "attention.wk": "attn_k",
+    "attention.wv": "attn_v",
+    "attention.wo": "attn_output",
+    "attention_norm": "attn_norm",
+    "feed_forward.w1": "ffn_gate",
+    "feed_forward.w2": "ffn_down",
+    "feed_forward.w3": "ffn_up",
+    "ffn_norm": "ffn_norm",
+}
 # Blocks of llama.cpp's types before ggjt 3 are of other layouts under the same numbers.
 _PLAIN = ("float32", "float16")
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
@@ -105,10 +111,14 @@ def _vocabulary(reader: Reader, count: int, scored: bool) -> dict[str, Any]:
         text = raw.decode("utf-8", "surrogateescape").replace(" ", "\u2581")
         tokens.append(f"<0x{raw[0]:02X}>" if byte else text)
     keys = {
-        "model": "llama", "tokens": tokens, "scores": np.array(scores, np.float32),
-        "token_type": np.array(types, np.int32), "unknown_token_id": 0, "bos_token_id": 1,
+        "model": "llama",
+        "tokens": tokens,
+        "scores": np.array(scores, np.float32),
+        "token_type": np.array(types, np.int32),
+        "unknown_token_id": 0,
+        "bos_token_id": 1,
         "eos_token_id": 2,
-    }  # fmt: skip
+    }
     return {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
 
 
@@ -190,11 +200,15 @@ def _metadata(source: Source, hyper: dict[str, int], entries: dict[str, Entry]) 
         )
     head = width // heads
     keys = {
-        "context_length": 2048, "embedding_length": width, "block_count": hyper["n_layer"],
-        "feed_forward_length": up.shape[0], "attention.head_count": heads,
-        "attention.head_count_kv": key.shape[0] // head, "rope.dimension_count": head,
+        "context_length": 2048,
+        "embedding_length": width,
+        "block_count": hyper["n_layer"],
+        "feed_forward_length": up.shape[0],
+        "attention.head_count": heads,
+        "attention.head_count_kv": key.shape[0] // head,
+        "rope.dimension_count": head,
         "attention.layer_norm_rms_epsilon": 5e-6,
-    }  # fmt: skip
+    }
     named = {f"llama.{key}": value for key, value in keys.items()}
     return {"general.architecture": "llama", **named}
 

@@ -95,11 +95,15 @@ def read_llama2c(source: Source) -> Gguf:
     entries.pop("rope", None)
     head = h.width // h.heads
     keys = {
-        "context_length": h.context, "embedding_length": h.width, "block_count": h.layers,
-        "feed_forward_length": h.inner, "attention.head_count": h.heads,
-        "attention.head_count_kv": h.kv_heads, "rope.dimension_count": head,
+        "context_length": h.context,
+        "embedding_length": h.width,
+        "block_count": h.layers,
+        "feed_forward_length": h.inner,
+        "attention.head_count": h.heads,
+        "attention.head_count_kv": h.kv_heads,
+        "rope.dimension_count": head,
         "attention.layer_norm_rms_epsilon": 1e-5,
-    }  # fmt: skip
+    }
     metadata: dict[str, Any] = {f"llama.{key}": value for key, value in keys.items()}
     return Gguf({"general.architecture": "llama", **metadata}, Table(entries), source.size)
 
@@ -135,8 +139,10 @@ def _header(source: Source) -> _Header:
 def _order(h: _Header) -> list[tuple[tuple[str, ...], tuple[int, ...], int]]:
     """The tensors in the order of the file: names with a layer's number, shape, how many."""
     kv, layers = h.width // h.heads * h.kv_heads, h.layers
-    norms = [(("blk.{}.attn_norm.weight",), (h.width,), layers),
-             (("blk.{}.ffn_norm.weight",), (h.width,), layers)]  # fmt: skip
+    norms = [
+        (("blk.{}.attn_norm.weight",), (h.width,), layers),
+        (("blk.{}.ffn_norm.weight",), (h.width,), layers),
+    ]
     last: tuple[tuple[str, ...], tuple[int, ...], int] = ("output_norm.weight",), (h.width,), 1
     table = ("token_embd.weight",), (h.vocab, h.width), 1
     attention = [
@@ -207,8 +213,12 @@ def read_tokens(source: Source, count: int) -> Mapping[str, Any]:
     if offset != source.size:
         raise FormatError(f"{source.name} has more than the model's {count} tokens")
     keys = {
-        "model": "llama", "tokens": tokens, "scores": np.array(scores, np.float32),
-        "token_type": np.array(types, np.int32), "unknown_token_id": 0, "bos_token_id": 1,
+        "model": "llama",
+        "tokens": tokens,
+        "scores": np.array(scores, np.float32),
+        "token_type": np.array(types, np.int32),
+        "unknown_token_id": 0,
+        "bos_token_id": 1,
         "eos_token_id": 2,
-    }  # fmt: skip
+    }
     return {f"tokenizer.ggml.{key}": value for key, value in keys.items()}

@@ -26,9 +26,11 @@ def parts_of(state: dict[Any, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     passing = state.get("_non_persistent_buffers_set")
     passing = passing if type(passing) is set else set()
     parts = {
-        k: v for kind in _KINDS for k, v in state[kind].items()
+        k: v
+        for kind in _KINDS
+        for k, v in state[kind].items()
         if type(k) is str and v is not None and not (kind == "_buffers" and k in passing)
-    }  # fmt: skip
+    }
     return parts, _texts(state.get("names"))
 
 

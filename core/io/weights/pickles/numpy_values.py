@@ -61,8 +61,9 @@ class NumpyType:
         if type(names) is not tuple or type(fields) is not dict or len(names) > _MOST_FIELDS:
             raise ValueError("not names and fields")
         rows = [fields[name] for name in names]
-        if not all(type(row) is tuple and len(row) in (2, 3) and type(row[1]) is int
-                   for row in rows):  # fmt: skip
+        if not all(
+            type(row) is tuple and len(row) in (2, 3) and type(row[1]) is int for row in rows
+        ):
             raise ValueError("not fields")
         kinds = [self._inside(row[0]) for row in rows]
         texts = [n.decode("latin-1") if type(n) is bytes else n for n in names]
@@ -75,8 +76,14 @@ class NumpyType:
             )
         ):
             raise ValueError("not fields")
-        return np.dtype({"names": texts, "formats": kinds, "offsets": [row[1] for row in rows],
-                         "itemsize": size})  # fmt: skip
+        return np.dtype(
+            {
+                "names": texts,
+                "formats": kinds,
+                "offsets": [row[1] for row in rows],
+                "itemsize": size,
+            }
+        )
 
     def _of_array(self, inner: Any) -> np.dtype[Any]:
         kind, shape = inner

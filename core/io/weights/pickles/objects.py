@@ -137,6 +137,8 @@ def plain_of(record: Record) -> Any:
         return arguments[0]
     if arguments:
         return arguments
-    return {"state": record.state} if attributes is None and record.state is not None else (
-        attributes or {}
-    )  # fmt: skip
+    return (
+        {"state": record.state}
+        if attributes is None and record.state is not None
+        else (attributes or {})
+    )

@@ -23,8 +23,12 @@ from rushlight.core.io.weights.pickles.objects import LeftOut, Named, Record
 
 _SIMPLE = (str, int, float, bytes, bool, type(None))
 _DATES = (
-    datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
-)  # fmt: skip
+    datetime.date,
+    datetime.datetime,
+    datetime.time,
+    datetime.timedelta,
+    datetime.timezone,
+)
 _PATHS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))
 # Values without parts, which a file's reader passes on as they are.
 ATOMS = frozenset(
@@ -289,15 +293,20 @@ _CALLS: dict[str, Callable[..., Any]] = {
 _BY_NAME: dict[str, type] = {kind.__name__: kind for kind in _FACTORIES}
 PLAIN: dict[str, Any] = {
     **{f"builtins.{kind.__name__}": Named(f"builtins.{kind.__name__}", kind) for kind in _TYPES},
-    **{f"builtins.{old}": Named(f"builtins.{old}", new)
-       for old, new in (("long", int), ("unicode", str))},
+    **{
+        f"builtins.{old}": Named(f"builtins.{old}", new)
+        for old, new in (("long", int), ("unicode", str))
+    },
     **{name: Maker(name, make, strict=False) for name, make in _CALLS.items()},
-    "builtins.Ellipsis": ..., "builtins.NotImplemented": NotImplemented,
-}  # fmt: skip
+    "builtins.Ellipsis": ...,
+    "builtins.NotImplemented": NotImplemented,
+}
 _MOVED = {
-    "__builtin__": "builtins", "copy_reg": "copyreg", "pathlib._local": "pathlib",
+    "__builtin__": "builtins",
+    "copy_reg": "copyreg",
+    "pathlib._local": "pathlib",
     "pathlib._pathlib": "pathlib",
-}  # fmt: skip
+}
 
 
 def today(module: str) -> str:

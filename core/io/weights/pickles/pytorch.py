@@ -187,8 +187,12 @@ def _made(
         if not values.kept or type(value) is LeftOut:
             raise file.refusal(names[0])
         more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
-        log.warning("%s: left out, as only code could make them: %s%s", file.source.name,
-                    ", ".join(f"{name:.100}" for name in names[:_MOST_TOLD]), more)  # fmt: skip
+        log.warning(
+            "%s: left out, as only code could make them: %s%s",
+            file.source.name,
+            ", ".join(f"{name:.100}" for name in names[:_MOST_TOLD]),
+            more,
+        )
     return value
 
 
@@ -216,9 +220,15 @@ def load_pytorch(source: Source, device: str | Place = "cpu", encoding: str = "u
             offset, nbytes = file.places[ref.key]
             count = nbytes // dtype.itemsize
             step = LoadStep(
-                0, offset, count * dtype.itemsize, f"storage {ref.key}", dtype, (count,),
-                "heap" if file.swapped else destination_for(source), file.swapped,
-            )  # fmt: skip
+                0,
+                offset,
+                count * dtype.itemsize,
+                f"storage {ref.key}",
+                dtype,
+                (count,),
+                "heap" if file.swapped else destination_for(source),
+                file.swapped,
+            )
             ((_, memory[key]),) = run_schedule([step], [source])
         return memory[key]
 
@@ -264,8 +274,11 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
             if id(node) in around:
                 return
             around.add(id(node))
-            yield from (pair for i, item in enumerate(node)
-                        for pair in walk(item, f"{name}.{i}" if name else str(i)))  # fmt: skip
+            yield from (
+                pair
+                for i, item in enumerate(node)
+                for pair in walk(item, f"{name}.{i}" if name else str(i))
+            )
             around.remove(id(node))
         elif isinstance(node, dict) and id(node) not in around:
             around.add(id(node))

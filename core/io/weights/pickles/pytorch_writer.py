@@ -89,8 +89,11 @@ def write_zip(content: Pickled, file: BinaryIO) -> None:
 def write_row(content: Pickled, file: BinaryIO) -> None:
     """Write the format before 1.6: five pickles, then the storages."""
     protocol = content.protocol
-    system = {"protocol_version": PROTOCOL, "little_endian": True,
-              "type_sizes": {"short": 2, "int": 4, "long": 4}}  # fmt: skip
+    system = {
+        "protocol_version": PROTOCOL,
+        "little_endian": True,
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
     for value in (MAGIC, PROTOCOL, system):
         file.write(pickle.dumps(value, protocol))
     file.write(content.data)
@@ -157,8 +160,11 @@ def _each(values: Any, output: Pickled, depth: int, name: Any) -> bytes:
 
 
 def _mapping(value: Mapping[Any, Any], output: Pickled, depth: int) -> bytes:
-    pairs = [_saved(key_or_item, output, depth + 1, name=pair[0])
-             for pair in value.items() for key_or_item in pair]  # fmt: skip
+    pairs = [
+        _saved(key_or_item, output, depth + 1, name=pair[0])
+        for pair in value.items()
+        for key_or_item in pair
+    ]
     begin = b"}"
     if type(value) is Counter:
         begin = b"ccollections\nCounter\n)R"
@@ -178,10 +184,15 @@ def _array(value: Any, output: Pickled, depth: int, name: Any) -> bytes:
     if value.dtype.names is not None:
         raise _refused(value, f"{name!r} is an array of records with objects")
     begin = (
-        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n" + _plain((0,))
-        + _plain(b"b", output.protocol) + b"tR(" + _plain(1) + _plain(value.shape)
-        + _plain(value.dtype, output.protocol) + _plain(False)
-    )  # fmt: skip
+        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n"
+        + _plain((0,))
+        + _plain(b"b", output.protocol)
+        + b"tR("
+        + _plain(1)
+        + _plain(value.shape)
+        + _plain(value.dtype, output.protocol)
+        + _plain(False)
+    )
     return begin + b"](" + _each(value.ravel().tolist(), output, depth, name) + b"etb"
 
 
@@ -218,7 +229,7 @@ def _sparse(tensor: Any, output: Pickled) -> bytes:
     rest = _saved(Size(tensor.shape), output, 0) + _plain(tensor.is_coalesced())
     return _global("torch._utils", "_rebuild_sparse_tensor") + (
         b"(" + layout + b"(" + parts + rest + b"ttR"
-    )  # fmt: skip
+    )
 
 
 def _tensor(tensor: Tensor, needs: bool, output: Pickled) -> bytes:
@@ -234,16 +245,30 @@ def _tensor(tensor: Tensor, needs: bool, output: Pickled) -> bytes:
             f"{', '.join(dict.fromkeys(known))}"
         )
     strides = [math.prod(tensor.shape[i + 1 :]) for i in range(tensor.ndim)]
-    storage = _global("torch.storage", "UntypedStorage") if untyped else _global(
-        "torch", _NAMES[kind.name]
-    )  # fmt: skip
+    storage = (
+        _global("torch.storage", "UntypedStorage")
+        if untyped
+        else _global("torch", _NAMES[kind.name])
+    )
     begin = (
-        b"(" + _plain("storage") + storage + _plain(str(output.key(tensor))) + _plain("cpu")
-        + _plain(_numel(tensor)) + (b"NtQ" if output.row else b"tQ")
-    )  # fmt: skip
+        b"("
+        + _plain("storage")
+        + storage
+        + _plain(str(output.key(tensor)))
+        + _plain("cpu")
+        + _plain(_numel(tensor))
+        + (b"NtQ" if output.row else b"tQ")
+    )
     rebuild = "_rebuild_tensor_v3" if untyped else "_rebuild_tensor_v2"
     return (
-        _global("torch._utils", rebuild) + b"(" + begin + _plain(0) + _plain(tuple(tensor.shape))
-        + _plain(tuple(strides)) + _plain(needs) + _ORDERED
-        + (_global("torch", kind.name) if untyped else b"") + b"tR"
-    )  # fmt: skip
+        _global("torch._utils", rebuild)
+        + b"("
+        + begin
+        + _plain(0)
+        + _plain(tuple(tensor.shape))
+        + _plain(tuple(strides))
+        + _plain(needs)
+        + _ORDERED
+        + (_global("torch", kind.name) if untyped else b"")
+        + b"tR"
+    )

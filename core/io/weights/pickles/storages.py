@@ -110,8 +110,9 @@ def _of_pytorch(source: Source) -> Stored:
             seen.update((key, f"{storage} {kinds.get(storage, dtype).name}"))
     tables = [{k: e for k, e in entries.items() if (k in seen) is other} for other in (False, True)]
     zipped = {e.offset - LEAD for e in entries.values()} if file.zipped else ()
-    return Stored(Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)),
-                  numbers_beside(file.value))  # fmt: skip
+    return Stored(
+        Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)), numbers_beside(file.value)
+    )
 
 
 def _of_npz(source: Source) -> Stored | None:

@@ -63,8 +63,10 @@ class DerivedRef:
     @property
     def storage(self) -> StorageRef:
         """The storage of the first part, which says where it was saved."""
-        return next((p.storage for p in self.parts if type(p) is TensorRef),
-                    StorageRef("", DTYPES["uint8"], 0))  # fmt: skip
+        return next(
+            (p.storage for p in self.parts if type(p) is TensorRef),
+            StorageRef("", DTYPES["uint8"], 0),
+        )
 
 
 def _layout(storage: Any, offset: Any, shape: Any, strides: Any, kind: DType) -> Layout:
@@ -87,9 +89,16 @@ def _layout(storage: Any, offset: Any, shape: Any, strides: Any, kind: DType) ->
 
 
 def _tensor(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any = False, hooks: Any = None,
-    bits: Any = None, *_: Any, dtype: DType | None = None,
-) -> TensorRef | DerivedRef:  # fmt: skip
+    storage: Any,
+    offset: Any,
+    shape: Any,
+    strides: Any,
+    grad: Any = False,
+    hooks: Any = None,
+    bits: Any = None,
+    *_: Any,
+    dtype: DType | None = None,
+) -> TensorRef | DerivedRef:
     """_rebuild_tensor and _rebuild_tensor_v2; gradients and hooks are left out.
 
     bits: whether the numbers are conjugated or negated when they are read.
@@ -104,9 +113,16 @@ def _tensor(
 
 
 def _tensor_v3(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any,
-    bits: Any = None, *_: Any,
-) -> TensorRef | DerivedRef | LeftOut:  # fmt: skip
+    storage: Any,
+    offset: Any,
+    shape: Any,
+    strides: Any,
+    grad: Any,
+    hooks: Any,
+    dtype: Any,
+    bits: Any = None,
+    *_: Any,
+) -> TensorRef | DerivedRef | LeftOut:
     if type(dtype) is Named and dtype.name == "torch.complex32":
         pairs = (offset * 2, (*shape, 2), (*(2 * n for n in strides), 1))
         return DerivedRef("complex", (_tensor(storage, *pairs, dtype=DTYPES["float16"]),))
@@ -255,9 +271,11 @@ def derive(ref: DerivedRef, leaf: Callable[[TensorRef], Tensor]) -> Tensor | Lef
             return from_numpy(values).to(parts[1])
         case "meta":
             layout = Layout.contiguous(parts[1])
-            return Tensor.from_buffer(np.empty(0, "u1"), parts[0], (0,)).to("meta").new_empty(
-                layout.shape
-            )  # fmt: skip
+            return (
+                Tensor.from_buffer(np.empty(0, "u1"), parts[0], (0,))
+                .to("meta")
+                .new_empty(layout.shape)
+            )
         case "quantized":
             return from_numpy(_dequantized(*parts))
     shape = parts[-1]

@@ -128,8 +128,10 @@ class Unpickler:
             self._push(self._number(_NUMBERS[op]), 8 if op == ord("K") else 36)
         elif op in _TEXTS:
             raw = self._take(self._number(_TEXTS[op]))
-            self._push(self._text(raw) if op in b"TU" else raw.decode("utf-8", "surrogateescape"),
-                       80 + len(raw))  # fmt: skip
+            self._push(
+                self._text(raw) if op in b"TU" else raw.decode("utf-8", "surrogateescape"),
+                80 + len(raw),
+            )
         elif op in _BYTES:
             raw = self._take(self._number(_BYTES[op]))
             self._push(bytearray(raw) if op == 0x96 else raw, 80 + len(raw))

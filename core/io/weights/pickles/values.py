@@ -111,8 +111,10 @@ class Values:
                 parts_by_name.update({f"{name}.{inner}": item for inner, item in value.items()})
         self._names += len(parts_by_name)
         if self._names > _MOST_NAMES or max(map(len, parts_by_name), default=0) > _LONGEST_NAME:
-            raise FormatError(f"{self.file}: its modules have more than {_MOST_NAMES} tensors, or "
-                              f"names of more than {_LONGEST_NAME} characters")  # fmt: skip
+            raise FormatError(
+                f"{self.file}: its modules have more than {_MOST_NAMES} tensors, or "
+                f"names of more than {_LONGEST_NAME} characters"
+            )
         return parts_by_name
 
     def _container(self, key: Any, saved: Any, depth: int) -> Any:

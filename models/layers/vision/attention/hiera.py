@@ -108,19 +108,30 @@ class Hiera(ImageModel):
     """
 
     def __init__(
-        self, c: Any, stages: list[list[Place]], labels: tuple[str, ...], scaled: bool,
+        self,
+        c: Any,
+        stages: list[list[Place]],
+        labels: tuple[str, ...],
+        scaled: bool,
         named: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.config, self.labels, self.named = c, labels, named
         self.image_size = size = pair(c.image_size, "image_size")
         self.processor = replace(DINOV2, crop=size, shortest=max(size) * 8 // 7)
         self.stride = pair(c.patch_stride, "patch_stride")
         self.pool = pair(c.query_stride, "query_stride")
         width, last = c.embed_dim, stages[-1][-1].outputs
-        put(self, "hiera.embeddings.patch_embeddings.projection", nn.Conv2d(
-            c.num_channels, width, pair(c.patch_size, "patch_size"), self.stride,
-            pair(c.patch_padding, "patch_padding", 0),
-        ))  # fmt: skip
+        put(
+            self,
+            "hiera.embeddings.patch_embeddings.projection",
+            nn.Conv2d(
+                c.num_channels,
+                width,
+                pair(c.patch_size, "patch_size"),
+                self.stride,
+                pair(c.patch_padding, "patch_padding", 0),
+            ),
+        )
         self.grid = size[0] // self.stride[0], size[1] // self.stride[1]
         base = "hiera.embeddings.position_embeddings"
         if c.background is None:
@@ -130,8 +141,12 @@ class Hiera(ImageModel):
             unit = pair(c.masked_unit_size, "masked_unit_size")
             put_parameter(self, f"{base}_window", 1, width, *unit)
         for i, places in enumerate(stages):
-            layers = [Layer(place, int(place.outputs * c.mlp_ratio), c.hidden_act,
-                            c.layer_norm_eps, scaled) for place in places]  # fmt: skip
+            layers = [
+                Layer(
+                    place, int(place.outputs * c.mlp_ratio), c.hidden_act, c.layer_norm_eps, scaled
+                )
+                for place in places
+            ]
             put(self, f"hiera.encoder.stages.{i}.layers", nn.ModuleList(layers))
         put_norms(self, named, [width, *(places[-1].outputs for places in stages)])
         if not named:
@@ -203,9 +218,9 @@ def rolled(x: Tensor, stride: tuple[int, int], times: int, grid: tuple[int, int]
     rows, columns = grid[0] // stride[0] ** times, grid[1] // stride[1] ** times
     x = x.reshape(batch, *(stride * times), rows, columns, width)
     own = 2 * times
-    return x.permute(
-        0, *range(own + 1, 0, -2), *range(own + 2, 1, -2), own + 3
-    ).reshape(batch, *grid, width)  # fmt: skip
+    return x.permute(0, *range(own + 1, 0, -2), *range(own + 2, 1, -2), own + 3).reshape(
+        batch, *grid, width
+    )
 
 
 def windowed_places(

@@ -14,9 +14,12 @@ from rushlight.models.config_schema import parse_object
 FILE = "open_clip_config.json"
 _LAYER = re.compile(r"(visual\.|text\.)?transformer\.resblocks\.(\d{1,3})\.(.+)")
 _PARTS = {
-    "ln_1": "layer_norm1", "ln_2": "layer_norm2", "attn.out_proj": "self_attn.out_proj",
-    "mlp.c_fc": "mlp.fc1", "mlp.c_proj": "mlp.fc2",
-}  # fmt: skip
+    "ln_1": "layer_norm1",
+    "ln_2": "layer_norm2",
+    "attn.out_proj": "self_attn.out_proj",
+    "mlp.c_fc": "mlp.fc1",
+    "mlp.c_proj": "mlp.fc2",
+}
 _TOP = {
     "visual.class_embedding": "vision_model.embeddings.class_embedding",
     "visual.positional_embedding": "vision_model.embeddings.position_embedding.weight",
@@ -29,7 +32,7 @@ _TOP = {
     "token_embedding.weight": "text_model.embeddings.token_embedding.weight",
     "ln_final.weight": "text_model.final_layer_norm.weight",
     "ln_final.bias": "text_model.final_layer_norm.bias",
-}  # fmt: skip
+}
 _TURNED = {"visual.proj": "visual_projection.weight", "text_projection": "text_projection.weight"}
 _HEAD = 64
 
@@ -67,21 +70,26 @@ def config_of(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[st
         count = found[f"{place}.embeddings.position_embedding.weight"].shape[0] - 1
         width, channels, tall, wide = patch
         image = {
-            "hidden_size": width, "num_channels": channels, "patch_size": [tall, wide],
+            "hidden_size": width,
+            "num_channels": channels,
+            "patch_size": [tall, wide],
             "image_size": seen.get("image_size") or round(count**0.5) * tall,
             "num_attention_heads": max(1, width // int(seen.get("head_width") or _HEAD)),
             "hidden_act": "quick_gelu" if told.get("quick_gelu") else "gelu",
             **layers_of(found, place),
-        }  # fmt: skip
+        }
         features = found["visual_projection.weight"].shape[0]
     except (KeyError, ValueError):
         raise FormatError(
             "the checkpoint is no CLIP of OpenCLIP with vision transformers"
         ) from None
     return {
-        "model_type": "clip", "architectures": ["CLIPModel"], "projection_dim": features,
-        "vision_config": image, "text_config": text_of(found, told),
-    }  # fmt: skip
+        "model_type": "clip",
+        "architectures": ["CLIPModel"],
+        "projection_dim": features,
+        "vision_config": image,
+        "text_config": text_of(found, told),
+    }
 
 
 def text_of(found: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,11 +101,14 @@ def text_of(found: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, A
     except (KeyError, ValueError):
         raise FormatError("the checkpoint has no texts of OpenCLIP") from None
     return {
-        "vocab_size": vocab, "hidden_size": width, "max_position_embeddings": context,
-        "num_attention_heads": said.get("heads") or max(1, width // _HEAD), "eos_token_id": None,
+        "vocab_size": vocab,
+        "hidden_size": width,
+        "max_position_embeddings": context,
+        "num_attention_heads": said.get("heads") or max(1, width // _HEAD),
+        "eos_token_id": None,
         "hidden_act": "quick_gelu" if told.get("quick_gelu") else "gelu",
         **layers_of(found, "text_model"),
-    }  # fmt: skip
+    }
 
 
 def layers_of(found: Mapping[str, Tensor], tower: str) -> dict[str, int]:
@@ -108,9 +119,10 @@ def layers_of(found: Mapping[str, Tensor], tower: str) -> dict[str, int]:
 
 
 def files_of(
-    tensors: Mapping[str, Tensor], files: Mapping[str, bytes],
+    tensors: Mapping[str, Tensor],
+    files: Mapping[str, bytes],
     make: Callable[[Mapping[str, Tensor], Mapping[str, Any]], dict[str, Any]],
-) -> dict[str, bytes]:  # fmt: skip
+) -> dict[str, bytes]:
     """config.json and preprocessor_config.json of a checkpoint without the first.
 
     `tensors` and `files` are the checkpoint's; `make` gives config.json of both. Raises FormatError
@@ -125,11 +137,13 @@ def files_of(
     size = _part(cfg, "vision_cfg").get("image_size")
     if given and type(size) is int and "preprocessor_config.json" not in files:
         processor = {
-            "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": size},
+            "image_processor_type": "CLIPImageProcessor",
+            "size": {"shortest_edge": size},
             "crop_size": {"height": size, "width": size},
-            "image_mean": given.get("mean"), "image_std": given.get("std"),
+            "image_mean": given.get("mean"),
+            "image_std": given.get("std"),
             "resample": 2 if given.get("interpolation") == "bilinear" else 3,
-        }  # fmt: skip
+        }
         kept = {n: v for n, v in processor.items() if v is not None}
         made["preprocessor_config.json"] = json.dumps(kept).encode()
     return made

@@ -43,20 +43,28 @@ class Attention(nn.Module):
             self.register_module(name, nn.Linear(width, width))
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, places: Tensor | None = None,
-        memory_places: Tensor | None = None, mask: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        places: Tensor | None = None,
+        memory_places: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         """x (batch, n, width) attends to memory (batch, m, width), or to itself."""
         if memory is None:
             memory, memory_places = x, places
-        held = [x if places is None else x + places,
-                memory if memory_places is None else memory + memory_places, memory]  # fmt: skip
+        held = [
+            x if places is None else x + places,
+            memory if memory_places is None else memory + memory_places,
+            memory,
+        ]
         batch, count, width = x.shape
         q, k, v = (
-            self.get_submodule(name)(one).reshape(batch, one.shape[1], self.heads, -1)
+            self.get_submodule(name)(one)
+            .reshape(batch, one.shape[1], self.heads, -1)
             .transpose(1, 2)
             for name, one in zip(("q_proj", "k_proj", "v_proj"), held, strict=True)
-        )  # fmt: skip
+        )
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask)
         made: Tensor = self.get_submodule("out_proj")(
             seen.transpose(1, 2).reshape(batch, count, width)
@@ -78,9 +86,12 @@ class Layer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(spec.width, spec.eps)
 
     def forward(
-        self, x: Tensor, places: Tensor | None, memory: Tensor | None = None,
+        self,
+        x: Tensor,
+        places: Tensor | None,
+        memory: Tensor | None = None,
         memory_places: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         if self.spec.before:
             x = x + self.self_attn(self.self_attn_layer_norm(x), places=places)
             x = self.final_layer_norm(x)  # which the sum below begins with

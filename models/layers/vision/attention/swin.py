@@ -80,9 +80,13 @@ class _Attention(nn.Module):
             put(self, f"self.{name}", nn.Linear(width, width, biased))
         if self.second:
             put_parameter(self, "self.logit_scale", stage.heads, 1, 1)
-            put(self, "self.continuous_position_bias_mlp", nn.Sequential(
-                nn.Linear(2, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, stage.heads, bias=False)
-            ))  # fmt: skip
+            put(
+                self,
+                "self.continuous_position_bias_mlp",
+                nn.Sequential(
+                    nn.Linear(2, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, stage.heads, bias=False)
+                ),
+            )
         else:
             count = (2 * stage.window - 1) ** 2
             put_parameter(self, "self.relative_position_bias_table", count, stage.heads)
@@ -112,8 +116,11 @@ class _Attention(nn.Module):
     def _bias(self, x: Tensor) -> Tensor:
         """The biases (1, heads, tokens, tokens) of the tokens of a window."""
         held: Any = self.get_submodule("self")
-        table = held.continuous_position_bias_mlp(self._places(x)) if self.second else (
-            held.relative_position_bias_table)  # fmt: skip
+        table = (
+            held.continuous_position_bias_mlp(self._places(x))
+            if self.second
+            else (held.relative_position_bias_table)
+        )
         found = between(table, (self.stage.window, self.stage.window))
         bias: Tensor = found.permute(2, 0, 1).unsqueeze(0)
         return bias.sigmoid() * 16 if self.second else bias
@@ -222,8 +229,11 @@ class Swin(ImageModel):
         self.config, self.spec, self.labels = config, spec, labels
         self.processor = KINDS["ViT"]
         first, base = spec.stages[0].width, spec.base
-        put(self, f"{base}embeddings.patch_embeddings.projection",
-            nn.Conv2d(spec.channels, first, spec.patch, spec.patch))  # fmt: skip
+        put(
+            self,
+            f"{base}embeddings.patch_embeddings.projection",
+            nn.Conv2d(spec.channels, first, spec.patch, spec.patch),
+        )
         put(self, f"{base}embeddings.norm", nn.LayerNorm(first))
         if spec.places is not None:
             count = math.prod(spec.places)

@@ -92,9 +92,12 @@ class Bit(nn.Module):
     def __init__(self, c: Config) -> None:
         count, sizes = len(c.depths), c.hidden_sizes[: len(c.depths)]
         whole = all(type(n) is int and 1 <= n <= 1 << 12 for n in (*c.depths, *sizes))
-        if not whole or not 1 <= count == len(sizes) <= 8 or sum(c.depths) > 1024 or (
-            c.num_groups < 1 or c.output_stride < 1 << (count + 1)
-        ):  # fmt: skip
+        if (
+            not whole
+            or not 1 <= count == len(sizes) <= 8
+            or sum(c.depths) > 1024
+            or (c.num_groups < 1 or c.output_stride < 1 << (count + 1))
+        ):
             raise FormatError(
                 f"config.json: backbone_config: depths {c.depths}, hidden_sizes {c.hidden_sizes} "
                 f"or output_stride {c.output_stride} is not supported; strides grow to the end"

@@ -109,10 +109,14 @@ class FastViT(ImageModel):
             path = f"stages.{i}"
             if merged:
                 act = "gelu" if c.large_act else ""
-                put(self, f"{path}.downsample.proj", nn.Sequential(
-                    FusedConv(before, width, c.large, 2, before, squeezed, act, "se"),
-                    FusedConv(width, width, 1, act="gelu"),
-                ))  # fmt: skip
+                put(
+                    self,
+                    f"{path}.downsample.proj",
+                    nn.Sequential(
+                        FusedConv(before, width, c.large, 2, before, squeezed, act, "se"),
+                        FusedConv(width, width, 1, act="gelu"),
+                    ),
+                )
             if placed:
                 put(self, f"{path}.pos_emb", FusedConv(width, width, 7, groups=width, act=""))
             blocks = [_Block(c, width, hidden, bool(attends)) for _ in range(depth)]
@@ -124,8 +128,9 @@ class FastViT(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         x: Tensor = self.stem(self.checked(pixels, self.config.num_channels))
-        for stage, told in zip(self.get_submodule("stages").children(), self.config.stages,
-                               strict=True):  # fmt: skip
+        for stage, told in zip(
+            self.get_submodule("stages").children(), self.config.stages, strict=True
+        ):
             held: Any = stage
             x = held.downsample.proj(x) if told[4] else x
             x = held.pos_emb(x) if told[5] else x
@@ -188,19 +193,31 @@ def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
             mix = found.get(f"{base}.blocks.0.token_mixer.reparam_conv.weight")
             mixer = mixer if mix is None else mix.shape[-1]
             large = large if down is None else down.shape[-1]
-            stages.append([
-                up[1], depth, up[0],
-                0 if squeeze is None else squeeze.shape[0], int(down is not None),
-                int(f"{base}.pos_emb.reparam_conv.weight" in found), int(mix is None),
-            ])  # fmt: skip
+            stages.append(
+                [
+                    up[1],
+                    depth,
+                    up[0],
+                    0 if squeeze is None else squeeze.shape[0],
+                    int(down is not None),
+                    int(f"{base}.pos_emb.reparam_conv.weight" in found),
+                    int(mix is None),
+                ]
+            )
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no FastViT of timm") from None
     head = found.get("head.fc.weight")
     norms = [n for n in found if n.endswith(".norm.weight") and ".blocks." in n]
     return {
-        "model_type": "fastvit", "stem": stem[0], "num_channels": stem[1], "stages": stages,
-        "final": final[0], "squeezed": gate[0], "mixer": mixer, "large": large,
+        "model_type": "fastvit",
+        "stem": stem[0],
+        "num_channels": stem[1],
+        "stages": stages,
+        "final": final[0],
+        "squeezed": gate[0],
+        "mixer": mixer,
+        "large": large,
         "large_act": "_mci" in name,
         "layer_norm": any(n.replace("weight", "running_var") not in found for n in norms),
         "num_labels": 0 if head is None else head.shape[0],
-    }  # fmt: skip
+    }

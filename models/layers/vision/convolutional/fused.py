@@ -29,9 +29,16 @@ class FusedConv(nn.Module):
     """act(squeeze(conv(x))) with a bias; squeezed: channels of the squeeze, called `gate`."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1,
-        squeezed: int = 0, act: str = "relu", gate: str = "attn",
-    ) -> None:  # fmt: skip
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        groups: int = 1,
+        squeezed: int = 0,
+        act: str = "relu",
+        gate: str = "attn",
+    ) -> None:
         if inputs % groups or outputs % groups:
             raise FormatError(f"{inputs} and {outputs} channels do not divide into {groups} groups")
         self.reparam_conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups)

@@ -52,19 +52,34 @@ class HybridEncoder(nn.Module):
     def __init__(self, c: Any, count: int) -> None:
         self.config, wide = c, c.encoder_hidden_dim
         for i in range(len(c.encode_proj_layers)):
-            spec = QuerySpec(wide, c.encoder_attention_heads, c.encoder_ffn_dim,
-                             c.encoder_activation_function, c.layer_norm_eps,
-                             before=c.normalize_before)  # fmt: skip
+            spec = QuerySpec(
+                wide,
+                c.encoder_attention_heads,
+                c.encoder_ffn_dim,
+                c.encoder_activation_function,
+                c.layer_norm_eps,
+                before=c.normalize_before,
+            )
             layers = [Layer(spec) for _ in range(c.encoder_layers)]
             put(self, f"encoder.{i}.layers", nn.ModuleList(layers))
         for name, blocks, kernel, stride in (
-            ("lateral_convs", "fpn_blocks", 1, 1), ("downsample_convs", "pan_blocks", 3, 2)
-        ):  # fmt: skip
+            ("lateral_convs", "fpn_blocks", 1, 1),
+            ("downsample_convs", "pan_blocks", 3, 2),
+        ):
             for i in range(count - 1):
-                put(self, f"{name}.{i}", ConvNorm(
-                    wide, wide, kernel, stride, act=c.activation_function, eps=c.batch_norm_eps,
-                    names=_NAMES,
-                ))  # fmt: skip
+                put(
+                    self,
+                    f"{name}.{i}",
+                    ConvNorm(
+                        wide,
+                        wide,
+                        kernel,
+                        stride,
+                        act=c.activation_function,
+                        eps=c.batch_norm_eps,
+                        names=_NAMES,
+                    ),
+                )
                 put(self, f"{blocks}.{i}", _Joint(c))
 
     def forward(self, maps: list[Tensor]) -> list[Tensor]:

@@ -48,10 +48,16 @@ class ResNetD(nn.Module):
     def __init__(self, c: Any) -> None:
         half = c.embedding_size // 2
         widths = (c.num_channels, half, half, c.embedding_size)
-        put(self, "embedder.embedder", nn.Sequential(*[
-            ConvNorm(widths[i], widths[i + 1], 3, 1 if i else 2, act=c.hidden_act)
-            for i in range(3)
-        ]))  # fmt: skip
+        put(
+            self,
+            "embedder.embedder",
+            nn.Sequential(
+                *[
+                    ConvNorm(widths[i], widths[i + 1], 3, 1 if i else 2, act=c.hidden_act)
+                    for i in range(3)
+                ]
+            ),
+        )
         before = c.embedding_size
         for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
             stride = 2 if i or c.downsample_in_first_stage else 1

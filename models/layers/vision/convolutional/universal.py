@@ -18,21 +18,31 @@ class Universal(nn.Module):
     """
 
     def __init__(
-        self, inputs: int, outputs: int, wide: int, start: int, middle: int, stride: int,
-        act: str, eps: float, scaled: bool,
-    ) -> None:  # fmt: skip
+        self,
+        inputs: int,
+        outputs: int,
+        wide: int,
+        start: int,
+        middle: int,
+        stride: int,
+        act: str,
+        eps: float,
+        scaled: bool,
+    ) -> None:
         self.adds, self.scaled = stride == 1 and inputs == outputs, scaled
         parts: list[nn.Module] = []
         if start:
             step = 1 if middle else stride
-            parts.append(ConvNorm(inputs, inputs, start, step, groups=inputs, act="", eps=eps,
-                                  names=CONV_BN))  # fmt: skip
+            parts.append(
+                ConvNorm(inputs, inputs, start, step, groups=inputs, act="", eps=eps, names=CONV_BN)
+            )
             self.dw_start = parts[-1]
         parts.append(ConvNorm(inputs, wide, 1, act=act, eps=eps, names=CONV_BN))
         self.pw_exp = parts[-1]
         if middle:
-            parts.append(ConvNorm(wide, wide, middle, stride, groups=wide, act=act, eps=eps,
-                                  names=CONV_BN))  # fmt: skip
+            parts.append(
+                ConvNorm(wide, wide, middle, stride, groups=wide, act=act, eps=eps, names=CONV_BN)
+            )
             self.dw_mid = parts[-1]
         parts.append(ConvNorm(wide, outputs, 1, act="", eps=eps, names=CONV_BN))
         self.pw_proj = parts[-1]
@@ -61,9 +71,11 @@ class MobileAttention(nn.Module):
         put(self, "attn.query.proj", nn.Conv2d(width, heads * key, 1, bias=False))
         for name, each in (("key", key), ("value", value)):
             if halved:
-                put(self, f"attn.{name}.down_conv", nn.Conv2d(
-                    width, width, halved, 2, halved // 2, groups=width, bias=False
-                ))  # fmt: skip
+                put(
+                    self,
+                    f"attn.{name}.down_conv",
+                    nn.Conv2d(width, width, halved, 2, halved // 2, groups=width, bias=False),
+                )
                 put(self, f"attn.{name}.norm", nn.BatchNorm2d(width, eps))
             put(self, f"attn.{name}.proj", nn.Conv2d(width, each, 1, bias=False))
         put(self, "attn.output.proj", nn.Conv2d(heads * value, width, 1, bias=False))

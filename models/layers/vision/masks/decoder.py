@@ -114,10 +114,11 @@ class _Attention(nn.Module):
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """(batch, n, width) each."""
         q, k, v = (
-            self.get_submodule(name)(x).reshape(x.shape[0], x.shape[1], self.heads, -1)
+            self.get_submodule(name)(x)
+            .reshape(x.shape[0], x.shape[1], self.heads, -1)
             .transpose(1, 2)
             for name, x in (("q_proj", query), ("k_proj", key), ("v_proj", value))
-        )  # fmt: skip
+        )
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2)
         seen = seen.reshape(query.shape[0], query.shape[1], -1)
         made: Tensor = self.get_submodule(self.out)(seen)
@@ -197,8 +198,11 @@ class MaskDecoder(nn.Module):
         self.mask_tokens = nn.Embedding(self.count, width)
         layers = [_TwoWay(c, i == 0, second) for i in range(c.num_hidden_layers)]
         put(self, "transformer.layers", nn.ModuleList(layers))
-        put(self, "transformer.final_attn_token_to_image",
-            _Attention(c, c.attention_downsample_rate, second))  # fmt: skip
+        put(
+            self,
+            "transformer.final_attn_token_to_image",
+            _Attention(c, c.attention_downsample_rate, second),
+        )
         put(self, "transformer.layer_norm_final_attn", nn.LayerNorm(width))
         self.upscale_conv1 = nn.ConvTranspose2d(width, width // 4, 2, 2)
         self.upscale_layer_norm = ChannelNorm(width // 4, EPS)
@@ -206,8 +210,7 @@ class MaskDecoder(nn.Module):
         self.output_hypernetworks_mlps = nn.ModuleList(
             [Feed(width, width, width // 8, 3) for _ in range(self.count)]
         )
-        self.iou_prediction_head = Feed(width, c.iou_head_hidden_dim, self.count,
-                                        c.iou_head_depth)  # fmt: skip
+        self.iou_prediction_head = Feed(width, c.iou_head_hidden_dim, self.count, c.iou_head_depth)
         if second:
             self.obj_score_token = nn.Embedding(1, width)
             self.pred_obj_score_head = Feed(width, width, 1, 3)

@@ -113,16 +113,21 @@ class SamVision(nn.Module):
 
     def __init__(self, c: Any) -> None:
         side = c.image_size // c.patch_size
-        put(self, "patch_embed.projection", nn.Conv2d(
-            c.num_channels, c.hidden_size, c.patch_size, c.patch_size
-        ))  # fmt: skip
+        put(
+            self,
+            "patch_embed.projection",
+            nn.Conv2d(c.num_channels, c.hidden_size, c.patch_size, c.patch_size),
+        )
         self.placed = c.use_abs_pos
         if c.use_abs_pos:
             self.pos_embed = parameter(1, side, side, c.hidden_size)
         whole = set(c.global_attn_indexes)
-        self.layers = nn.ModuleList([
-            _Layer(c, side, 0 if i in whole else c.window_size) for i in range(c.num_hidden_layers)
-        ])  # fmt: skip
+        self.layers = nn.ModuleList(
+            [
+                _Layer(c, side, 0 if i in whole else c.window_size)
+                for i in range(c.num_hidden_layers)
+            ]
+        )
         self.neck = Neck(c.hidden_size, c.output_channels)
 
     def forward(self, pixels: Tensor) -> Tensor:

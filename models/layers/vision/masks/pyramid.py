@@ -62,10 +62,17 @@ class Backbone(nn.Module):
     """Pixels -> the maps (batch, height, width, channels) after each stage, the largest first."""
 
     def __init__(self, c: Any, stages: list[list[Place]]) -> None:
-        put(self, "patch_embed.projection", nn.Conv2d(
-            c.num_channels, c.hidden_size, pair(c.patch_kernel_size, "patch_kernel_size"),
-            pair(c.patch_stride, "patch_stride"), pair(c.patch_padding, "patch_padding", 0),
-        ))  # fmt: skip
+        put(
+            self,
+            "patch_embed.projection",
+            nn.Conv2d(
+                c.num_channels,
+                c.hidden_size,
+                pair(c.patch_kernel_size, "patch_kernel_size"),
+                pair(c.patch_stride, "patch_stride"),
+                pair(c.patch_padding, "patch_padding", 0),
+            ),
+        )
         whole = pair(c.window_positional_embedding_background_size, "window_positional_embedding")
         self.pos_embed = parameter(1, c.hidden_size, *whole)
         self.pos_embed_window = parameter(1, c.hidden_size, *[c.window_size_per_stage[0]] * 2)
@@ -89,10 +96,12 @@ class Neck(nn.Module):
 
     def __init__(self, c: Any) -> None:
         self.down = c.fpn_top_down_levels
-        self.convs = nn.ModuleList([
-            nn.Conv2d(n, c.fpn_hidden_size, c.fpn_kernel_size, c.fpn_stride, c.fpn_padding)
-            for n in c.backbone_channel_list
-        ])  # fmt: skip
+        self.convs = nn.ModuleList(
+            [
+                nn.Conv2d(n, c.fpn_hidden_size, c.fpn_kernel_size, c.fpn_stride, c.fpn_padding)
+                for n in c.backbone_channel_list
+            ]
+        )
 
     def forward(self, levels: list[Tensor]) -> list[Tensor]:
         found: list[Tensor] = []
@@ -120,26 +129,44 @@ def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
 
     FormatError where the sizes do not agree.
     """
-    lists = (c.blocks_per_stage, c.embed_dim_per_stage, c.num_attention_heads_per_stage,
-             c.window_size_per_stage)  # fmt: skip
+    lists = (
+        c.blocks_per_stage,
+        c.embed_dim_per_stage,
+        c.num_attention_heads_per_stage,
+        c.window_size_per_stage,
+    )
     sizes = all(type(n) is int and 1 <= n <= 1 << 16 for one in lists for n in one)
     sizes = sizes and all(
         isinstance(one, list) for one in (c.global_attention_blocks, seen.fpn_top_down_levels)
     )
-    if not sizes or {len(one) for one in lists} != {len(seen.backbone_channel_list)} or (
-        seen.backbone_channel_list != c.embed_dim_per_stage[::-1] or len(lists[0]) < MAPS
-        or c.hidden_size != c.embed_dim_per_stage[0] or sum(lists[0]) > 1024
-        or not 0 <= c.num_query_pool_stages < len(lists[0])
-    ):  # fmt: skip
-        raise FormatError(f"config.json: the stages' lists {lists} and backbone_channel_list "
-                          f"{seen.backbone_channel_list} do not agree")  # fmt: skip
-    side, kernel, step, stride = (pair(value, name) for value, name in (
-        (c.image_size, "image_size"), (c.patch_kernel_size, "patch_kernel_size"),
-        (c.patch_stride, "patch_stride"), (c.query_stride, "query_stride"),
-    ))  # fmt: skip
+    if (
+        not sizes
+        or {len(one) for one in lists} != {len(seen.backbone_channel_list)}
+        or (
+            seen.backbone_channel_list != c.embed_dim_per_stage[::-1]
+            or len(lists[0]) < MAPS
+            or c.hidden_size != c.embed_dim_per_stage[0]
+            or sum(lists[0]) > 1024
+            or not 0 <= c.num_query_pool_stages < len(lists[0])
+        )
+    ):
+        raise FormatError(
+            f"config.json: the stages' lists {lists} and backbone_channel_list "
+            f"{seen.backbone_channel_list} do not agree"
+        )
+    side, kernel, step, stride = (
+        pair(value, name)
+        for value, name in (
+            (c.image_size, "image_size"),
+            (c.patch_kernel_size, "patch_kernel_size"),
+            (c.patch_stride, "patch_stride"),
+            (c.query_stride, "query_stride"),
+        )
+    )
     padding = pair(c.patch_padding, "patch_padding", 0)
-    grids = [[(n + 2 * p - k) // s + 1 for n, p, k, s in
-              zip(side, padding, kernel, step, strict=True)]]  # fmt: skip
+    grids = [
+        [(n + 2 * p - k) // s + 1 for n, p, k, s in zip(side, padding, kernel, step, strict=True)]
+    ]
     found: list[list[Place]] = []
     window, before = c.window_size_per_stage[0], c.hidden_size
     for i, (depth, width, heads, own) in enumerate(zip(*lists, strict=True)):
@@ -155,15 +182,27 @@ def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
             grids.append([n // stride[0] if pools else n for n in grids[-1]])
     read, first = grids[MAPS - 1][0], c.window_size_per_stage[0]
     wanted = [[read << n] * 2 for n in range(MAPS - 1, -1, -1)]
-    doubled = all(grids[i] == [2 * n for n in grids[i + 1]] for i in seen.fpn_top_down_levels
-                  if i in range(len(grids) - 1))  # fmt: skip
+    doubled = all(
+        grids[i] == [2 * n for n in grids[i + 1]]
+        for i in seen.fpn_top_down_levels
+        if i in range(len(grids) - 1)
+    )
     kept = seen.fpn_stride == 1 and seen.fpn_kernel_size == 2 * seen.fpn_padding + 1
     pooled = all(a.stride == 1 or a.inputs != a.outputs for places in found for a in places)
-    if grids[:MAPS] != wanted or side != (asked.image_size,) * 2 or not (
-        doubled and kept and pooled and stride[0] == stride[1] and grids[0][0] % first == 0
-        and 1 <= asked.patch_size and asked.image_size // asked.patch_size == read >= 1
-        and (seen.backbone_feature_sizes or wanted) == wanted
-    ):  # fmt: skip
+    if (
+        grids[:MAPS] != wanted
+        or side != (asked.image_size,) * 2
+        or not (
+            doubled
+            and kept
+            and pooled
+            and stride[0] == stride[1]
+            and grids[0][0] % first == 0
+            and 1 <= asked.patch_size
+            and asked.image_size // asked.patch_size == read >= 1
+            and (seen.backbone_feature_sizes or wanted) == wanted
+        )
+    ):
         raise FormatError(
             f"config.json: an image_size {c.image_size} gives maps of {grids}, which do not fit "
             f"backbone_feature_sizes {seen.backbone_feature_sizes}, window_size_per_stage "

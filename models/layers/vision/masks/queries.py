@@ -59,8 +59,10 @@ class MaskHead(nn.Module):
     def forward(self, seen: Tensor, attended: Tensor, fine: Sequence[Tensor]) -> Tensor:
         """Logits of masks (batch, queries, h, w) at the size of the finest map."""
         own = [getattr(self, f"adapter{i}")(x) for i, x in enumerate(fine, 1)]
-        found = [self._some(seen, attended[:, i : i + _AT_ONCE], own)
-                 for i in range(0, attended.shape[1], _AT_ONCE)]  # fmt: skip
+        found = [
+            self._some(seen, attended[:, i : i + _AT_ONCE], own)
+            for i in range(0, attended.shape[1], _AT_ONCE)
+        ]
         return cat(found, 1)
 
     def _some(self, seen: Tensor, attended: Tensor, fine: Sequence[Tensor]) -> Tensor:

@@ -103,9 +103,11 @@ class TinyViT(nn.Module):
                 merged = _Convolutions(before, width, STRIDES[i], width, False)
                 put(self, f"{path}.downsample", merged)
             for j in range(DEPTHS[i]):
-                block = _Block(width, HEADS[i], WINDOWS[i]) if i else _Convolutions(
-                    width, width, 1, 4 * width, True
-                )  # fmt: skip
+                block = (
+                    _Block(width, HEADS[i], WINDOWS[i])
+                    if i
+                    else _Convolutions(width, width, 1, 4 * width, True)
+                )
                 put(self, f"{path}.blocks.{j}", block)
             before = width
         self.neck = Neck(before, c.output_channels)

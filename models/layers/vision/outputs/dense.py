@@ -38,8 +38,10 @@ class NeckSpec:
 
     def __post_init__(self) -> None:
         # Maps are enlarged by whole numbers, and made smaller by 1 / n.
-        good = all(type(f) in (int, float) and 0.01 <= f <= 64 and (f <= 1 or f == int(f))
-                   for f in self.factors)  # fmt: skip
+        good = all(
+            type(f) in (int, float) and 0.01 <= f <= 64 and (f <= 1 or f == int(f))
+            for f in self.factors
+        )
         widths = all(type(n) is int and 1 <= n <= 1 << 16 for n in self.widths)
         fits = len(self.factors) in (0, len(self.widths))
         if not (good and widths and fits and self.widths):

@@ -53,9 +53,15 @@ def conv(s: Shapes, stride: int = 1, *, deep: bool = False, act: bool = True) ->
     """
     outputs, inputs, kernel, _ = s.of("conv.weight")
     return ConvNorm(
-        outputs if deep else inputs, outputs, kernel, stride, act="silu" if act else "",
-        groups=outputs if deep else 1, eps=s.eps, names=CONV_BN,
-    )  # fmt: skip
+        outputs if deep else inputs,
+        outputs,
+        kernel,
+        stride,
+        act="silu" if act else "",
+        groups=outputs if deep else 1,
+        eps=s.eps,
+        names=CONV_BN,
+    )
 
 
 class Bottleneck(nn.Module):
@@ -176,9 +182,13 @@ def put_all(root: nn.Module, path: str, s: Shapes, kinds: str) -> None:
             outputs, inputs, kernel, _ = here.of("weight")
             put(root, home, nn.Conv2d(inputs, outputs, kernel))
         elif token.startswith("("):
-            put(root, home, nn.Sequential(*[
-                conv(here / i, deep=letter == "d") for i, letter in enumerate(token[1:-1])
-            ]))  # fmt: skip
+            put(
+                root,
+                home,
+                nn.Sequential(
+                    *[conv(here / i, deep=letter == "d") for i, letter in enumerate(token[1:-1])]
+                ),
+            )
         else:
             put(root, home, conv(here, deep=token == "d"))
         number += 1

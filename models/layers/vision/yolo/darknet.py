@@ -29,23 +29,34 @@ _MOST = 1 << 16  # of a number
 _PIXELS = 1 << 30  # numbers that a layer makes
 # The keys of each kind of layer that change what it computes, with darknet's defaults.
 _KEYS: dict[str, dict[str, Any]] = {
-    "convolutional": {"filters": 1, "size": 1, "stride": 1, "pad": 0, "padding": 0, "groups": 1,
-                      "batch_normalize": 0, "activation": "logistic"},
+    "convolutional": {
+        "filters": 1,
+        "size": 1,
+        "stride": 1,
+        "pad": 0,
+        "padding": 0,
+        "groups": 1,
+        "batch_normalize": 0,
+        "activation": "logistic",
+    },
     "shortcut": {"from": None, "activation": "linear"},
     "route": {"layers": None},
     "upsample": {"stride": 2, "scale": 1},
     "maxpool": {"stride": 1, "size": None, "padding": None},
     "yolo": {"mask": None, "anchors": None, "classes": 20},
-}  # fmt: skip
+}
 _NAMES = {"conv": "convolutional", "max": "maxpool", "network": "net"}
 _ACTIVATIONS = ("linear", "leaky", "relu", "logistic")
 _LISTS = ("layers", "mask", "anchors")
 # What only training reads.
 _TRAINING = {
-    "convolutional": ("stopbackward", "dontloadscales", "learning_rate"), "shortcut": (),
-    "route": (), "upsample": (), "maxpool": (),
+    "convolutional": ("stopbackward", "dontloadscales", "learning_rate"),
+    "shortcut": (),
+    "route": (),
+    "upsample": (),
+    "maxpool": (),
     "yolo": ("jitter", "ignore_thresh", "truth_thresh", "random", "max", "map", "num"),
-}  # fmt: skip
+}
 
 
 def read_cfg(data: bytes, name: str = "the .cfg") -> dict[str, Any]:
@@ -59,15 +70,19 @@ def read_cfg(data: bytes, name: str = "the .cfg") -> dict[str, Any]:
     if not 1 <= len(sections) - 1 <= _LAYERS:
         raise FormatError(f"{name} has {len(sections) - 1} layers; supported: 1 to {_LAYERS}")
     net = sections[0][1]
-    sizes = {key: _whole(net.get(key, "0"), f"{name}: [net] {key}", 1, 1 << 14)
-             for key in ("width", "height")}  # fmt: skip
+    sizes = {
+        key: _whole(net.get(key, "0"), f"{name}: [net] {key}", 1, 1 << 14)
+        for key in ("width", "height")
+    }
     sizes["channels"] = _whole(net.get("channels", "3"), f"{name}: [net] channels", 1, _MOST)
     return {**sizes, "layers": _layers(sections[1:], name)}
 
 
 def _layers(sections: Sequence[tuple[str, Mapping[str, str]]], name: str) -> list[Layer]:
-    return [_layer(kind, said, f"{name}: layer {i}, [{kind}],")
-            for i, (kind, said) in enumerate(sections)]  # fmt: skip
+    return [
+        _layer(kind, said, f"{name}: layer {i}, [{kind}],")
+        for i, (kind, said) in enumerate(sections)
+    ]
 
 
 def checked_layers(layers: Any) -> list[Layer]:
@@ -78,8 +93,11 @@ def checked_layers(layers: Any) -> list[Layer]:
     for layer in layers:
         if not isinstance(layer, dict):
             raise FormatError(f"config.json: layers has {brief(layer)}")
-        said = {str(key): ",".join(map(str, value)) if isinstance(value, list) else str(value)
-                for key, value in layer.items() if key != "type"}  # fmt: skip
+        said = {
+            str(key): ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            for key, value in layer.items()
+            if key != "type"
+        }
         sections.append((str(layer.get("type")), said))
     return _layers(sections, "config.json")
 
@@ -110,8 +128,9 @@ def _layer(kind: str, said: Mapping[str, str], where: str) -> Layer:
     for key, value in said.items():
         free = value in ("", "0") or key in _TRAINING[kind]
         if key not in usual and not free:
-            raise FormatError(f"{where} {key}={value:.40} is not supported; supported: "
-                              f"{', '.join(usual)}")  # fmt: skip
+            raise FormatError(
+                f"{where} {key}={value:.40} is not supported; supported: {', '.join(usual)}"
+            )
     for key, default in usual.items():
         value = said.get(key, default)
         if value is None and kind == "maxpool":  # follows from the others
@@ -120,8 +139,10 @@ def _layer(kind: str, said: Mapping[str, str], where: str) -> Layer:
             raise FormatError(f"{where} has no {key}")
         if key == "activation":
             if value not in _ACTIVATIONS:
-                raise FormatError(f"{where} activation={value:.40} is not supported; supported: "
-                                  f"{', '.join(_ACTIVATIONS)}")  # fmt: skip
+                raise FormatError(
+                    f"{where} activation={value:.40} is not supported; supported: "
+                    f"{', '.join(_ACTIVATIONS)}"
+                )
             found[key] = value
         elif key in _LISTS:
             parts = str(value).strip(",").split(",")

@@ -50,8 +50,10 @@ def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[
         return {}
     cfgs = [name for name in files if name.endswith(".cfg")]
     if len(cfgs) != 1:
-        raise FormatError(f"tensors of darknet's layers need their .cfg beside them; there are "
-                          f"{', '.join(cfgs) or 'none'}")  # fmt: skip
+        raise FormatError(
+            f"tensors of darknet's layers need their .cfg beside them; there are "
+            f"{', '.join(cfgs) or 'none'}"
+        )
     net = read_cfg(files[cfgs[0]], cfgs[0])
     return {"config.json": json.dumps(_config(net, files, cfgs[0][:-4])).encode()}
 

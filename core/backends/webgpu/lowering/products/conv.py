@@ -67,10 +67,17 @@ def conv2d(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         b = Windows(
             x,
             Layout((n, groups, taps, h * w), (*planes.strides[:3], 0), planes.offset),
-            Geometry((kernel[0], kernel[1]), (h, w), attrs["dilation"], attrs["stride"],
-                     (-pad_y, -pad_x), (1, 1), (planes.shape[3], planes.shape[4]),
-                     (planes.strides[3], planes.strides[4])),
-        )  # fmt: skip
+            Geometry(
+                (kernel[0], kernel[1]),
+                (h, w),
+                attrs["dilation"],
+                attrs["stride"],
+                (-pad_y, -pad_x),
+                (1, 1),
+                (planes.shape[3], planes.shape[4]),
+                (planes.strides[3], planes.strides[4]),
+            ),
+        )
     target = _result(out, (n, groups, per, h * w))
     more = None
     if bias is not None:
@@ -91,8 +98,9 @@ def conv2d_input(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None
     taps = per * kernel[0] * kernel[1]
     # The weight turned to (groups, c, filters of the group and their taps): a copy of its size.
     s = weight.layout.strides
-    turned = Layout((groups, c, per, *kernel), (per * s[0], s[1], s[0], *s[2:]),
-                    weight.layout.offset)  # fmt: skip
+    turned = Layout(
+        (groups, c, per, *kernel), (per * s[0], s[1], s[0], *s[2:]), weight.layout.offset
+    )
     a = _reshaped(e, weight, turned, (groups, c, taps))
     a = matrix(a.operand, a.layout.expand((n, groups, c, taps)))
     planes, flat = _grouped(g, groups), _flat(g, groups)
@@ -102,10 +110,17 @@ def conv2d_input(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None
         b = Windows(
             g,
             Layout((n, groups, taps, h * w), (*planes.strides[:3], 0), planes.offset),
-            Geometry((kernel[0], kernel[1]), (h, w), (-dilation[0], -dilation[1]), (1, 1),
-                     attrs["padding"], stride, (planes.shape[3], planes.shape[4]),
-                     (planes.strides[3], planes.strides[4])),
-        )  # fmt: skip
+            Geometry(
+                (kernel[0], kernel[1]),
+                (h, w),
+                (-dilation[0], -dilation[1]),
+                (1, 1),
+                attrs["padding"],
+                stride,
+                (planes.shape[3], planes.shape[4]),
+                (planes.strides[3], planes.strides[4]),
+            ),
+        )
     product(e, a, b, _result(out, (n, groups, c, h * w)))
 
 
@@ -128,9 +143,17 @@ def conv2d_weight(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> Non
         b = Windows(
             x,
             Layout((n, groups, h * w, taps), (*s[:2], 0, s[2]), planes.offset),
-            Geometry((h, w), (kernel[0], kernel[1]), attrs["stride"], attrs["dilation"],
-                     (-pad_y, -pad_x), (1, 1), (planes.shape[3], planes.shape[4]), (s[3], s[4])),
-        )  # fmt: skip
+            Geometry(
+                (h, w),
+                (kernel[0], kernel[1]),
+                attrs["stride"],
+                attrs["dilation"],
+                (-pad_y, -pad_x),
+                (1, 1),
+                (planes.shape[3], planes.shape[4]),
+                (s[3], s[4]),
+            ),
+        )
     if n == 0:
         creation.LOWERINGS["full"](e, [], out, {"value": 0})
         return

@@ -93,9 +93,7 @@ def lines(key: tuple[Chain, str], binding: int, numbers: Sequence[int]) -> list[
     chain, forms = key
     readers = [access.reader(f"e{k}", binding + k, d) for k, d in enumerate(chain.inputs[1:])]
     places = {"=": "at + ", "|": "column + ", ".": ""}
-    loads = [
-        f"let v{k} = load_e{k}({places[f]}P({numbers[k]}u));" for k, f in enumerate(forms)
-    ]  # fmt: skip
+    loads = [f"let v{k} = load_e{k}({places[f]}P({numbers[k]}u));" for k, f in enumerate(forms)]
     values = ["v", *(f"v{k}" for k in range(len(forms)))]
     code = body(chain, values, numbers[len(forms) :])
     head = "fn finished(v: f32, at: u32, column: u32) -> f32 {"

@@ -74,8 +74,16 @@ def _product(
         if dim is None or (e.fits(x, source) and e.fits(out, target)):
             for a, b, *firsts in parts:
                 left = source.slice(source.ndim - 1, firsts[2], firsts[2] + a.layout.shape[-1])
-                _emit(e, matrix(x, left), b, TensorView(index.buffer, named, index.dtype), bias,
-                      matrix(out, target), weight.layout.shape[0], firsts)  # fmt: skip
+                _emit(
+                    e,
+                    matrix(x, left),
+                    b,
+                    TensorView(index.buffer, named, index.dtype),
+                    bias,
+                    matrix(out, target),
+                    weight.layout.shape[0],
+                    firsts,
+                )
             continue
         size = named.shape[dim]
         todo += [
@@ -85,9 +93,15 @@ def _product(
 
 
 def _emit(
-    e: Emitter, a: Matrix, b: Matrix, index: TensorView, bias: Operand | None, out: Matrix,
-    experts: int, firsts: Sequence[int],
-) -> None:  # fmt: skip
+    e: Emitter,
+    a: Matrix,
+    b: Matrix,
+    index: TensorView,
+    bias: Operand | None,
+    out: Matrix,
+    experts: int,
+    firsts: Sequence[int],
+) -> None:
     """One part: of the experts, of the columns and of k from `firsts` on."""
     rows, columns = index.layout.numel, out.layout.shape[-1]
     count, k, m = b.layout.shape
@@ -105,10 +119,19 @@ def _emit(
     bound_out, out_at = e.bind(out.operand, out.layout)
     wide = not any(n % 4 for n in (m, columns, column, out.layout.offset))
     kernel = product_kernel(
-        config.file, config.lines, left, right, out.dtype, wide,
-        None if bias is None else bias.dtype, start > 0, "shader-f16" in e.features,
-        k % 4 != 0, "index" if single else "table", index.dtype if single else uint32,
-    )  # fmt: skip
+        config.file,
+        config.lines,
+        left,
+        right,
+        out.dtype,
+        wide,
+        None if bias is None else bias.dtype,
+        start > 0,
+        "shader-f16" in e.features,
+        k % 4 != 0,
+        "index" if single else "table",
+        index.dtype if single else uint32,
+    )
     a_bound, a_at, _ = a.bind(e)
     b_bound, b_at, more = b.bind(e)
     bindings = [*a_bound, *b_bound, bound_out]
@@ -140,9 +163,14 @@ def _emit(
 
 
 def _sorted(
-    e: Emitter, index: TensorView, sizes: Sequence[int], steps: Sequence[Sequence[int]],
-    experts: int, tile: int, slots: int,
-) -> TensorView:  # fmt: skip
+    e: Emitter,
+    index: TensorView,
+    sizes: Sequence[int],
+    steps: Sequence[Sequence[int]],
+    experts: int,
+    tile: int,
+    slots: int,
+) -> TensorView:
     """The table of the tiles and their rows; see experts_sort.wgsl."""
     rows = index.layout.numel
     table = e.temporary((3 * slots + 2 * rows,), uint32)
@@ -151,9 +179,12 @@ def _sorted(
     p[0:7] = [rows, offset, experts, len(sizes), e.status.code(e.op, "index"), tile, slots]
     fill(p, 16, sizes, *steps)
     kernel = e.kernel(
-        "experts_sort", "rww", access.reader("index", 0, index.dtype),
-        "@group(0) @binding(1) var<storage, read_write> table: array<u32>;", access.status(2),
-    )  # fmt: skip
+        "experts_sort",
+        "rww",
+        access.reader("index", 0, index.dtype),
+        "@group(0) @binding(1) var<storage, read_write> table: array<u32>;",
+        access.status(2),
+    )
     e.dispatch(kernel, [bound, e.bind(table)[0], e.status.slice()], p, (1, 1, 1))
     return table
 

@@ -81,9 +81,10 @@ def _runs(rows: int, size: int, lanes: int) -> Config:
     """One or four rows, of blocks along k; `lanes` of `size` invocations share the sums."""
     joined = "joined_lanes(v, lane)" if lanes > 1 else "v"
     lines = (
-        f"const SIZE = {size}u;", f"const LANES = {lanes}u;",
+        f"const SIZE = {size}u;",
+        f"const LANES = {lanes}u;",
         f"fn joined(v: vec4<f32>, lane: u32) -> vec4<f32> {{ return {joined}; }}",
-    )  # fmt: skip
+    )
     file, columns = ("matmul_blocks", 8) if rows == 1 else ("matmul_blocks_rows", 4)
     return Config(file, rows, columns * size // lanes, lines)
 
@@ -170,10 +171,15 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
     if right.of_runs and guess == "row_split":
         guess = _shared(columns * batch, k)
     return e.pick(
-        guess, "product", few or up_to(rows, 1024), up_to(columns, 1 << 17), up_to(k, 1 << 14),
-        up_to(batch, 64), right.dtype.name + " of windows" * bool(right.windows),
+        guess,
+        "product",
+        few or up_to(rows, 1024),
+        up_to(columns, 1 << 17),
+        up_to(k, 1 << 14),
+        up_to(batch, 64),
+        right.dtype.name + " of windows" * bool(right.windows),
         "along" if right.turned else "across",
-    )  # fmt: skip
+    )
 
 
 def configuration(name: str, right: Side) -> Config:
@@ -226,9 +232,14 @@ def _shared(columns: int, k: int) -> str:
 
 
 def gemm(
-    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None = None, add: bool = False,
+    e: Emitter,
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    bias: Matrix | None = None,
+    add: bool = False,
     tail: Tail | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """out = a @ b + bias; a (batch..., n, k), b (batch..., k, m), out and bias (batch..., n, m).
 
     add: the product is added to what is in `out`, which is float32. tail: what becomes of it
@@ -336,8 +347,9 @@ def _halve_sum(p: _Piece) -> list[_Piece]:
     return [first, rest]
 
 
-def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, add: bool,
-          tail: Tail | None) -> None:  # fmt: skip
+def _emit(
+    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, add: bool, tail: Tail | None
+) -> None:
     *batch, n, m = out.layout.shape
     k = a.layout.shape[-1]
     every = [x.layout.strides for x in (a, b, out, *([bias] if bias else ()))]
@@ -355,9 +367,18 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
     )
     half = "shader-f16" in e.features
     kernel = product_kernel(
-        config.file, config.lines, left, right, out.dtype, wide, bias and bias.dtype, add, half,
-        k % 4 != 0, tail=tail and tail.key,
-    )  # fmt: skip
+        config.file,
+        config.lines,
+        left,
+        right,
+        out.dtype,
+        wide,
+        bias and bias.dtype,
+        add,
+        half,
+        k % 4 != 0,
+        tail=tail and tail.key,
+    )
     a_bound, a_at, a_more = a.bind(e)
     b_bound, b_at, b_more = b.bind(e)
     o_bound, o_at, _ = out.bind(e)

@@ -79,11 +79,19 @@ def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
     bindings = [slice_ for slice_, _ in bound]
     parameters = [0] * 48
     parameters[0:12] = [
-        out.layout.numel, bound[2][1], a.layout.shape[-1], len(sizes),
-        bound[0][1], a.layout.strides[-2], a.layout.strides[-1],
-        bound[1][1], b.layout.strides[-2], b.layout.strides[-1],
-        n, m,
-    ]  # fmt: skip
+        out.layout.numel,
+        bound[2][1],
+        a.layout.shape[-1],
+        len(sizes),
+        bound[0][1],
+        a.layout.strides[-2],
+        a.layout.strides[-1],
+        bound[1][1],
+        b.layout.strides[-2],
+        b.layout.strides[-1],
+        n,
+        m,
+    ]
     if out.dtype is int64:
         bindings.append(e.status.slice())
         parameters[13] = e.status.code(e.op, "overflow")

@@ -14,9 +14,15 @@ from rushlight.wgsl_kernels import compose, text
 
 
 def _each(
-    e: Emitter, file: str, x: Operand, tables: Sequence[Operand], out: Operand, dim: int,
-    more: list[int], *lines: str,
-) -> None:  # fmt: skip
+    e: Emitter,
+    file: str,
+    x: Operand,
+    tables: Sequence[Operand],
+    out: Operand,
+    dim: int,
+    more: list[int],
+    *lines: str,
+) -> None:
     """A word of the result per invocation; `more`: the parameters from 8 on.
 
     What cannot be bound at once goes in halves along the first dim, if that is not `dim`.
@@ -58,9 +64,11 @@ def _largest(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, result: str
     kind = access.value_type(x.dtype)
     names = ("kernel", "stride", "padding", "dilation")
     more = [*out.layout.shape[1:], *x.layout.shape[1:], *(n for name in names for n in attrs[name])]
-    lines = (f"fn key(v: {kind}) -> u32 {{ return key_{kind[0]}(v); }}",
-             f"const HAS_NAN = {'true' if kind == 'f32' else 'false'};",
-             f"fn result(place: i32, base: u32) -> out_value {{ return {result}; }}")  # fmt: skip
+    lines = (
+        f"fn key(v: {kind}) -> u32 {{ return key_{kind[0]}(v); }}",
+        f"const HAS_NAN = {'true' if kind == 'f32' else 'false'};",
+        f"fn result(place: i32, base: u32) -> out_value {{ return {result}; }}",
+    )
     _each(e, "window_argmax", x, (), out, 1, more, *lines)
 
 
@@ -73,6 +81,4 @@ def resample(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     _each(e, "resample", x, (places, weight), out, dim, more)
 
 
-LOWERINGS = {
-    "window_argmax": window_argmax, "window_max": window_max, "resample": resample
-}  # fmt: skip
+LOWERINGS = {"window_argmax": window_argmax, "window_max": window_max, "resample": resample}

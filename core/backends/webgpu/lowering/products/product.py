@@ -144,10 +144,20 @@ def _window_block(name: str, divided: bool) -> list[str]:
 
 @cache
 def product_kernel(
-    file: str, more: tuple[str, ...], a: Side, b: Side, out: DType, wide: bool,
-    bias: DType | None, add: bool, half: bool, ragged: bool, rows: str = "",
-    index: DType = float32, tail: tuple[Chain, str] | None = None,
-) -> Kernel:  # fmt: skip
+    file: str,
+    more: tuple[str, ...],
+    a: Side,
+    b: Side,
+    out: DType,
+    wide: bool,
+    bias: DType | None,
+    add: bool,
+    half: bool,
+    ragged: bool,
+    rows: str = "",
+    index: DType = float32,
+    tail: tuple[Chain, str] | None = None,
+) -> Kernel:
     """Kernel `file` completed by `more`, the lines of a configuration.
 
     wide: four elements of the result are stored at once. half: there is shader-f16. ragged: the
@@ -161,9 +171,7 @@ def product_kernel(
     if branches:
         blocks = _block_lines("a", "row_end()", "P(2u)", a, bool(rows))
     else:  # a CPU runs both sides of a branch, so these have none
-        blocks = [
-            *_inside_lines("a", a, "q", ragged, bool(rows)), _row_line(a, ragged, bool(rows))
-        ]  # fmt: skip
+        blocks = [*_inside_lines("a", a, "q", ragged, bool(rows)), _row_line(a, ragged, bool(rows))]
     runs = quads.run_lines(at_b, b.dtype, text(file))
     if runs:
         pass
@@ -261,8 +269,10 @@ def _store_lines(binding: int, out: DType, wide: bool, add: bool, tail: bool) ->
         )
         return [
             f"@group(0) @binding({binding}) var<storage, read_write> out_quads: array<{store}>;",
-            encode, *head, f"{now}; }}",
-        ]  # fmt: skip
+            encode,
+            *head,
+            f"{now}; }}",
+        ]
     old = "bitcast<f32>(out_words[to]) + " if add else ""
     return [
         access.writer(binding, out),

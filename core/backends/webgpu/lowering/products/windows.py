@@ -77,9 +77,7 @@ class Windows(Matrix):
     def _reach(self) -> Layout:
         """The part of the operand that is read, as one dim."""
         g, (p, q) = self.geometry, (self._ends(0), self._ends(1))
-        corners = [
-            (i * g.a[0] + j * g.b[0] + g.c[0]) // g.d[0] for i in p[1] for j in q[1]
-        ]  # fmt: skip
+        corners = [(i * g.a[0] + j * g.b[0] + g.c[0]) // g.d[0] for i in p[1] for j in q[1]]
         low, high = (min(max(f(corners), 0), g.size[0] - 1) for f in (min, max))
         start = self.layout.offset + low * g.strides[0]
         stop = self.layout.offset + high * g.strides[0] + (g.size[1] - 1) * g.strides[1] + 1
@@ -102,20 +100,32 @@ class Windows(Matrix):
         """Bindings, where the image begins in them, and the parameters of the geometry."""
         g, reach = self.geometry, self._reach()
         bound, offset = e.bind(self.operand, reach)
-        return [bound], offset + self.layout.offset - reach.offset, {
-            18: [g.p_grid[0] * g.p_grid[1], g.p_grid[1], g.q_grid[0] * g.q_grid[1], g.q_grid[1],
-                 *self.first],
-            26: [*g.a, *g.b, *g.c],
-            34: [*g.size, *g.strides, *g.d],
-        }  # fmt: skip
+        return (
+            [bound],
+            offset + self.layout.offset - reach.offset,
+            {
+                18: [
+                    g.p_grid[0] * g.p_grid[1],
+                    g.p_grid[1],
+                    g.q_grid[0] * g.q_grid[1],
+                    g.q_grid[1],
+                    *self.first,
+                ],
+                26: [*g.a, *g.b, *g.c],
+                34: [*g.size, *g.strides, *g.d],
+            },
+        )
 
 
 @cache
 def _kernel(dtype: DType, divided: bool) -> Kernel:
     lines = [
-        *quads.lines("b", 0, dtype, False, False), "var<private> b_base: u32;",
-        *window_lines(divided), access.writer(1, dtype), text("windows"),
-    ]  # fmt: skip
+        *quads.lines("b", 0, dtype, False, False),
+        "var<private> b_base: u32;",
+        *window_lines(divided),
+        access.writer(1, dtype),
+        text("windows"),
+    ]
     return Kernel(compose("map", *lines), "rw", "windows")
 
 
@@ -158,13 +168,20 @@ def product(
     last = b.layout.ndim - 1
     if d is not None:
         for s, t in ((0, batch[d] // 2), (batch[d] // 2, batch[d])):
-            product(e, a.part(d, s, t), b.part(d, s, t), out.part(d, s, t),
-                    bias and bias.part(d, s, t), add)  # fmt: skip
+            product(
+                e,
+                a.part(d, s, t),
+                b.part(d, s, t),
+                out.part(d, s, t),
+                bias and bias.part(d, s, t),
+                add,
+            )
     elif m > 1 and (m >= k if fits else b.far_columns or k == 1):
         half = m // 2 // 4 * 4 or m // 2
         for s, t in ((0, half), (half, m)):
-            product(e, a, b.part(last, s, t), out.part(last, s, t),
-                    bias and bias.part(last, s, t), add)  # fmt: skip
+            product(
+                e, a, b.part(last, s, t), out.part(last, s, t), bias and bias.part(last, s, t), add
+            )
     elif k > 1 and out.dtype is float32:
         half = k // 2 // 4 * 4 or k // 2
         product(e, a.part(last, 0, half), b.part(last - 1, 0, half), out, bias, add)
