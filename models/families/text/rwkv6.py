@@ -78,7 +78,8 @@ def gguf() -> Architecture:
     return rwkv(
         "rwkv6", "Rwkv6ForCausalLM", keys={
             "layer_norm_epsilon": "attention.layer_norm_epsilon", "head_size": "wkv.head_size",
-            "time_mix_extra_dim": "time_mix_extra_dim", "time_decay_extra_dim": "time_decay_extra_dim",
+            "time_mix_extra_dim": "time_mix_extra_dim",
+            "time_decay_extra_dim": "time_decay_extra_dim",
             "halved_every": "rescale_every_n_layers",
         }, names={
             "time_mix_gate": "att.gate", "channel_mix_receptance": "ffn.receptance",
