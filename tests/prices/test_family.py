@@ -245,7 +245,7 @@ def test_it_loads_and_generates(tree: Any, tmp_path: Path) -> None:
 
 
 def test_its_row_passes(tree: Any) -> None:
-    chosen = "toy or every_family or page or errors"
+    chosen = "toy or every_family_has or page_of_families or references_and_errors"
     out = tree.pytest(
         "tests/models/test_families.py", "-k", chosen, env={"RUSHLIGHT_TEST_DEVICES": "cpu"}
     )

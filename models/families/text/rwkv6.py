@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
@@ -83,30 +84,33 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     )
 
 
-GGUF = rwkv(
-    "rwkv6",
-    "Rwkv6ForCausalLM",
-    keys={
-        "layer_norm_epsilon": "attention.layer_norm_epsilon",
-        "head_size": "wkv.head_size",
-        "time_mix_extra_dim": "time_mix_extra_dim",
-        "time_decay_extra_dim": "time_decay_extra_dim",
-        "halved_every": "rescale_every_n_layers",
-    },
-    names={
-        "time_mix_gate": "att.gate",
-        "channel_mix_receptance": "ffn.receptance",
-        **{f"channel_mix_lerp_{n}.weight": f"ffn.time_maa_{n}" for n in "kr"},
-        "time_mix_first.weight": "att.time_faaaa",
-        "time_mix_decay.weight": "att.time_decay",
-        **{f"time_mix_decay_w{i}.weight": f"att.time_decay_w{i}" for i in (1, 2)},
-        **{f"time_mix_w{i}.weight": f"att.time_maa_w{i}" for i in (1, 2)},
-        **{f"time_mix_lerp_{n}.weight": f"att.time_maa_{n}" for n in "xwkvrg"},
-    },
-    turned=("time_maa_w1", "time_maa_w2", "time_decay_w1", "time_decay_w2"),
-    vectors=("att.time_maa_x", "att.time_decay", "ffn.time_maa_k", "ffn.time_maa_r"),
-    mixed=[f"att.time_maa_{n}" for n in "wkvrg"],
-)
+def gguf() -> Architecture:
+    """llama.cpp's names of the mixtures, and its order of them."""
+    return rwkv(
+        "rwkv6",
+        "Rwkv6ForCausalLM",
+        keys={
+            "layer_norm_epsilon": "attention.layer_norm_epsilon",
+            "head_size": "wkv.head_size",
+            "time_mix_extra_dim": "time_mix_extra_dim",
+            "time_decay_extra_dim": "time_decay_extra_dim",
+            "halved_every": "rescale_every_n_layers",
+        },
+        names={
+            "time_mix_gate": "att.gate",
+            "channel_mix_receptance": "ffn.receptance",
+            **{f"channel_mix_lerp_{n}.weight": f"ffn.time_maa_{n}" for n in "kr"},
+            "time_mix_first.weight": "att.time_faaaa",
+            "time_mix_decay.weight": "att.time_decay",
+            **{f"time_mix_decay_w{i}.weight": f"att.time_decay_w{i}" for i in (1, 2)},
+            **{f"time_mix_w{i}.weight": f"att.time_maa_w{i}" for i in (1, 2)},
+            **{f"time_mix_lerp_{n}.weight": f"att.time_maa_{n}" for n in "xwkvrg"},
+        },
+        turned=("time_maa_w1", "time_maa_w2", "time_decay_w1", "time_decay_w2"),
+        vectors=("att.time_maa_x", "att.time_decay", "ffn.time_maa_k", "ffn.time_maa_r"),
+        mixed=[f"att.time_maa_{n}" for n in "wkvrg"],
+    )
+
 
 FAMILY = Family(
     model_types=("rwkv6",),
@@ -118,5 +122,5 @@ FAMILY = Family(
     tensors=("blocks.0.att.time_maa_x",),
     config_of=config_of,
     gguf_types=("rwkv6",),
-    gguf=GGUF,
+    gguf=gguf(),
 )
