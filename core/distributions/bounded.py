@@ -20,7 +20,11 @@ __all__ = ["ContinuousBernoulli", "GeneralizedPareto", "Kumaraswamy", "VonMises"
 
 
 class Weibull(TransformedDistribution):
-    """`scale` times an exponential variable to the power of 1 / `concentration`."""
+    """`scale` times an exponential variable to the power of 1 / `concentration`.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
@@ -58,7 +62,11 @@ class Weibull(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Density a b x^(a - 1) (1 - x^a)^(b - 1) on [0, 1]: a is concentration1, b concentration0."""
+    """Density a b x^(a - 1) (1 - x^a)^(b - 1) on [0, 1]: a is concentration1, b concentration0.
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     arg_constraints = {"concentration1": constraints.positive,
                        "concentration0": constraints.positive}  # fmt: skip
@@ -102,7 +110,11 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over `loc`: the tail (1 + concentration z)^(-1 / concentration), z in scales."""
+    """Excesses over `loc`: the tail (1 + concentration z)^(-1 / concentration), z in scales.
+
+    `scale` is the unit of z. `validate_args`: whether arguments are checked. Raises ValueError for
+    parameters outside their sets.
+    """
 
     has_rsample = True
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive,
@@ -182,6 +194,9 @@ class ContinuousBernoulli(ByProbs):
     """Density in proportion to p^x (1 - p)^(1 - x) on [0, 1] (Loaiza-Ganem and Cunningham, 2019).
 
     lims: between these probabilities, where formulas divide by almost zero, series stand in.
+
+    Give one of `probs` (p) and `logits`. `validate_args`: whether arguments are checked. Raises
+    ValueError for both or none, and for parameters outside their sets.
     """
 
     has_rsample = True
@@ -256,7 +271,11 @@ class ContinuousBernoulli(ByProbs):
 
 
 class VonMises(Distribution):
-    """Angles around `loc`, with density in proportion to exp(concentration cos(x - loc))."""
+    """Angles around `loc`, with density in proportion to exp(concentration cos(x - loc)).
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
+    """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

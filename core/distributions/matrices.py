@@ -29,6 +29,9 @@ class Wishart(ByCovariance):
 
     Their covariance is told by one of covariance_matrix, precision_matrix and scale_tril. df is a
     real number above the vectors' length less one (ValueError).
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
     """
 
     has_rsample = True
@@ -100,6 +103,9 @@ class LKJCholesky(Distribution):
     """Lower Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009).
 
     A matrix has density in proportion to its determinant to the power of concentration - 1.
+
+    `dim` counts rows, 2 at least. `validate_args`: whether arguments are checked. Raises ValueError
+    for parameters outside their sets.
     """
 
     arg_constraints = {"concentration": constraints.positive}

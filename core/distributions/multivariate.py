@@ -146,6 +146,9 @@ class LowRankMultivariateNormal(Distribution):
 
     loc: (..., n). cov_factor: W, (..., n, k). cov_diag: the diagonal of D, (..., n), positive. The
     density takes factorizations of k by k matrices only (Woodbury's identity).
+
+    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
+    sets.
     """
 
     has_rsample = True

@@ -66,6 +66,8 @@ def checked_options(name: str, found: Mapping[str, Any], vocab: int, draws: bool
     """The values of keys of the file `name`; FormatError for one of another type or out of range.
 
     draws: whether those that only drawing looks at are checked too.
+
+    `found` are these values, `vocab` counts tokens.
     """
     made: dict[str, Any] = {}
     for key, value in found.items():
