@@ -28,17 +28,17 @@ def stored_view(dtype: DType, layout: Layout, buffer: Array, start: int | None =
     """
     shape, strides = layout.shape, layout.strides
     if dtype.kind == "q":
-        at = dtype.nbytes(layout.offset) if start is None else start
+        first = dtype.nbytes(layout.offset) if start is None else start
         rows = (*shape[:-1], dtype.nbytes(shape[-1]))
         if 0 in shape:
             return np.empty(rows, np.uint8)
-        return np.ndarray(rows, np.uint8, buffer, at, [*map(dtype.nbytes, strides[:-1]), 1])
+        return np.ndarray(rows, np.uint8, buffer, first, [*map(dtype.nbytes, strides[:-1]), 1])
     store = dtype.numpy
     if 0 in shape:
         return np.empty(shape, store)
     size = store.itemsize
-    at = layout.offset * size if start is None else start
-    return np.ndarray(shape, store, buffer, at, [s * size for s in strides])
+    first = layout.offset * size if start is None else start
+    return np.ndarray(shape, store, buffer, first, [s * size for s in strides])
 
 
 def _decode_bf16(bits: Array) -> Array:
@@ -152,8 +152,8 @@ def widened(dtype: DType, data: Array) -> Array:
         codes = (words[:, None] >> np.arange(0, 24, 6, dtype=np.uint32) & 63).reshape(-1)
     else:
         codes = data
-    found: Array = _narrow_table(name)[codes]
-    return found
+    floats: Array = _narrow_table(name)[codes]
+    return floats
 
 
 @lru_cache

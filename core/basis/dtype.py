@@ -104,13 +104,13 @@ def get_default_dtype() -> DType:
 
 def set_default_dtype(d: DType | str) -> None:
     """Make `d` the default: float16, bfloat16, float32 or float64. TypeError for other dtypes."""
-    found = as_dtype(d)
-    if found not in (float16, bfloat16, float32, float64):
+    kind = as_dtype(d)
+    if kind not in (float16, bfloat16, float32, float64):
         raise TypeError(
-            f"set_default_dtype: {found.name} cannot be the default; "
+            f"set_default_dtype: {kind.name} cannot be the default; "
             "supported: float16, bfloat16, float32, float64"
         )
-    _PYTHON[float], _PYTHON[complex] = found, complex_of(found)
+    _PYTHON[float], _PYTHON[complex] = kind, complex_of(kind)
 
 
 def complex_of(dtype: DType) -> DType:

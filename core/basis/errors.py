@@ -27,9 +27,9 @@ class RushlightError(Exception):
         """The same error with the names of the running ops in front."""
         if str(self).startswith(f"{ops}: "):
             return self
-        found = type(self)(f"{ops}: {self}")
-        found.hint = self.hint
-        return found
+        error = type(self)(f"{ops}: {self}")
+        error.hint = self.hint
+        return error
 
 
 class SizeError(RushlightError, ValueError):

@@ -261,34 +261,34 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, shape: Shape) -> tu
     if type(dim) is int and -len(shape) <= dim < len(shape):
         return (dim % len(shape),)
     dims = list(dim) if isinstance(dim, Sequence) else [dim]
-    found = sorted(normalize_dim(op, d, shape) for d in dims)
-    if len(set(found)) != len(found):
+    dims_sorted = sorted(normalize_dim(op, d, shape) for d in dims)
+    if len(set(dims_sorted)) != len(dims_sorted):
         raise ShapeError(f"{op}: dims {tuple(dims)} name a dim twice for shape {shape}")
-    return tuple(d for d in found if d < len(shape))
+    return tuple(d for d in dims_sorted if d < len(shape))
 
 
 def as_shape(op: str, size: tuple[Any, ...]) -> Shape:
     """Sizes or dims, passed as separate ints or as one sequence; TypeError for other values."""
-    given = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    sizes = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
     try:
-        given = tuple(given)
-        if set(map(type, given)) <= {int}:
-            return given
-        if any(isinstance(n, bool) for n in given):
+        sizes = tuple(sizes)
+        if set(map(type, sizes)) <= {int}:
+            return sizes
+        if any(isinstance(n, bool) for n in sizes):
             raise TypeError
-        return tuple(operator.index(n) for n in given)
+        return tuple(operator.index(n) for n in sizes)
     except TypeError:
         raise TypeError(f"{op}: {size!r} must be ints, or one sequence of ints") from None
 
 
 def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
     """`shape` with a -1 replaced so that it holds `numel` elements; ValueError where none fits."""
-    found = as_shape(op, (tuple(shape),))
-    if min(found, default=0) >= 0 and math.prod(found) == numel:
+    wanted = as_shape(op, (tuple(shape),))
+    if min(wanted, default=0) >= 0 and math.prod(wanted) == numel:
         if not numel:
-            check_elements(found, op)
-        return found
-    out = list(found)
+            check_elements(wanted, op)
+        return wanted
+    out = list(wanted)
     holes = [i for i, n in enumerate(out) if n == -1]
     if len(holes) > 1 or any(n < -1 for n in out):
         raise ShapeError(f"{op}: shape {tuple(shape)} may have one -1 and no other negative size")

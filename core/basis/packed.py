@@ -58,5 +58,5 @@ def unpack(stored: Array) -> Array:
     codes = np.ascontiguousarray(stored[..., :features]).view(np.int8)
     scales = np.ascontiguousarray(stored[..., features : features + 2 * blocks]).view(np.float16)
     values = codes.reshape(*codes.shape[:-1], blocks, BLOCK) * scales.astype(np.float32)[..., None]
-    found: Array = values.reshape(codes.shape)
-    return found
+    floats: Array = values.reshape(codes.shape)
+    return floats

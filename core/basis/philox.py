@@ -42,8 +42,8 @@ def words(seed: int, offset: int, count: int) -> Words:
     block = np.arange(offset, offset + blocks, dtype=np.uint64)
     zero = np.zeros_like(block)
     key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
-    found = philox([block & _LOW, block >> _32, zero, zero], key)
-    return np.stack(found, axis=1).astype(np.uint32).reshape(-1)[:count]
+    counters = philox([block & _LOW, block >> _32, zero, zero], key)
+    return np.stack(counters, axis=1).astype(np.uint32).reshape(-1)[:count]
 
 
 def uniform(seed: int, offset: int, count: int, bits: int = 24) -> npt.NDArray[np.float32]:
@@ -57,5 +57,5 @@ def normal(seed: int, offset: int, count: int) -> npt.NDArray[np.float32]:
     w = (words(seed, offset, 2 * count) >> np.uint32(8)).reshape(-1, 2).astype(np.float32)
     # Adding half a step keeps the logarithm finite.
     radius = np.sqrt(np.float32(-2) * np.log((w[:, 0] + np.float32(0.5)) * np.float32(2**-24)))
-    found: npt.NDArray[np.float32] = radius * np.cos(w[:, 1] * np.float32(2 * np.pi * 2**-24))
-    return found
+    numbers: npt.NDArray[np.float32] = radius * np.cos(w[:, 1] * np.float32(2 * np.pi * 2**-24))
+    return numbers

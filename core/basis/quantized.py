@@ -33,16 +33,16 @@ def _blocks(
     block: int, gguf: int | None, **fields: str
 ) -> _Callable[[_Callable[[_Any, _Any], _Any]], _DType]:
     """Make a row from a formula. fields: "f16" is a single number, "16 u8" are several."""
-    found, at = {}, 0
+    layout, offset = {}, 0
     for name, said in fields.items():
         count, _, kind = said.rpartition(" ")
-        found[name] = _Field(kind, at, int(count) if count else None)
-        at += _BYTES[kind] * int(count or 1)
+        layout[name] = _Field(kind, offset, int(count) if count else None)
+        offset += _BYTES[kind] * int(count or 1)
 
     def row(value: _Callable[[_Any, _Any], _Any]) -> _DType:
         stored = _np.dtype(_np.uint8)
         return _DType(
-            value.__name__, "q", at, stored, block, gguf=gguf, fields=found, value=value
+            value.__name__, "q", offset, stored, block, gguf=gguf, fields=layout, value=value
         )  # fmt: skip
 
     return row
@@ -222,9 +222,9 @@ def _sign(bits: _Any, n: _Any) -> _Any:
 
 def _even_sign(b: _Any, first: _Any, i: _Any) -> _Any:
     """The sign of element i % 32, of signs[first]: seven bits for eight, evenly many minus."""
-    at = i // 8 % 4 * 7
-    low, high = b.signs[first + at // 8], b.signs[first + at // 8 + 1]
-    return _seven_signs((low >> at % 8 | (high & 127) << 8 - at % 8) & 127, i % 8)
+    bit = i // 8 % 4 * 7
+    low, high = b.signs[first + bit // 8], b.signs[first + bit // 8 + 1]
+    return _seven_signs((low >> bit % 8 | (high & 127) << 8 - bit % 8) & 127, i % 8)
 
 
 def _seven_signs(bits: _Any, n: _Any) -> _Any:
@@ -304,7 +304,7 @@ def iq1_m(b: _Any, i: _Any) -> _Any:
     """
     j, scales = i // 64 * 2, b.scales
     d = b.as_f16(scales[1] >> 4 | scales[3] & 240, scales[5] >> 4 | scales[7] & 240)
-    part = (scales[j] | (scales[j + 1] & 15) << 8) >> i // 16 % 4 * 3 & 7
+    scale = (scales[j] | (scales[j + 1] & 15) << 8) >> i // 16 % 4 * 3 & 7
     high = b.qh[i // 16] >> i // 8 % 2 * 4 & 15
     point = b.qs[i // 8] | (high & 7) << 8
-    return d * (part * 2 + 1) * 0.125 * _of_one(b, point, high >> 3, i)
+    return d * (scale * 2 + 1) * 0.125 * _of_one(b, point, high >> 3, i)

@@ -35,28 +35,28 @@ class Stored:
         self._dtype, self._stored = dtype, stored
 
     def __getattr__(self, name: str) -> Array | _Numbers:
-        at = self._dtype.fields[name]
-        store = np.dtype(_STORES[at.kind])
-        end = at.offset + store.itemsize * (at.count or 1)
-        found = self._stored[..., at.offset : end].view(store)
-        values = _read(found, at.kind)
-        return values if at.count is None else _Numbers(values)
+        field = self._dtype.fields[name]
+        store = np.dtype(_STORES[field.kind])
+        end = field.offset + store.itemsize * (field.count or 1)
+        raw = self._stored[..., field.offset : end].view(store)
+        values = _read(raw, field.kind)
+        return values if field.count is None else _Numbers(values)
 
     def where(self, condition: Array, x: Any, y: Any) -> Array:
         """x where the condition holds, else y."""
-        found: Array = np.where(condition, x, y)
-        return found
+        values: Array = np.where(condition, x, y)
+        return values
 
     def lookup(self, numbers: Sequence[int] | Codebook, index: Array) -> Array:
         """The numbers at the positions `index`."""
         table = numbers.codes if isinstance(numbers, Codebook) else np.array(numbers, np.int16)
-        found: Array = table[index]
-        return found
+        values: Array = table[index]
+        return values
 
     def as_f16(self, low: Array, high: Array) -> Array:
         """The float16 of two bytes, as float32."""
-        found: Array = (low | high << 8).astype(np.int16).view(np.float16).astype(np.float32)
-        return found
+        values: Array = (low | high << 8).astype(np.int16).view(np.float16).astype(np.float32)
+        return values
 
 
 _STORES = {
@@ -83,10 +83,10 @@ def by_formula(dtype: DType, stored: Array) -> Array:
     """float32 (..., blocks, block) from blocks of bytes (..., blocks, itemsize)."""
     assert dtype.value is not None, dtype
     index = np.arange(dtype.block, dtype=np.int16)
-    found: Array = dtype.value(Stored(dtype, stored), index)
-    if found.dtype != np.float32:
-        raise TypeError(f"the formula of {dtype.name} gives {found.dtype}, not float32")
-    return found
+    values: Array = dtype.value(Stored(dtype, stored), index)
+    if values.dtype != np.float32:
+        raise TypeError(f"the formula of {dtype.name} gives {values.dtype}, not float32")
+    return values
 
 
 class _Noting(Stored):

@@ -22,8 +22,7 @@ __all__ = ["ContinuousBernoulli", "GeneralizedPareto", "Kumaraswamy", "VonMises"
 class Weibull(TransformedDistribution):
     """`scale` times an exponential variable to the power of 1 / `concentration`.
 
-    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
-    sets.
+    validate_args: whether parameters and values are checked; ValueError for a wrong one.
     """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
@@ -64,8 +63,7 @@ class Weibull(TransformedDistribution):
 class Kumaraswamy(TransformedDistribution):
     """Density a b x^(a - 1) (1 - x^a)^(b - 1) on [0, 1]: a is concentration1, b concentration0.
 
-    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
-    sets.
+    validate_args: whether parameters and values are checked; ValueError for a wrong one.
     """
 
     arg_constraints = {"concentration1": constraints.positive,
@@ -110,10 +108,9 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over `loc`: the tail (1 + concentration z)^(-1 / concentration), z in scales.
+    """Excesses over `loc`: the tail (1 + concentration z)^(-1 / concentration), z in `scale`.
 
-    `scale` is the unit of z. `validate_args`: whether arguments are checked. Raises ValueError for
-    parameters outside their sets.
+    validate_args: whether parameters and values are checked; ValueError for a wrong one.
     """
 
     has_rsample = True
@@ -193,10 +190,9 @@ class GeneralizedPareto(Distribution):
 class ContinuousBernoulli(ByProbs):
     """Density in proportion to p^x (1 - p)^(1 - x) on [0, 1] (Loaiza-Ganem and Cunningham, 2019).
 
-    lims: between these probabilities, where formulas divide by almost zero, series stand in.
-
-    Give one of `probs` (p) and `logits`. `validate_args`: whether arguments are checked. Raises
-    ValueError for both or none, and for parameters outside their sets.
+    Told by `probs` or by `logits`. lims: between these probabilities, where formulas divide by
+    almost zero, series stand in. validate_args: whether parameters and values are checked;
+    ValueError for a wrong one, or for none or both of probs and logits.
     """
 
     has_rsample = True
@@ -273,8 +269,7 @@ class ContinuousBernoulli(ByProbs):
 class VonMises(Distribution):
     """Angles around `loc`, with density in proportion to exp(concentration cos(x - loc)).
 
-    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
-    sets.
+    validate_args: whether parameters and values are checked; ValueError for a wrong one.
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

@@ -28,10 +28,8 @@ class Wishart(ByCovariance):
     """The sum of `df` outer products of normal vectors with the mean zero.
 
     Their covariance is told by one of covariance_matrix, precision_matrix and scale_tril. df is a
-    real number above the vectors' length less one (ValueError).
-
-    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
-    sets.
+    real number above the vectors' length less one. validate_args: whether parameters and values
+    are checked; ValueError for a wrong one.
     """
 
     has_rsample = True
@@ -102,10 +100,9 @@ class Wishart(ByCovariance):
 class LKJCholesky(Distribution):
     """Lower Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009).
 
-    A matrix has density in proportion to its determinant to the power of concentration - 1.
-
-    `dim` counts rows, 2 at least. `validate_args`: whether arguments are checked. Raises ValueError
-    for parameters outside their sets.
+    A matrix of dim rows has density in proportion to its determinant to the power of
+    concentration - 1. validate_args: whether parameters and values are checked; ValueError for a
+    wrong one, and for a dim below 2.
     """
 
     arg_constraints = {"concentration": constraints.positive}

@@ -145,10 +145,8 @@ class LowRankMultivariateNormal(Distribution):
     """The normal distribution of vectors whose covariance is W W^T + D.
 
     loc: (..., n). cov_factor: W, (..., n, k). cov_diag: the diagonal of D, (..., n), positive. The
-    density takes factorizations of k by k matrices only (Woodbury's identity).
-
-    `validate_args`: whether arguments are checked. Raises ValueError for parameters outside their
-    sets.
+    density takes factorizations of k by k matrices only (Woodbury's identity). validate_args:
+    whether parameters and values are checked; ValueError for a wrong one, or other shapes.
     """
 
     has_rsample = True

@@ -68,8 +68,8 @@ class Batched(Tensor):
             raise RuntimeError("vmap: a write through this view is not differentiated; use the "
                                "out-of-place op")  # fmt: skip
         if self.per_sample:
-            at = self.value.layout
-            layout = Layout((at.shape[0], *layout.shape), (at.strides[0], *layout.strides),
+            stored = self.value.layout
+            layout = Layout((stored.shape[0], *layout.shape), (stored.strides[0], *layout.strides),
                             layout.offset)  # fmt: skip
         return Batched(self.value.alias(layout), self.owner, self.per_sample)
 
@@ -117,13 +117,13 @@ def _apart(inputs: Inputs) -> tuple[Interpreter, list[Tensor | None], list[bool]
     values: list[Tensor | None] = []
     per_sample = []
     for t in inputs:
-        mine = isinstance(t, Batched) and t.level == number
-        if mine:
+        of_this_vmap = isinstance(t, Batched) and t.level == number
+        if of_this_vmap:
             assert isinstance(t, Batched)
             assert t.storage is not None  # raises where the vmap has ended
             owner = t.owner
-        values.append(t.value if isinstance(t, Batched) and mine else t)
-        per_sample.append(isinstance(t, Batched) and mine and t.per_sample)
+        values.append(t.value if isinstance(t, Batched) and of_this_vmap else t)
+        per_sample.append(isinstance(t, Batched) and of_this_vmap and t.per_sample)
     assert owner is not None
     return owner, values, per_sample
 
@@ -166,7 +166,7 @@ def _each(op: Op, size: int, values: Inputs, per_sample: Sequence[bool], attrs: 
 
 def _write(op: Op, inputs: Inputs, attrs: Attrs) -> None:
     owner, values, per_sample = _apart(inputs)
-    there: Attrs = attrs
+    value_attrs: Attrs = attrs
     if any(per_sample):
         if not per_sample[0]:
             raise RuntimeError(
@@ -177,10 +177,10 @@ def _write(op: Op, inputs: Inputs, attrs: Attrs) -> None:
         prepare = prepared(op)
         if prepare is None:
             raise RuntimeError(f"vmap: {op.name}_ has no rule for batches")
-        values, there = prepare(owner.size, values, per_sample, dict(attrs))
+        values, value_attrs = prepare(owner.size, values, per_sample, dict(attrs))
     target = values[0]
     assert target is not None
-    op.inplace(target, *values[1:], **there)
+    op.inplace(target, *values[1:], **value_attrs)
 
 
 def _move(x: Tensor, device: Device) -> Tensor:

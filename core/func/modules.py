@@ -19,11 +19,11 @@ _NONE = object()
 
 def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
     """Every name of a parameter or buffer, with where it is kept; a shared one under each name."""
-    found = {}
-    for path, part in module.named_modules(remove_duplicate=False):
-        for name, _ in (*part._own_parameters(), *part._own_buffers()):
-            found[f"{path}.{name}" if path else name] = vars(part), name
-    return found
+    places = {}
+    for path, inner in module.named_modules(remove_duplicate=False):
+        for name, _ in (*inner._own_parameters(), *inner._own_buffers()):
+            places[f"{path}.{name}" if path else name] = vars(inner), name
+    return places
 
 
 def functional_call(
@@ -39,30 +39,30 @@ def functional_call(
     `parameter_and_buffer_dicts` are these dicts. ValueError for a name that comes twice.
     """
     dicts = parameter_and_buffer_dicts
-    given: dict[str, Tensor] = {}
-    for part in [dicts] if isinstance(dicts, Mapping) else dicts:
-        if again := sorted(given.keys() & part.keys()):
+    replaced: dict[str, Tensor] = {}
+    for tensors in [dicts] if isinstance(dicts, Mapping) else dicts:
+        if again := sorted(replaced.keys() & tensors.keys()):
             raise ValueError(f"functional_call: {again[0]!r} is given twice")
-        given.update(part)
+        replaced.update(tensors)
     places = _places(module)
-    for name in given.keys() - places.keys():
+    for name in replaced.keys() - places.keys():
         if strict:
             near = ", ".join(nearest(name, places)) or "none"
             raise RuntimeError(f"functional_call: the module has no {name!r}; near: {near}")
         path, _, key = name.rpartition(".")
         places[name] = vars(module.get_submodule(path)), key
     if tie_weights:
-        at = {name: id(d[n]) for name, (d, n) in places.items() if n in d}
-        same = {at[name]: value for name, value in given.items() if name in at}
-        tied = {name: same[i] for name, i in at.items() if i in same}
-        given = {**tied, **given}
-    if strict and (missing := sorted(places.keys() - given.keys())):
+        tensor_ids = {name: id(d[n]) for name, (d, n) in places.items() if n in d}
+        same = {tensor_ids[name]: value for name, value in replaced.items() if name in tensor_ids}
+        tied = {name: same[i] for name, i in tensor_ids.items() if i in same}
+        replaced = {**tied, **replaced}
+    if strict and (missing := sorted(places.keys() - replaced.keys())):
         raise RuntimeError(f"functional_call: {', '.join(missing)} not given; strict=True asks for "
                            "every name")  # fmt: skip
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    before = [(d, n, d.get(n, _NONE)) for d, n in (places[name] for name in given)]
+    before = [(d, n, d.get(n, _NONE)) for d, n in (places[name] for name in replaced)]
     try:
-        for name, value in given.items():
+        for name, value in replaced.items():
             owner, key = places[name]
             owner[key] = value
         return module(*args, **(kwargs or {}))

@@ -90,13 +90,13 @@ def _put(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared
 
 def _as_strided(size: int, values: Values, per_sample: Flags, attrs: Attrs) -> Prepared:
     (x,) = values
-    at = x.layout
-    low, high = Layout(at.shape[1:], at.strides[1:], at.offset).extent
+    layout = x.layout
+    low, high = Layout(layout.shape[1:], layout.strides[1:], layout.offset).extent
     first, last = Layout(attrs["shape"], attrs["strides"], attrs["offset"]).extent
     if first < low or last > high:
         raise RuntimeError("vmap: as_strided reaches beyond the memory of one sample")
     return list(values), {"shape": (size, *attrs["shape"]), "offset": attrs["offset"],
-                          "strides": (at.strides[0], *attrs["strides"])}  # fmt: skip
+                          "strides": (layout.strides[0], *attrs["strides"])}  # fmt: skip
 
 
 _WAYS = {"same": _same, "dim": _along("dim"), "dims": _along("dims")}  # see `Op`
@@ -129,9 +129,9 @@ def _norm(op: Any) -> Callable[..., Tensor]:
         if not any(per_sample[1:]):
             return op(x, *parts, eps=eps)  # type: ignore[no-any-return]
         out = op(x, *[None] * len(parts), eps=eps)
-        for part, w, join in zip(parts, per_sample[1:], ("__mul__", "__add__"), strict=False):
-            if part is not None:
-                out = getattr(out, join)(shape_like(part, w, out.ndim))
+        for factor, w, join in zip(parts, per_sample[1:], ("__mul__", "__add__"), strict=False):
+            if factor is not None:
+                out = getattr(out, join)(shape_like(factor, w, out.ndim))
         return out  # type: ignore[no-any-return]
 
     return rule

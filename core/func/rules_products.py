@@ -148,8 +148,8 @@ def _beside(t: Tensor | None, per_sample: bool, size: int, n: int) -> Tensor | N
     """A mask or another operand with a batch of 1 or n, for a batch of size * n."""
     if t is None or (not per_sample and t.ndim == 4 and t.shape[0] == 1):
         return t
-    own: Shape = t.shape[1:] if per_sample else t.shape
-    return _joined(wide(t, per_sample, size).expand(size, n, *own[1:]))
+    shape: Shape = t.shape[1:] if per_sample else t.shape
+    return _joined(wide(t, per_sample, size).expand(size, n, *shape[1:]))
 
 
 REWRITTEN: dict[str, Callable[..., Tensor]] = {

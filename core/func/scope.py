@@ -54,10 +54,10 @@ class Scope:
 
     def dummy(self, like: Tensor) -> Tensor:
         """Zeros to differentiate by."""
-        made = lifted(like.detach().zeros_like())
-        made.needs_grad = True
-        self._own.add(id(made))
-        return made
+        zero = lifted(like.detach().zeros_like())
+        zero.needs_grad = True
+        self._own.add(id(zero))
+        return zero
 
     def goes_on(self, *tensors: Tensor) -> bool:
         """Whether gradients around this transform flow through these tensors."""
@@ -102,9 +102,9 @@ class Scope:
         return list(sweep.grad(out, self.leaves, seed, keep, more, allow_unused=True))
 
 
-def filled(found: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:
+def filled(grads: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:
     """Gradients, with zeros for those that are None."""
-    return [x.detach().zeros_like() if g is None else g for g, x in zip(found, like, strict=True)]
+    return [x.detach().zeros_like() if g is None else g for g, x in zip(grads, like, strict=True)]
 
 
 class Tangents:
@@ -137,11 +137,11 @@ class Tangents:
         slopes, ts = zip(*pairs, strict=True)
         with enable_grad():
             more = here and (self.more or any(t.requires_grad for t in tangents))
-            found = sweep.grad(slopes, self.dummies, ts, True, more, allow_unused=True)
-            found = (
-                self.scope.settled(found)
+            derivatives = sweep.grad(slopes, self.dummies, ts, True, more, allow_unused=True)
+            derivatives = (
+                self.scope.settled(derivatives)
                 if here
-                else tuple(None if x is None else bare(x) for x in found)
+                else tuple(None if x is None else bare(x) for x in derivatives)
             )
-        by = dict(zip(map(id, self.live), found, strict=True))
+        by = dict(zip(map(id, self.live), derivatives, strict=True))
         return [by.get(id(o)) for o in self.outs]

@@ -69,8 +69,8 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                 raise RuntimeError(f"grad: the function returned {what}; it must return a 0-d "
                                    "tensor")  # fmt: skip
             more = scope.goes_on(out, *(x for x in tree.leaves(aux) if isinstance(x, Tensor)))
-            found = scope.pulled([out], [None], more, keep=more)
-            grads = tree.rebuilt(value, iter(filled(found, scope.leaves)))
+            gradients = scope.pulled([out], [None], more, keep=more)
+            grads = tree.rebuilt(value, iter(filled(gradients, scope.leaves)))
             grads, out, aux = scope.settled((grads, out, aux))
         return grads, (out, aux) if has_aux else out
 
@@ -88,8 +88,8 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        found, value = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        gradients, value = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
 
     return call
 
@@ -117,17 +117,17 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
         result, aux = scope.settled((out, aux))
 
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool = True) -> Any:
-        given = cotangents[0] if len(cotangents) == 1 else cotangents
-        vs = _tensors("vjp", given)
+        cotangent = cotangents[0] if len(cotangents) == 1 else cotangents
+        vs = _tensors("vjp", cotangent)
         if [v.shape for v in vs] != [o.shape for o in outs]:
             raise RuntimeError(f"vjp: the cotangents have shapes {[tuple(v.shape) for v in vs]}, "
                                f"the output {[tuple(o.shape) for o in outs]}")  # fmt: skip
         here = is_grad_enabled()
         with enable_grad():
             more = here and (scope.goes_on(*outs) or any(v.requires_grad for v in vs))
-            found = filled(scope.pulled(outs, vs, more), scope.leaves)
-            found = scope.settled(found, here)
-        return tree.rebuilt(primals, iter(found))
+            gradients = filled(scope.pulled(outs, vs, more), scope.leaves)
+            gradients = scope.settled(gradients, here)
+        return tree.rebuilt(primals, iter(gradients))
 
     return (result, vjp_fn, aux) if has_aux else (result, vjp_fn)
 
@@ -171,8 +171,8 @@ def jvp(
     pushed = _Pushed("jvp", func, primals, has_aux)
     if strict and len(pushed.tangents.live) < len(pushed.tangents.outs):
         raise RuntimeError("jvp: the output does not depend on the primals, which strict=True asks")
-    found = pushed(ts)
-    return (pushed.out, found, pushed.aux) if has_aux else (pushed.out, found)
+    derivatives = pushed(ts)
+    return (pushed.out, derivatives, pushed.aux) if has_aux else (pushed.out, derivatives)
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
@@ -204,21 +204,21 @@ def jacrev(
     def call(*args: Any, **kwargs: Any) -> Any:
         value = _chosen("jacrev", args, argnums)
 
-        def chosen(part: Any) -> Any:
-            return func(*_with(args, argnums, part), **kwargs)
+        def chosen(chosen_args: Any) -> Any:
+            return func(*_with(args, argnums, chosen_args), **kwargs)
 
         out, pull, *rest = vjp(chosen, value, has_aux=has_aux)
         outs = tree.leaves(out)
         zeros = [o.detach().zeros_like() for o in outs]
-        found = []
+        rows_by_output = []
         for i, o in enumerate(outs):
 
             def row(v: Tensor, i: int = i) -> Any:
                 return pull(tree.rebuilt(out, iter([*zeros[:i], v, *zeros[i + 1 :]])))[0]
 
             rows = vmap(row, chunk_size=chunk_size)(_basis(o))
-            found.append(_shaped(rows, value, o.shape))
-        result = tree.rebuilt(out, iter(found))
+            rows_by_output.append(_shaped(rows, value, o.shape))
+        result = tree.rebuilt(out, iter(rows_by_output))
         return (result, *rest) if has_aux else result
 
     return call
@@ -243,8 +243,8 @@ def jacfwd(
     def call(*args: Any, **kwargs: Any) -> Any:
         value = _chosen("jacfwd", args, argnums)
 
-        def chosen(part: Any) -> Any:
-            return func(*_with(args, argnums, part), **kwargs)
+        def chosen(chosen_args: Any) -> Any:
+            return func(*_with(args, argnums, chosen_args), **kwargs)
 
         pushed = _Pushed("jacfwd", chosen, (value,), has_aux)
         xs = tree.leaves(value)
@@ -255,8 +255,8 @@ def jacfwd(
             def column(t: Tensor, j: int = j) -> Any:
                 return tree.leaves(pushed([*zeros[:j], t, *zeros[j + 1 :]]))
 
-            made = vmap(column, randomness=randomness, chunk_size=chunk_size)(_basis(x))
-            columns.append([movedim(c, 0, -1).reshape(*c.shape[1:], *x.shape) for c in made])
+            jacobian = vmap(column, randomness=randomness, chunk_size=chunk_size)(_basis(x))
+            columns.append([movedim(c, 0, -1).reshape(*c.shape[1:], *x.shape) for c in jacobian])
         rows = [tree.rebuilt(value, iter(list(row))) for row in zip(*columns, strict=True)]
         result = tree.rebuilt(pushed.form, iter(rows))
         return (result, pushed.aux) if has_aux else result

@@ -46,10 +46,12 @@ def vmap(
         if not args:
             raise ValueError("vmap: the function was called without positional arguments")
         flat = tree.leaves(args)
-        own = list(in_dims) if isinstance(in_dims, list) else in_dims
-        if isinstance(own, (list, tuple)) and len(own) != len(args):
-            raise ValueError(f"vmap: in_dims has {len(own)} entries for {len(args)} arguments")
-        dims = tree.spread_like("in_dims", own, list(args) if isinstance(own, list) else args)
+        dims_in = list(in_dims) if isinstance(in_dims, list) else in_dims
+        if isinstance(dims_in, (list, tuple)) and len(dims_in) != len(args):
+            raise ValueError(f"vmap: in_dims has {len(dims_in)} entries for {len(args)} arguments")
+        dims = tree.spread_like(
+            "in_dims", dims_in, list(args) if isinstance(dims_in, list) else args
+        )
         pairs = list(zip(flat, dims, strict=True))
         samples = [None if d is None else _first(x, d) for x, d in pairs]
         size = _size([x for x in samples if x is not None])
@@ -57,23 +59,23 @@ def vmap(
         if step == size:
             return _run(func, args, kwargs, flat, samples, size, out_dims, randomness)
         pieces = [[None] * -(-size // step) if x is None else split(x, step, 0) for x in samples]
-        found = [
+        results = [
             _run(
                 func,
                 args,
                 kwargs,
                 flat,
-                list(part),
+                list(chunk),
                 min(step, size - i * step),
                 out_dims,
                 randomness,
             )
-            for i, part in enumerate(zip(*pieces, strict=True))
+            for i, chunk in enumerate(zip(*pieces, strict=True))
         ]
-        ends = tree.spread_like("out_dims", out_dims, found[0])
-        rows = zip(*map(tree.leaves, found), strict=True)
+        ends = tree.spread_like("out_dims", out_dims, results[0])
+        rows = zip(*map(tree.leaves, results), strict=True)
         joined = [cat(list(row), dim) for row, dim in zip(rows, ends, strict=True)]
-        return tree.rebuilt(found[0], iter(joined))
+        return tree.rebuilt(results[0], iter(joined))
 
     return mapped
 

@@ -238,7 +238,7 @@ def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str
     """(file, its tensors, its metadata) for each file that `path` stands for, as in `load`."""
     opened: list[tuple[Source, Table, dict[str, Any]]]
     if gguf := gguf_in(Path(path)):
-        opened = [(source, part.table, part.metadata) for source, part in open_gguf(gguf)]
+        opened = [(source, file.table, file.metadata) for source, file in open_gguf(gguf)]
     else:
         place = weights_in(Path(path)) if Path(path).is_dir() else Path(path)
         if place.name.endswith(".bin.index.json"):

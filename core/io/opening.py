@@ -64,11 +64,11 @@ def _mapped(file: Any, name: str) -> MmapSource | None:
     if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode) or not os.fstat(raw.fileno()).st_size:
         return None
     try:
-        found = MmapSource.of_handle(raw.fileno(), name)
+        source = MmapSource.of_handle(raw.fileno(), name)
     except (ImportError, OSError):
         return None
     file.seek(0, os.SEEK_END)  # as if it had been read
-    return found
+    return source
 
 
 class Unseekable(io.RawIOBase):

@@ -50,8 +50,8 @@ def placing(map_location: Any) -> Place:
     )
 
 
-def placed(found: Any, place: Place) -> Any:
+def placed(loaded: Any, place: Place) -> Any:
     """The tensors of a file without names of devices, a dict of them or one, each in its place."""
-    if isinstance(found, Tensor):
-        return found.to(place(found, "cpu"))
-    return {name: placed(item, place) for name, item in found.items()}
+    if isinstance(loaded, Tensor):
+        return loaded.to(place(loaded, "cpu"))
+    return {name: placed(item, place) for name, item in loaded.items()}

@@ -16,8 +16,8 @@ class _Means(Rule):
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
         """step, exp_avg, exp_avg_sq, and max_exp_avg_sq with amsgrad."""
-        found: dict[str, Any] = {"step": 0, "exp_avg": zeros, "exp_avg_sq": zeros}
-        return {**found, "max_exp_avg_sq": zeros} if group.get("amsgrad") else found
+        means: dict[str, Any] = {"step": 0, "exp_avg": zeros, "exp_avg_sq": zeros}
+        return {**means, "max_exp_avg_sq": zeros} if group.get("amsgrad") else means
 
     def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """The parts of old and new values in the means, then those of `corrections`."""
@@ -211,8 +211,8 @@ class RAdam(_Means):
         length = most - 2 * step * beta2**step / (1 - beta2**step)
         if length <= 5:
             return 0.0, 1.0, down
-        part = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
-        return 1.0, group["eps"], down * (part * (1 - beta2**step)) ** 0.5
+        rectified = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+        return 1.0, group["eps"], down * (rectified * (1 - beta2**step)) ** 0.5
 
     def update_parameter(
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]

@@ -118,9 +118,9 @@ class RMSprop(Rule):
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
         """step, square_avg, and momentum_buffer and grad_avg where they are used."""
-        found: dict[str, Any] = {"step": 0, "square_avg": zeros}
+        averages: dict[str, Any] = {"step": 0, "square_avg": zeros}
         used = {"momentum_buffer": group["momentum"], "grad_avg": group["centered"]}
-        return found | {key: zeros for key, use in used.items() if use}
+        return averages | {key: zeros for key, use in used.items() if use}
 
     def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """alpha, one minus alpha, eps, momentum, minus lr."""

@@ -49,11 +49,11 @@ class CapturedStep:
     def keep(self, due: Due) -> None:
         """Record the states' tensors, which the executable writes to."""
         self.rates = []
-        found = {}
+        by_id = {}
         for p, _, state, _ in due:
             tensors = [(k, weakref.ref(v)) for k, v in state.items() if isinstance(v, Tensor)]
-            found[id(p)] = tensors
-        self.state = [[(r, found[id(r())]) for r in members] for members in self.rows.values()]
+            by_id[id(p)] = tensors
+        self.state = [[(r, by_id[id(r())]) for r in members] for members in self.rows.values()]
 
     def current(self) -> bool:
         """Whether the options still select the same ops, and the states are the same tensors."""
@@ -70,8 +70,8 @@ class CapturedStep:
                 state = known.get(ref())
                 if state is None or numbers(state) != first:
                     return False
-                for key, held in tensors:
-                    if state.get(key) is not held():
+                for key, reference in tensors:
+                    if state.get(key) is not reference():
                         return False
         return True
 

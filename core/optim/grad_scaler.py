@@ -74,8 +74,8 @@ class GradScaler:
             return outputs * self._there(outputs.device)[0].to(outputs.device)
         if not isinstance(outputs, Iterable) or isinstance(outputs, str | Mapping):
             raise ValueError(f"GradScaler: scale takes tensors, not a {type(outputs).__name__}")
-        made = [self.scale(x) for x in outputs]
-        return made if isinstance(outputs, list) else tuple(made)
+        scaled = [self.scale(x) for x in outputs]
+        return scaled if isinstance(outputs, list) else tuple(scaled)
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the optimizer's gradients by the scale, and note whether all are finite.
@@ -107,7 +107,7 @@ class GradScaler:
                 if g.is_sparse:
                     p.grad = g.with_values(values)
                 grads.setdefault(values.device, []).append(values)
-        found = self._found.setdefault(optimizer, {})
+        found_infs = self._found.setdefault(optimizer, {})
         with autograd.no_grad():
             for device, values in grads.items():
                 scale = self._there(device)[0].to(device)
@@ -117,11 +117,11 @@ class GradScaler:
                     g.mul_(inverse.to(g.dtype))
                     bad = g.isfinite().all().logical_not()
                     worst = bad if worst is None else worst | bad
-                if device not in found:
+                if device not in found_infs:
                     with capture.tracing(None):
-                        found[device] = tensor(0.0, dtype=float32, device=device)
+                        found_infs[device] = tensor(0.0, dtype=float32, device=device)
                 assert worst is not None
-                found[device].copy_(worst.float())
+                found_infs[device].copy_(worst.float())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """optimizer.step(*args, **kwargs), unless a gradient is infinite or NaN; what it returned.
@@ -138,23 +138,23 @@ class GradScaler:
         if stage is None:
             self._unscale(optimizer)
         self._stage[optimizer] = "stepped"
-        found = list(self._found.get(optimizer, {}).values())
-        if not found:
+        found_infs = list(self._found.get(optimizer, {}).values())
+        if not found_infs:
             raise RuntimeError("No inf checks were recorded for this optimizer: no parameter has a "
                                "gradient")  # fmt: skip
         _settle(self._recounts)
         if capture.active and capture.current() is not None:
             if isinstance(optimizer, Optimizer) and type(optimizer).rates is not Optimizer.rates:
-                return self._select(optimizer, found, args, kwargs)
+                return self._select(optimizer, found_infs, args, kwargs)
             capture.refuse("GradScaler reads whether to take the step of an optimizer that has no "
                            "method rates")  # fmt: skip
-        if sum(f.item() for f in found):
+        if sum(f.item() for f in found_infs):
             return None
         return optimizer.step(*args, **kwargs)
 
-    def _select(self, optimizer: Optimizer, found: list[Tensor], args: Any, kwargs: Any) -> Any:
+    def _select(self, optimizer: Optimizer, infs: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A step in a captured function, whose results count only where all is finite."""
-        recount = _Recount(optimizer, found, self._recounts)
+        recount = _Recount(optimizer, infs, self._recounts)
         self._recounts.add(recount)
         recount.run()
         capture.each_run(recount)
@@ -175,16 +175,16 @@ class GradScaler:
                 value = new_scale if isinstance(new_scale, Tensor) else float(new_scale)
                 self._scale.copy_(tensor(value, dtype=float32, device=self._scale.device))
             else:
-                found = [f.to(self._scale.device) for k in self._stage
+                found_infs = [f.to(self._scale.device) for k in self._stage
                          for f in self._found.get(k, {}).values()]  # fmt: skip
-                if not found:
+                if not found_infs:
                     raise RuntimeError("No inf checks were recorded prior to update.")
-                self._changed(self._scale, self._tracker, found)
+                self._changed(self._scale, self._tracker, found_infs)
         self._stage.clear()
 
-    def _changed(self, scale: Tensor, tracker: Tensor, found: list[Tensor]) -> None:
-        worst = found[0]
-        for f in found[1:]:
+    def _changed(self, scale: Tensor, tracker: Tensor, found_infs: list[Tensor]) -> None:
+        worst = found_infs[0]
+        for f in found_infs[1:]:
             worst = worst + f
         bad, count = worst > 0, tracker + 1
         due = count == self._interval
@@ -195,9 +195,9 @@ class GradScaler:
 
     def found_inf(self, optimizer: Any) -> Tensor:
         """A 0-d tensor: above 0 where `unscale_` found an infinite or NaN gradient."""
-        found: list[Tensor] = list(self._found[optimizer].values())
-        worst = found[0]
-        for f in found[1:]:
+        found_infs: list[Tensor] = list(self._found[optimizer].values())
+        worst = found_infs[0]
+        for f in found_infs[1:]:
             worst = worst + f.to(worst.device)
         return worst
 

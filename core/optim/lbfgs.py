@@ -98,8 +98,8 @@ class LBFGS(Optimizer):
                 break
             if group["line_search_fn"]:
                 begin = _Point(0.0, loss, grad, slope)
-                found, count = self._search(closure, begin, t, d)
-                loss, grad, t = found.loss, found.grad, found.t
+                point, count = self._search(closure, begin, t, d)
+                loss, grad, t = point.loss, point.grad, point.t
                 self._add(t, d)
             else:
                 self._add(t, d)
@@ -127,8 +127,8 @@ class LBFGS(Optimizer):
         changes, steps, inverse = state["old_dirs"], state["old_stps"], state["ro"]
         if (curvature := float(y @ s)) > 1e-10:
             if len(changes) == group["history_size"]:
-                for kept in (changes, steps, inverse):
-                    kept.pop(0)
+                for history in (changes, steps, inverse):
+                    history.pop(0)
             changes.append(y)
             steps.append(s)
             inverse.append(1.0 / curvature)
@@ -153,8 +153,8 @@ class LBFGS(Optimizer):
         def at(t: float) -> _Point:
             self._add(t, d)
             value, grad = self._evaluate(closure)
-            for p, kept in zip(self._params, before, strict=True):
-                p.copy_(kept)
+            for p, saved in zip(self._params, before, strict=True):
+                p.copy_(saved)
             return _Point(t, float(value), grad, float(grad @ d))
 
         def too_high(point: _Point) -> bool:
@@ -184,7 +184,7 @@ class LBFGS(Optimizer):
         stuck, longest = False, _largest(d)
         # The pair shrinks around it.
         while rounds < most:
-            ends = sorted(one.t for one in pair)
+            ends = sorted(end.t for end in pair)
             if (ends[1] - ends[0]) * longest < group["tolerance_change"]:
                 break
             t = _cubic(pair[0], pair[1], (ends[0], ends[1]))
@@ -222,11 +222,11 @@ class LBFGS(Optimizer):
         """Move the parameters by t along the direction."""
         offset = 0
         for p in self._params:
-            there = p.detach()
-            there = view_as_real(there) if there.dtype.kind == "c" else there
-            part = d[offset : offset + there.numel()]
-            there.add_(part.reshape(there.shape) * t)
-            offset += there.numel()
+            target = p.detach()
+            target = view_as_real(target) if target.dtype.kind == "c" else target
+            move = d[offset : offset + target.numel()]
+            target.add_(move.reshape(target.shape) * t)
+            offset += target.numel()
 
 
 def _largest(x: Tensor) -> float:

@@ -145,8 +145,8 @@ class Adafactor(Rule):
         tiny = finfo(param.dtype).eps if group["eps"][0] is None else group["eps"][0]
         square = grad * grad
         if param.ndim < 2:
-            found = state["variance"]
-            estimate = found.add_((square - found) * new)
+            variance = state["variance"]
+            estimate = variance.add_((square - variance) * new)
         else:
             row, column = state["row_var"], state["col_var"]
             row.add_((square.mean(-1, keepdim=True) - row) * new)

@@ -44,10 +44,10 @@ class Optimizer:
         self._set_up()
         if isinstance(params, Tensor):
             raise TypeError(f"{type(self).__name__}: params is a Tensor; pass a list of them")
-        given: list[Any] = list(params)
-        if not given:
+        listed: list[Any] = list(params)
+        if not listed:
             raise ValueError(f"{type(self).__name__}: no parameters to optimize")
-        groups = given if isinstance(given[0], Mapping) else [{"params": given}]
+        groups = listed if isinstance(listed[0], Mapping) else [{"params": listed}]
         for group in groups:
             self.add_param_group(group)
 
@@ -55,16 +55,16 @@ class Optimizer:
         me = weakref.ref(self)
 
         def run(grads: list[Tensor | None]) -> None:
-            found = me()
-            assert found is not None
-            found._apply(grads)
+            optimizer = me()
+            assert optimizer is not None
+            optimizer._apply(grads)
 
         self._replay = capture.replayed(run)
         self._hooks: dict[str, dict[int, Callable[..., Any]]] = defaultdict(dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        mine = ("_groups", "_state", "_replay", "_hooks")
-        rest = {k: v for k, v in self.__dict__.items() if k not in mine}
+        derived = ("_groups", "_state", "_replay", "_hooks")
+        rest = {k: v for k, v in self.__dict__.items() if k not in derived}
         return {**rest, "_groups": self._groups, "_state": dict(self._state)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -98,8 +98,8 @@ class Optimizer:
 
     def _refuse(self, why: str) -> None:
         """Make no executable of a traced run; of a subclass with a step of its own say so."""
-        own = type(self).step is not Optimizer.step or type(self).rates is Optimizer.rates
-        if own and capture.current() is not None:
+        overridden = type(self).step is not Optimizer.step or type(self).rates is Optimizer.rates
+        if overridden and capture.current() is not None:
             name = type(self).__name__
             warnings.warn(
                 f"jit: the step of {name} runs uncaptured: {why}; define its methods start, rates "
@@ -192,12 +192,12 @@ class Optimizer:
             if capture.active and capture.capturing():
                 self._apply(grads)
                 return loss
-            whole = grads
-            for part in self._small(grads):
-                self._replay(part)
-                whole = [g if s is None else None for g, s in zip(whole, part, strict=True)]
-            if any(g is not None for g in whole):
-                self._apply(whole)
+            rest = grads
+            for small in self._small(grads):
+                self._replay(small)
+                rest = [g if s is None else None for g, s in zip(rest, small, strict=True)]
+            if any(g is not None for g in rest):
+                self._apply(rest)
         return loss
 
     def _small(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
@@ -222,7 +222,7 @@ class Optimizer:
                     if p.device not in parts:
                         parts[p.device] = [None] * len(grads)
                     parts[p.device][i] = grad
-        return [part for part in parts.values() if sum(g is not None for g in part) > 1]
+        return [same for same in parts.values() if sum(g is not None for g in same) > 1]
 
     def _apply(self, grads: Sequence[Tensor | None]) -> None:
         """Update the parameters for which there is a gradient, in order of the groups."""
@@ -247,10 +247,10 @@ class Optimizer:
                     with capture.tracing(None):  # a captured step uses it again in each run
                         state[key] = make(p.detach())
             grad = grad if autograd.is_grad_enabled() else grad.detach()
-            held = [p, *(v for v in state.values() if isinstance(v, Tensor))]
-            kept = [] if self._skip is None else [t.clone() for t in held]
+            tensors = [p, *(v for v in state.values() if isinstance(v, Tensor))]
+            copies = [] if self._skip is None else [t.clone() for t in tensors]
             self.update(p, grad, state, {**group, "rates": rates})
-            for t, before in zip(held, kept, strict=False):
+            for t, before in zip(tensors, copies, strict=False):
                 t.copy_(before.where(self._skip, t))
         if captured:
             captured.keep([d[:4] for d in due])
@@ -287,17 +287,17 @@ class Optimizer:
             rest = {key: v for key, v in group.items() if key != "params"}
             groups.append({**rest, "params": [numbers[id(p)] for p in group["params"]]})
         state = {
-            numbers[id(p)]: {key: self._saved(key, v) for key, v in kept.items()}
-            for p, kept in self.state.items() if kept
+            numbers[id(p)]: {key: self._saved(key, v) for key, v in values.items()}
+            for p, values in self.state.items() if values
         }  # fmt: skip
-        found: dict[str, Any] = {"state": state, "param_groups": groups}
+        saved: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in list(self._hooks["state_dict_post"].values()):
-            found = hook(self, found) or found
-        return found
+            saved = hook(self, saved) or saved
+        return saved
 
     def _saved(self, key: str, value: Any) -> Any:
-        own = type(self).start is Optimizer.start  # a program's own optimizer keeps what it has
-        return tensor(float(value)) if not own and isinstance(value, (int, float)) else value
+        custom = type(self).start is Optimizer.start  # a program's own optimizer keeps what it has
+        return tensor(float(value)) if not custom and isinstance(value, (int, float)) else value
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load a copy of a state from `state_dict`, moved to the parameters' devices.
@@ -310,20 +310,20 @@ class Optimizer:
             if not isinstance(state_dict, Mapping) or key not in state_dict:
                 raise LoadError(f"load_state_dict: the state of an optimizer has no {key!r}")
         groups = state_dict["param_groups"]
-        have, given = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
-        if have != given:
-            raise GroupError(f"load_state_dict: groups of {given} parameters; the optimizer has "
+        have, sizes = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
+        if have != sizes:
+            raise GroupError(f"load_state_dict: groups of {sizes} parameters; the optimizer has "
                              f"groups of {have}")  # fmt: skip
-        saved = {_number(key): kept for key, kept in state_dict["state"].items()}
+        saved = {_number(key): values for key, values in state_dict["state"].items()}
         state: dict[Tensor, dict[str, Any]] = {}
         for group, other in zip(self.param_groups, groups, strict=True):
             options = {**group, **other}
             for number, p in zip(other["params"], group["params"], strict=True):
                 if number in saved:
-                    kept = saved[number]
+                    values = saved[number]
                     begin = self.start(p, options)
                     state[p] = {key: _copied(number, key, v, p, begin.get(key))
-                                for key, v in kept.items() if v is not None}  # fmt: skip
+                                for key, v in values.items() if v is not None}  # fmt: skip
         for group, other in zip(self.param_groups, groups, strict=True):
             group.update({key: v for key, v in other.items() if key != "params"})
         self.state = state
@@ -331,9 +331,9 @@ class Optimizer:
             hook(self)
 
     def _hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
-        found = self._hooks[kind]
-        handle = RemovableHandle(lambda number: found.pop(number, None))
-        found[handle.id] = hook
+        hooks = self._hooks[kind]
+        handle = RemovableHandle(lambda number: hooks.pop(number, None))
+        hooks[handle.id] = hook
         return handle
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

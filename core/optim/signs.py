@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.ops.binary import where
 from rushlight.core.optim.optimizer import Params, Start
 from rushlight.core.optim.rule import Rule, zeros
 from rushlight.core.tensor.tensor import Tensor
@@ -58,7 +58,7 @@ class Rprop(Rule):
         less, more, least, most = rates
         size, along = state["step_size"], grad * state["prev"]
         size.copy_(where(along > 0, size * more, where(along < 0, size * less, size)))
-        size.copy_(minimum(maximum(size, least), most))
+        size.copy_(size.clamp(least, most))
         grad = where(along < 0, 0.0, grad)
         param.sub_(grad.sign() * size)
         state["prev"].copy_(grad)
@@ -98,7 +98,7 @@ class Lion(Rule):
         self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
         """One step."""
-        old, new, kept, added, down = rates
+        old, new, keep, added, down = rates
         mean = state["exp_avg"]
         param.add_((mean * old + grad * new).sign() * down)
-        mean.mul_(kept).add_(grad * added)
+        mean.mul_(keep).add_(grad * added)

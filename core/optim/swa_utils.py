@@ -77,8 +77,8 @@ def get_swa_avg_fn() -> Average:
 def _blend(averages: list[Tensor], values: list[Tensor], weight: float) -> None:
     """averages += weight * (values - averages)."""
     with autograd.no_grad():
-        there = zeros(()) + weight
-        _move([a.detach() for a in averages], [v.detach() for v in values], there)
+        weights = zeros(()) + weight
+        _move([a.detach() for a in averages], [v.detach() for v in values], weights)
 
 
 class AveragedModel(nn.Module):
@@ -131,8 +131,8 @@ class AveragedModel(nn.Module):
             self.n_averaged += 1
 
     def _averaged(self, model: nn.Module) -> list[Tensor]:
-        found: list[Tensor] = list(model.parameters())
-        return [*found, *model.buffers()] if self.use_buffers else found
+        tensors: list[Tensor] = list(model.parameters())
+        return [*tensors, *model.buffers()] if self.use_buffers else tensors
 
 
 def update_bn(loader: Iterable[Any], model: nn.Module, device: str | Device | None = None) -> None:
@@ -143,21 +143,21 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: str | Device | No
     `model` is called on each batch, moved to `device` where set. Raises what the model raises.
     """
     kinds = BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
-    found = [m for m in model.modules() if isinstance(m, kinds)]
-    if not found:
+    norms = [m for m in model.modules() if isinstance(m, kinds)]
+    if not norms:
         return
-    was, momenta = model.training, [m.momentum for m in found]
+    was, momenta = model.training, [m.momentum for m in norms]
     model.train()
-    for m in found:
+    for m in norms:
         m.reset_running_stats()
         m.momentum = None  # the mean of all batches
     try:
         with autograd.no_grad():
             for batch in loader:
-                given = batch[0] if isinstance(batch, (list, tuple)) else batch
-                model(given if device is None else given.to(device))
+                inputs = batch[0] if isinstance(batch, (list, tuple)) else batch
+                model(inputs if device is None else inputs.to(device))
     finally:
-        for m, momentum in zip(found, momenta, strict=True):
+        for m, momentum in zip(norms, momenta, strict=True):
             m.momentum = momentum
         model.train(was)
 

@@ -56,11 +56,11 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
     """Decorator of the backward of an `rl.autograd.Function`: in the mode of its forward."""
     if bwd is None:
         return lambda fn: custom_bwd(fn, device_type=device_type)
-    given = bwd
+    function = bwd
 
-    @wraps(given)
+    @wraps(function)
     def call(ctx: Any, *args: Any, **options: Any) -> Any:
         with autocast(device_type, ctx._dtype, ctx._fwd_used_autocast):
-            return given(ctx, *args, **options)
+            return function(ctx, *args, **options)
 
     return call

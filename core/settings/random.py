@@ -30,9 +30,9 @@ default_generator: Generator = HOST.generator
 
 def seed() -> int:
     """Restart the numbers of every device from a seed of the system, which is returned."""
-    found = fresh_seed()
-    manual_seed(found)
-    return found
+    fresh = fresh_seed()
+    manual_seed(fresh)
+    return fresh
 
 
 def initial_seed() -> int:
@@ -63,7 +63,7 @@ def restore(generator: Generator, state: Tensor) -> None:
                          "get_rng_state; states of torch are of another generator")  # fmt: skip
     raw = bytes(state.tolist())
     generator.key, generator.offset = (
-        int.from_bytes(part, "little") for part in (raw[:8], raw[8:])
+        int.from_bytes(word, "little") for word in (raw[:8], raw[8:])
     )
 
 

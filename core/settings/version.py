@@ -28,14 +28,14 @@ class TorchVersion(str):
     """
 
     def _compared(self, other: Any, compare: str) -> bool:
-        mine, theirs = _numbers(self), _numbers(other)
-        if theirs is None or mine is None:
-            found = getattr(str, compare)(self, other)
+        ours, theirs = _numbers(self), _numbers(other)
+        if theirs is None or ours is None:
+            result = getattr(str, compare)(self, other)
         else:
-            width = max(len(mine), len(theirs))
-            mine, theirs = (v + (0,) * (width - len(v)) for v in (mine, theirs))
-            found = getattr(tuple, compare)(mine, theirs)
-        return bool(found) if found is not NotImplemented else NotImplemented
+            width = max(len(ours), len(theirs))
+            ours, theirs = (v + (0,) * (width - len(v)) for v in (ours, theirs))
+            result = getattr(tuple, compare)(ours, theirs)
+        return bool(result) if result is not NotImplemented else NotImplemented
 
     def __lt__(self, other: Any) -> bool:
         return self._compared(other, "__lt__")

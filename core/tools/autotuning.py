@@ -53,7 +53,7 @@ def autotune(
     try:
         running.send(None)
     except StopIteration as done:
-        found: list[Row] = done.value
-        return found
+        rows: list[Row] = done.value
+        return rows
     running.close()
     raise RuntimeError("autotune: an event loop is running; use `await rl.autotune_async(...)`")

@@ -46,8 +46,8 @@ async def tuned(
         raise ValueError(f"autotune: tuning {chosen} is not supported; supported: webgpu")
     choices = tuner.choices
     if work is not None:
-        if inspect.isawaitable(made := work()):
-            await made
+        if inspect.isawaitable(running := work()):
+            await running
     elif not choices.met:
         _usual(chosen)
     await backend.synchronize_async()
@@ -116,11 +116,11 @@ def _values(dtype: DType, count: int) -> Any:
 def _operands(backend: Backend, sample: Sample) -> _Set | None:
     """Operands like the sample's; None if integer operands have unknown bounds."""
     inputs: list[TensorView | None] = []
-    for i, given in enumerate(sample.inputs):
-        if given is None:
+    for i, form in enumerate(sample.inputs):
+        if form is None:
             inputs.append(None)
             continue
-        dtype, layout = given
+        dtype, layout = form
         last = layout.extent[1]
         data = _values(dtype, -(-last // dtype.block) * dtype.block)
         if dtype.kind not in "fq":
@@ -130,8 +130,10 @@ def _operands(backend: Backend, sample: Sample) -> _Set | None:
                 return None
         inputs.append(TensorView(backend.upload(data, dtype), layout, dtype))
     dtype, layout = sample.out
-    made = Layout.contiguous(layout.shape)
-    return _Set(inputs, TensorView(backend.allocate(dtype.nbytes(made.numel), dtype), made, dtype))
+    layout_ = Layout.contiguous(layout.shape)
+    return _Set(
+        inputs, TensorView(backend.allocate(dtype.nbytes(layout_.numel), dtype), layout_, dtype)
+    )
 
 
 def _attention_integers(sample: Sample, i: int, dtype: DType, count: int) -> Any:
@@ -153,9 +155,9 @@ async def _measure(
     first = _operands(backend, sample) if names else None
     if first is None:
         return None
-    held = int(np.sum([x.buffer.nbytes for x in first.inputs if x is not None]))
+    nbytes = int(np.sum([x.buffer.nbytes for x in first.inputs if x is not None]))
     sets = [first]
-    while len(sets) < 8 and (len(sets) + 1) * held <= _BYTES:
+    while len(sets) < 8 and (len(sets) + 1) * nbytes <= _BYTES:
         sets.append(_operands(backend, sample) or first)
     before = choices.table.get(key)
 
@@ -236,6 +238,6 @@ async def _fastest(
     for _ in range(_ROUNDS if best < 0.3 else 2):
         for name in close:
             rounds[name].append(await run(name, count))
-    seconds = {**once, **{name: median(found) for name, found in rounds.items()}}
+    seconds = {**once, **{name: median(times) for name, times in rounds.items()}}
     winner = min(close, key=lambda n: seconds[n])
     return winner if seconds[winner] < _GAIN * seconds[guess] else guess, guess, seconds

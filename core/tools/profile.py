@@ -111,7 +111,7 @@ class profile:
                 for key, value in zip(_SUMS, (1, e.seconds, e.nbytes, e.operations), strict=True):
                     row[key] += value
         total = sum(row["seconds"] for row in rows.values())
-        found = []
+        kernels = []
         for (op, kernel), row in sorted(rows.items(), key=lambda item: -item[1]["seconds"]):
             speeds = [row[key] / row["seconds"] if row["seconds"] else 0.0 for key in _SUMS[2:]]
             tops = self.ceilings or (0.0, 0.0)
@@ -119,20 +119,20 @@ class profile:
             share = row["seconds"] / total if total else 0.0
             row |= {"share": share, "bytes_per_second": speeds[0], "of_copy": of[0]}
             row |= {"operations_per_second": speeds[1], "of_fma": of[1]}
-            found.append({"op": op, "kernel": kernel, **row})
+            kernels.append({"op": op, "kernel": kernel, **row})
         return {
             "device": str(self.device), "adapter": str(self.device.info["device"]),
             "seconds": self.seconds, "kernel_seconds": total,
-            "calls": sum(row["calls"] for row in found), "host": self._host(),
+            "calls": sum(row["calls"] for row in kernels), "host": self._host(),
             "timing": self.timing, "resolution": self.resolution,
             "bytes_per_second": self.ceilings and self.ceilings[0],
             "operations_per_second": self.ceilings and self.ceilings[1],
-            "rows": found,
+            "rows": kernels,
         }  # fmt: skip
 
     def _host(self) -> dict[str, float]:
         """Seconds of the host by activity, each without the events inside it."""
-        found = dict.fromkeys(_HOST.values(), 0.0)
+        seconds_of = dict.fromkeys(_HOST.values(), 0.0)
         open_: list[Event] = []
         for e in self.events:
             if e.track == "kernel":
@@ -140,14 +140,14 @@ class profile:
             while open_ and open_[-1].start + open_[-1].seconds <= e.start:
                 open_.pop()
             if open_:
-                found[_HOST[open_[-1].track]] -= min(e.seconds, _remaining(open_[-1], e))
-            found[_HOST[e.track]] += e.seconds
+                seconds_of[_HOST[open_[-1].track]] -= min(e.seconds, _remaining(open_[-1], e))
+            seconds_of[_HOST[e.track]] += e.seconds
             open_.append(e)
-        found = {name: max(0.0, seconds) for name, seconds in found.items()}
-        spent = sum(found.values())
+        seconds_of = {name: max(0.0, seconds) for name, seconds in seconds_of.items()}
+        spent = sum(seconds_of.values())
         if not self.device.backend.asynchronous:  # kernels run on the host
             spent += sum(e.seconds for e in self.events if e.track == "kernel")
-        return {**found, "other": max(0.0, self.seconds - spent)}
+        return {**seconds_of, "other": max(0.0, self.seconds - spent)}
 
     def table(self, rows: int = 20) -> str:
         """The figures as text, with the `rows` slowest kernels."""

@@ -143,34 +143,34 @@ def assert_close(
     AssertionError.
     """
     tensor = actual.detach() if isinstance(actual, Tensor) else from_numpy(np.asarray(actual))
-    found = np.asarray(tensor.host_values())
+    values = np.asarray(tensor.host_values())
     want = np.asarray(expected)
     where = f"{label}: " if label else ""
-    if found.shape != want.shape:
-        raise AssertionError(f"{where}shape is {found.shape}, expected {want.shape}")
+    if values.shape != want.shape:
+        raise AssertionError(f"{where}shape is {values.shape}, expected {want.shape}")
     if not tensor.dtype.is_floating_point or family == "exact":
-        bad = ~((found == want) | ((found != found) & (want != want)))
+        bad = ~((values == want) | ((values != values) & (want != want)))
         text = "exactly"
     else:
         t = TOLERANCES[family][tensor.dtype.name]
-        bad = (ulp_distance(found, want, tensor.dtype) > t.ulp) & ~_near(found, want, t)
+        bad = (ulp_distance(values, want, tensor.dtype) > t.ulp) & ~_near(values, want, t)
         text = f"within {t}"
     if np.any(bad):
-        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-        place = tuple(int(i) for i in at)
+        worst = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        place = tuple(int(i) for i in worst)
         ulps = (
-            f", {ulp_distance(found[at], want[at], tensor.dtype):.3g} ulp apart"
+            f", {ulp_distance(values[worst], want[worst], tensor.dtype):.3g} ulp apart"
             if tensor.dtype.is_floating_point
             else ""
         )
         raise AssertionError(
             f"{where}{int(bad.sum())} of {bad.size} {tensor.dtype.name} elements are not {family} "
-            f"{text}; at {place}: {found[at]!r}, expected {want[at]!r}{ulps}"
+            f"{text}; at {place}: {values[worst]!r}, expected {want[worst]!r}{ulps}"
         )
 
 
-def _near(found: Array, want: Array, t: Tolerance) -> Array:
-    a, e = found.astype(np.float64), want.astype(np.float64)
+def _near(values: Array, want: Array, t: Tolerance) -> Array:
+    a, e = values.astype(np.float64), want.astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.isfinite(e) & (np.abs(a - e) <= t.atol + t.rtol * np.abs(e))
 
@@ -246,9 +246,9 @@ def _moderate_blocks(seed: int, dtype: DType, count: int) -> npt.NDArray[np.uint
             raw[:, field.offset : field.offset + (field.count or 1)] %= 64
     with np.errstate(invalid="ignore", over="ignore"):
         largest = np.abs(by_formula(dtype, raw)).max(axis=-1)
-    found: npt.NDArray[np.uint8] = raw[(largest > 0.01) & (largest < 2)][:count]
-    assert len(found) == count, dtype
-    return found
+    moderate: npt.NDArray[np.uint8] = raw[(largest > 0.01) & (largest < 2)][:count]
+    assert len(moderate) == count, dtype
+    return moderate
 
 
 def check_gradient(
@@ -289,9 +289,9 @@ def _weighted(parts: Sequence[Tensor], seed: int) -> Tensor:
     if not parts:
         raise AssertionError("check_gradient: no result requires a gradient")
     total: Tensor | None = None
-    for i, part in enumerate(parts):
-        weight = from_numpy(draws(seed + 10 * i, part.shape, 0.5, 1.5)).to(part.device)
-        term = (part * weight).sum()
+    for i, output in enumerate(parts):
+        weight = from_numpy(draws(seed + 10 * i, output.shape, 0.5, 1.5)).to(output.device)
+        term = (output * weight).sum()
         total = term if total is None else total + term
     assert total is not None
     return total
@@ -302,21 +302,21 @@ def _compare(fn: Callable[..., Tensor], arrays: Sequence[Array], step: float, wh
     out = fn(*leaves)
     if not out.requires_grad:
         # The gradient of a linear function is constant.
-        found: tuple[Tensor | None, ...] = (None,) * len(leaves)
+        gradients: tuple[Tensor | None, ...] = (None,) * len(leaves)
     else:
-        found = sweep.grad(out, leaves, allow_unused=True)
+        gradients = sweep.grad(out, leaves, allow_unused=True)
     for i, x in enumerate(arrays):
-        grad = found[i]
+        grad = gradients[i]
         have = np.zeros(x.shape) if grad is None else grad.detach().numpy()
         if grad is not None and grad.dtype is not float64:
             raise AssertionError(f"{which}: the gradient of input {i} is {grad.dtype.name}")
         want = np.empty(x.shape)
-        for at in np.ndindex(x.shape):
+        for index in np.ndindex(x.shape):
             ends = []
             for sign in (1, -1):
                 moved = [y.copy() for y in arrays]
-                moved[i][at] += sign * step
+                moved[i][index] += sign * step
                 tensors = [from_numpy(y).requires_grad_() for y in moved]
                 ends.append(fn(*tensors).item())
-            want[at] = (ends[0] - ends[1]) / (2 * step)
+            want[index] = (ends[0] - ends[1]) / (2 * step)
         assert_close(have, want, "difference", label=f"{which} derivative by input {i}")

@@ -176,6 +176,12 @@ def bench(module_pages: Any, module_serve: Any, site: Path) -> Any:
 
 
 def test_a_program_runs_in_the_page(bench: Any) -> None:
+    # A start of Python that is stopped is nobody's error.
+    bench.click("#run")
+    bench.wait_for_function("document.getElementById('says').innerText.includes('Starting')")
+    bench.click("#stop")
+    bench.wait_for_selector('html[data-state="ready"]')
+    assert "Stopped" in bench.inner_text("#says")
     type_in(bench, "import rushlight as rl\nprint('<b>no markup</b>')\nrl.arange(3) * 2")
     assert run(bench).split() == ["<b>no", "markup</b>", "tensor([0,", "2,", "4])"]
     assert bench.locator("#output b").count() == 0

@@ -115,9 +115,33 @@ def directory(content: bytes, rng: random.Random) -> bytes:
     return content[:at] + new + content[at + len(new) :]
 
 
+WORDS = (b"0", b"1", b"2", b"3", b"7", b"-1", b"-4", b"33", b"65536", b"999999999", b"10000000000",
+         b"", b"x", b"1.5", "\u0663".encode(), b"0,1", b"leaky", b"[net]", b"=")  # fmt: skip
+
+
+def settings(content: bytes, rng: random.Random) -> bytes:
+    """A .cfg has other numbers, or lines that are missing or stand twice."""
+    lines = content.split(b"\n")
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        at = rng.randrange(lines.index(CUT) if CUT in lines else len(lines))
+        how, (key, sign, _) = rng.randrange(6), lines[at].partition(b"=")
+        if how == 0 and lines[at] != CUT:
+            lines.pop(at)
+        elif how == 1:
+            lines.insert(at, rng.choice(lines[: at + 1]))
+        elif sign:
+            lines[at] = key + sign + rng.choice(WORDS)
+    return b"\n".join(lines)
+
+
+CUT = b";;"  # the line between a .cfg and its .weights
+
+
 def mutate(content: bytes, number: int) -> bytes:
     """The mutation of a valid file that has this number."""
     rng = random.Random(number)
+    if content.startswith(b"\n[net]") and rng.random() < 0.8:
+        return settings(content, rng)
     if content[:2] == b"PK" and rng.random() < 0.8:
         return members(content, rng) if rng.random() < 0.7 else directory(content, rng)
     if content[:4] == b"GGUF" and content[4] in (2, 3) and rng.random() < 0.6:

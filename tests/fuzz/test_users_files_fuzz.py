@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import io
 import os
 import pickle
@@ -76,6 +77,15 @@ def _cifar() -> list[bytes]:
     return [pickle.dumps(batch, protocol) for protocol in (2, 4, 5)]
 
 
+def _darknet() -> list[bytes]:
+    spec = importlib.util.spec_from_file_location("darknet", HERE.parent / "models" / "darknet.py")
+    assert spec is not None and spec.loader is not None
+    table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(table)
+    return [b"%b\n;;\n%b" % (text.encode(), table.weights_of(name))
+            for name, text in table.CFGS.items()]  # fmt: skip
+
+
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "wav": _waves,
     "image": _images,
@@ -84,6 +94,7 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "csv": lambda: [b'a,b,"c,d"\n1,2.5,-3e4\n\n"4",nan,6\n'],
     "idx": _idx,
     "cifar": _cifar,
+    "darknet": _darknet,
 }
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
+import re
 import sys
 import traceback
 import warnings
@@ -17,10 +19,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import rushlight as rl
+from rushlight.models.layers.vision.yolo.darknet import outputs, read_cfg
 
 worker: Any = importlib.import_module("worker")
 ROOM = 1 << 30
+
+
+def _darknet(path: Path) -> None:
+    """Load a .cfg and .weights, which are cut or filled up to fit, and look at a picture."""
+    text, _, weights = path.read_bytes().partition(b"\n;;\n")
+    cfg, beside = path.with_suffix(".cfg"), path.with_suffix(".weights")
+    cfg.write_bytes(text)
+    beside.write_bytes(weights)
+    try:
+        model: Any = rl.models.load(cfg)
+    except rl.FormatError as error:
+        need = re.search(r"the layers of the \.cfg need (\d{1,7})\n", str(error))
+        if need is None:
+            raise
+        beside.write_bytes(weights.ljust(int(need[1]), b"\0")[: int(need[1])])
+        model = rl.models.load(cfg)
+    made = outputs(read_cfg(text))
+    if max(map(math.prod, made)) < 1 << 16:
+        with rl.no_grad():
+            model.detect(model.processor([np.zeros((20, 30, 3), np.uint8)]))
+
+
 READERS: dict[str, Callable[[Path], Any]] = {
     "wav": lambda path: rl.audio.load(path).samples.sum(),
     "image": lambda path: rl.image.load(path).sum(),
@@ -28,6 +55,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "jsonl": lambda path: [*rl.datasets.read_jsonl(path).rows],
     "csv": lambda path: rl.datasets.read_csv(path).tensors[0].sum(),
     "idx": lambda path: rl.datasets.read_idx(path).numpy().sum(),
+    "darknet": _darknet,
     "cifar": lambda path: rl.datasets.CIFAR10(path.parent, train=False).data.shape,
 }
 
@@ -39,7 +67,7 @@ def one(kind: str, path: Path, content: bytes) -> dict[str, Any]:
         with worker._limited(ROOM):
             READERS[kind](path)
         outcome = "read"
-    except rl.FormatError as error:
+    except (rl.FormatError, rl.LoadError) as error:
         outcome = "refused" if str(error) else "refused without a word"
     except BaseException:
         outcome = traceback.format_exc()

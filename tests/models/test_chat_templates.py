@@ -189,6 +189,9 @@ def test_where_templates_are(files: dict[str, bytes], expected: dict[str, str]) 
     )
     assert template_sources(kept) == expected
     assert gguf_sources(gguf_metadata(expected)) == expected
+    for key in ("tokenizer.chat_template", "tokenizer.chat_template.\udcff"):
+        with pytest.raises(FormatError, match="lone surrogate"):  # bytes that are no UTF-8
+            gguf_sources({key: "\udcff"})
 
 
 def test_templates_in_a_folder_are_found_and_saved(tiny: Any, tmp_path: Path) -> None:

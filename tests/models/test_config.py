@@ -202,12 +202,15 @@ def test_what_the_index_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {module: row for module, row in listed().items() if module != new}
     rows[edited] = {"model_types": ["other"]}
     monkeypatch.setattr(package, "listed", lambda: rows)
-    package.families.cache_clear(), package._rows.cache_clear()
+    caches = (package.families, package._rows)
+    for cache in caches:
+        cache.cache_clear()
     try:
         assert families()["bert"] == new and "llama" not in families()
         assert family_of("llama", "model_type") is of_module(edited)
     finally:
-        package.families.cache_clear(), package._rows.cache_clear()
+        for cache in caches:
+            cache.cache_clear()
 
 
 def test_experts_that_lie_one_by_one_are_stacked() -> None:

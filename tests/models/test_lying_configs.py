@@ -116,6 +116,16 @@ def test_numbers_of_image_models_that_lie(vision: ModuleType, counted: list[int]
     assert tried > 300
 
 
+def test_a_list_of_layers_that_lies(vision: ModuleType) -> None:
+    row = next(name for name in vision.ROWS if name.startswith("resnet"))
+    found = open_tables(DATA / "vision" / f"{row}.safetensors")[0][1].metadata
+    config, names = json.loads(found["config"]), vision.names_of(found["names"])
+    config["depths"][0] = 10**5
+    tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}
+    with pytest.raises(rl.LoadError, match=r"config.json has layers with over \d{4} parameters"):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors, device="meta")
+
+
 def test_a_value_that_no_model_can_be_built_of_is_told() -> None:
     config, names = metadata("t5")
     tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}

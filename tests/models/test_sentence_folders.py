@@ -129,6 +129,11 @@ def test_wrong_folders_and_options_are_named(tmp_path: Path, sentence_folders: M
         ("2_Dense/config.json", dense | {"more": 1}, "more 1 is not supported"),
         ("1_Pooling/config.json", {"pooling_mode": "min"}, "pooling_mode 'min' is not supported"),
         ("config_sentence_transformers.json", {"prompts": {"a": 1}}, "prompts .* must be texts"),
+        (
+            "config_sentence_transformers.json",
+            {"prompts": 7, "default_prompt_name": "a"},
+            "prompts 7 and .* must be texts",
+        ),
         ("config_sentence_transformers.json", {"similarity_fn_name": "x"}, "similarity_fn_name"),
     ):
         place = tmp_path / name

@@ -224,7 +224,7 @@ export interface GenerateStats {
 }
 
 export interface GenerateOptions {
-  /** 256 by default. */
+  /** The checkpoint's by default, or 256. */
   maxNewTokens?: number;
   /** The checkpoint's by default, or 0, which always takes the likeliest token. */
   temperature?: number;

@@ -45,7 +45,7 @@ def word(value: int) -> int:
 
 
 def fill(parameters: list[int], first: int, *values: Sequence[int]) -> None:
-    """Put `values` among the parameters: the first from number `at` on, each next 8 further."""
+    """Put `values` among the parameters: the first from number `first` on, each next 8 further."""
     for row in values:
         parameters[first : first + len(row)] = map(word, row)
         first += MOST_DIMS

@@ -63,9 +63,9 @@ def iq4_xs(b: Blocks) -> Fields:
     d, scales = fit_parts(split(x, 8), split(w, 8), unit, _TOPS, _IQ4.nearest, 32)
     y = b.x.reshape(8, -1, b.x.shape[-1]) * inverse(d * scales)[:, None]
     q = _IQ4.codes(y).reshape(b.x.shape)
-    kept = (scales + 32).astype(np.uint8)
+    codes = (scales + 32).astype(np.uint8)
     return {
-        "d": d, "low": packed(kept & 15, 4, 4), "high": packed(kept >> 4, 2, 2),
+        "d": d, "low": packed(codes & 15, 4, 4), "high": packed(codes >> 4, 2, 2),
         "qs": packed(q, 8, 4),
     }  # fmt: skip
 
@@ -83,9 +83,9 @@ def _least_error(x: Array, w: Array | None, scales: Array) -> tuple[Array, Array
         if w is not None:
             error *= w
         # In float64: a square of a scale may not be a float32.
-        found = error.sum(axis=0).astype(np.float64) * d.astype(np.float64) ** 2
-        better = (found < best) & (d > 0)
-        best, row = np.where(better, found, best), np.where(better, i, row)
+        errors = error.sum(axis=0).astype(np.float64) * d.astype(np.float64) ** 2
+        better = (errors < best) & (d > 0)
+        best, row = np.where(better, errors, best), np.where(better, i, row)
     chosen = np.take_along_axis(scales, row[None], 0)[0]
     return row, _E2M1.codes(x * inverse(chosen))
 

@@ -52,7 +52,7 @@ def _lines(b: Blocks, parts: int, bits: int, steps: int) -> tuple[Array, ...]:
         tops = [most - 0.9 + i * 0.05 for i in range(37)]
         w = split(by_importance(x, b.importance, 1 if bits == 2 else 2), parts)
         weight = w.sum(axis=0).reshape(parts, -1)
-    scale, least = (part.reshape(parts, -1) for part in fit_line(cut, w, tops, most))
+    scale, least = (line.reshape(parts, -1) for line in fit_line(cut, w, tops, most))
     least = np.maximum(-least, 0)
     d = kept_scale(share_scale(scale, weight, steps), unit, scale, steps)
     dmin = kept_scale(share_scale(least, weight, steps), unit, least, steps)
@@ -81,7 +81,7 @@ def q2_k(b: Blocks) -> Fields:
 
 def _six_bits(scales: Array, minima: Array) -> Array:
     """Eight scales and eight minima of six bits in 12 bytes: (12, blocks)."""
-    first = [part[:4] | part[4:] >> 4 << 6 for part in (scales, minima)]
+    first = [six[:4] | six[4:] >> 4 << 6 for six in (scales, minima)]
     return np.concatenate([*first, scales[4:] & 15 | (minima[4:] & 15) << 4])
 
 
@@ -114,8 +114,8 @@ def q3_k(b: Blocks) -> Fields:
     weighted = b.importance is not None
     d, scales = fit_parts(split(x, 16), w, unit, *_halfway(3), 32, weighted)
     q = _scaled(b, d, scales, -4, 3)
-    kept = (scales + 32).astype(np.uint8)
-    low, high = packed(kept & 15, 1, 4), packed(kept >> 4, 1, 2)
+    codes = (scales + 32).astype(np.uint8)
+    low, high = packed(codes & 15, 1, 4), packed(codes >> 4, 1, 2)
     return {
         "d": d, "scales": np.concatenate([low, high]),
         "qs": packed(q & 3, 2, 2), "hmask": packed(q >> 2, 1, 1),

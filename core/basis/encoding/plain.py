@@ -85,8 +85,8 @@ def q8_0(b: Blocks) -> Fields:
 
 def q8_1(b: Blocks) -> Fields:
     """As q8_0, and the sum of the block as the codes give it."""
-    found = q8_0(b)
-    return {**found, "s": as_f16(found["d"] * found["qs"].sum(axis=0))}
+    fields = q8_0(b)
+    return {**fields, "s": as_f16(fields["d"] * fields["qs"].sum(axis=0))}
 
 
 def q8_k(b: Blocks) -> Fields:
@@ -122,9 +122,9 @@ def _ternary(b: Blocks) -> tuple[Array, Array]:
     x, unit = b.unit()
     size = np.abs(x)
     order = np.argsort(-size, axis=0)
-    kept = np.take_along_axis(_weights(b, x, unit), order, 0)
-    total = np.cumsum(np.take_along_axis(size, order, 0) * kept, axis=0)
-    mean = total * inverse(np.cumsum(kept, axis=0))
+    ordered_weights = np.take_along_axis(_weights(b, x, unit), order, 0)
+    total = np.cumsum(np.take_along_axis(size, order, 0) * ordered_weights, axis=0)
+    mean = total * inverse(np.cumsum(ordered_weights, axis=0))
     best = np.argmax(total * mean, axis=0)[None]
     d = as_f16(np.take_along_axis(mean, best, 0)[0] * unit)
     return d, (codes(b.x * inverse(d), -1, 1) + 1).astype(np.uint8)
@@ -141,8 +141,8 @@ def tq1_0(b: Blocks) -> Fields:
         for digit in cut:
             number = number * 3 + digit
         number *= 3 ** (5 - digits)
-        found: Array = (number * 256 + 242) // 243  # rounded up, so that no digit is lost
-        return found
+        codes: Array = (number * 256 + 242) // 243  # rounded up, so that no digit is lost
+        return codes
 
     qs = np.concatenate([fractions(q[:160], 5), fractions(q[160:240], 5)])
     return {"d": d, "qs": qs, "qh": fractions(q[240:], 4)}

@@ -69,24 +69,24 @@ def encode(dtype: DType, values: Array, importance: Array | None = None) -> Arra
         x = np.ascontiguousarray(blocks[first : first + step].T)
         if not np.isfinite(x).all():
             raise ValueError(_not_finite(values, first * dtype.block, dtype))
-        given = Blocks(x, None, None)
+        stacked = Blocks(x, None, None)
         if weights is not None and rms is not None:
-            at = np.arange(first, first + x.shape[1])
-            given = Blocks(x, weights[:, at % per_row], rms[at // per_row])
-        _write(out[first : first + step], dtype, _ENCODERS[dtype](given))
+            element = np.arange(first, first + x.shape[1])
+            stacked = Blocks(x, weights[:, element % per_row], rms[element // per_row])
+        _write(out[first : first + step], dtype, _ENCODERS[dtype](stacked))
     return out.reshape(rows, per_row * dtype.itemsize)
 
 
 def _checked(importance: Array, columns: int, dtype: DType) -> Array:
     """The importance as (block, blocks of a row) float32, positive, around 1."""
-    found = np.asarray(importance)
-    if found.shape != (columns,):
-        raise ValueError(f"encode: importance is {found.shape}, the rows have {columns} columns")
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    values = np.asarray(importance)
+    if values.shape != (columns,):
+        raise ValueError(f"encode: importance is {values.shape}, the rows have {columns} columns")
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if wrong.size:
-        at = int(wrong[0])
-        raise ValueError(f"encode: importance {found[at]} of column {at}; it must be >= 0")
-    blocks = found.astype(np.float64).reshape(-1, dtype.block)
+        column = int(wrong[0])
+        raise ValueError(f"encode: importance {values[column]} of column {column}; it must be >= 0")
+    blocks = values.astype(np.float64).reshape(-1, dtype.block)
     mean = blocks.mean(axis=1, keepdims=True) if blocks.size else blocks[:, :1]
     scaled = np.where(mean > 0, blocks / np.where(mean > 0, mean, 1), 1) + _SHRINKAGE
     return np.ascontiguousarray(scaled.T, np.float32)
@@ -95,8 +95,8 @@ def _checked(importance: Array, columns: int, dtype: DType) -> Array:
 def _rms(values: Array) -> Array:
     """The root mean square of each row as float32, and 1 for rows of zeros."""
     squares = np.einsum("ij,ij->i", values, values, dtype=np.float64)
-    found = np.sqrt(squares / max(values.shape[1], 1)).astype(np.float32)
-    return np.where(found > 0, found, np.float32(1))
+    means = np.sqrt(squares / max(values.shape[1], 1)).astype(np.float32)
+    return np.where(means > 0, means, np.float32(1))
 
 
 def _not_finite(values: Array, start: int, dtype: DType) -> str:

@@ -26,8 +26,8 @@ _ROUNDING = np.float32(4e-6)
 def largest(x: Array) -> Array:
     """The element of each block that is farthest from zero, with its sign."""
     most, least = x.max(axis=0), x.min(axis=0)
-    found: Array = np.where(most >= -least, most, least)
-    return found
+    extremes: Array = np.where(most >= -least, most, least)
+    return extremes
 
 
 def ends(top: float, step: float, count: int) -> list[float]:
@@ -108,13 +108,13 @@ def fit_line(
         gain = scale * syq
         bound = (least > limit) | (over == 0)
         if bound.any():
-            held = np.where(np.isfinite(limit), limit, np.float32(0))
+            bounded = np.where(np.isfinite(limit), limit, np.float32(0))
             sqq += middle * (2 * sq + middle * sw)
             sq += middle * sw
-            syq += (mean - held) * sq
+            syq += (mean - bounded) * sq
             fit = syq * inverse(sqq)
-            scale, least = np.where(bound, fit, scale), np.where(bound, held, least)
-            gain = np.where(bound, fit * syq - sw * (mean - held) ** 2, gain)
+            scale, least = np.where(bound, fit, scale), np.where(bound, bounded, least)
+            gain = np.where(bound, fit * syq - sw * (mean - bounded) ** 2, gain)
         better = gain > best + sw * _ROUNDING / 8
         best = np.where(better, gain, best)
         d = np.where(better, scale, d)
@@ -128,16 +128,16 @@ def share_scale(scales: Array, w: Array | None, top: int) -> Array:
     The largest is mapped to `top`; with weights w, to a place near it by least squares.
     """
     if w is None:
-        found: Array = scales.max(axis=0) / np.float32(top)
-        return found
+        scale: Array = scales.max(axis=0) / np.float32(top)
+        return scale
     return fit_scale(scales, w, ends(top, 0.1, 9), lambda q: codes(q, 0, top), 3)
 
 
 def share_signed(scales: Array, w: Array | None, top: int) -> Array:
     """The scale of scales (count, blocks) of either sign: the farthest from 0 is mapped to -top."""
     if w is None:
-        found: Array = largest(scales) / np.float32(-top)
-        return found
+        scale: Array = largest(scales) / np.float32(-top)
+        return scale
     return fit_scale(scales, w, ends(-top, 0.1, 9), lambda q: codes(q, -top, top - 1), 3)
 
 
@@ -167,13 +167,13 @@ def one_scale(x: Array, d: Array, codes: Array) -> Array:
 
 def best_in_f16(values: Array, divisors: Array) -> Array:
     """values (n,) each by the divisor whose quotient float16 holds with the least error."""
-    best, found = np.full_like(values, np.inf), values
+    best, chosen = np.full_like(values, np.inf), values
     for divisor in divisors.astype(np.float32):
         quotient = values / divisor
         error = np.abs(as_f16(quotient) * divisor - values)
         better = error < best
-        best, found = np.where(better, error, best), np.where(better, quotient, found)
-    return found
+        best, chosen = np.where(better, error, best), np.where(better, quotient, chosen)
+    return chosen
 
 
 def choose_scales(
@@ -183,7 +183,7 @@ def choose_scales(
 
     x, w: (elements, parts * blocks), of d (blocks,) times a code of a scale times a code.
     """
-    best, found = np.full(x.shape[1], np.inf, np.float32), scales
+    best, chosen = np.full(x.shape[1], np.inf, np.float32), scales
     q = np.empty_like(x)
     for step in (0, -1, 1):
         tried = np.clip(scales + np.float32(step), least, most)
@@ -192,8 +192,8 @@ def choose_scales(
         q *= scale
         q -= x
         best, better = _less(q, w, best)
-        found = np.where(better.reshape(scales.shape), tried, found)
-    return found
+        chosen = np.where(better.reshape(scales.shape), tried, chosen)
+    return chosen
 
 
 def fit_parts(
@@ -225,7 +225,7 @@ def choose_lines(
 
     An element is d times a scale times a code from 0 to most, less dmin times a minimum.
     """
-    best, found = np.full(x.shape[1], np.inf, np.float32), (scales, minima)
+    best, chosen = np.full(x.shape[1], np.inf, np.float32), (scales, minima)
     q, y = np.empty_like(x), np.empty_like(x)
     for down in (0, -1, 1):
         lower = np.clip(minima + np.float32(down), 0, steps)
@@ -238,8 +238,8 @@ def choose_lines(
             q -= y
             best, better = _less(q, w, best)
             better = better.reshape(scales.shape)
-            found = np.where(better, tried, found[0]), np.where(better, lower, found[1])
-    return found
+            chosen = np.where(better, tried, chosen[0]), np.where(better, lower, chosen[1])
+    return chosen
 
 
 def _less(error: Array, w: Array, best: Array) -> tuple[Array, Array]:

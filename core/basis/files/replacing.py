@@ -150,10 +150,10 @@ def unfinished_folder(target: Path) -> Iterator[Path]:
     while True:
         place = _unfinished(target)
         place.mkdir()
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as locks:
             # Another process may take it for an abandoned one before it is locked.
             with contextlib.suppress(FileNotFoundError):
-                held.enter_context(_held(place))
+                locks.enter_context(_held(place))
             if not place.is_dir():
                 continue
             try:
@@ -174,10 +174,10 @@ def move_files(folder: Path, target: Path, names: Iterable[str], old: Container[
             folder.rename(target)
             return
     with _held(target, wait=True):
-        kept = set(names)
+        wanted = set(names)
         for name in os.listdir(target):
-            if name in old and name not in kept:
+            if name in old and name not in wanted:
                 (target / name).unlink()
-        for name in kept:
+        for name in wanted:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).replace(target / name)

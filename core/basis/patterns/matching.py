@@ -33,7 +33,7 @@ class Pattern:
         """Whether the whole text matches."""
         if self._own is not None:
             return self._own.fullmatch(text) is not None
-        return self._run(text, 0, whole=True)
+        return self._run(text, 0, to_end=True)
 
     def match(self, text: str) -> bool:
         """Whether the text begins with a match."""
@@ -47,12 +47,12 @@ class Pattern:
             return self._own.search(text) is not None
         return self._run(text, 0, anywhere=True)
 
-    def _run(self, text: str, at: int, whole: bool = False, anywhere: bool = False) -> bool:
+    def _run(self, text: str, begin: int, to_end: bool = False, anywhere: bool = False) -> bool:
         if self._program is None:
-            if whole:
+            if to_end:
                 return text == self.text
             return self.text in text if anywhere else text.startswith(self.text)
-        return _Match(self.text, text).runs(self._program, at, whole, anywhere)
+        return _Match(self.text, text).runs(self._program, begin, to_end, anywhere)
 
 
 class _Match:
@@ -62,33 +62,33 @@ class _Match:
         self.pattern, self.text, self.left = pattern, text, _STEPS
         self.seen: dict[tuple[int, int], bool] = {}
 
-    def runs(self, program: Program, at: int, whole: bool, anywhere: bool) -> bool:
+    def runs(self, program: Program, place: int, to_end: bool, anywhere: bool) -> bool:
         """Whether a program matches from a place on."""
-        text, states = self.text, self._reached(program, [0], at)
+        text, states = self.text, self._reached(program, [0], place)
         while True:
-            if program.end in states and (not whole or at == len(text)):
+            if program.end in states and (not to_end or place == len(text)):
                 return True
-            if at == len(text) or not (states or anywhere):
+            if place == len(text) or not (states or anywhere):
                 return False
-            char, following = text[at], []
+            char, following = text[place], []
             for state in states - {program.end}:
                 step = program.steps[state]
                 if step.test is not None and step.test(char):
                     following.append(state + 1)
-            at += 1
+            place += 1
             if anywhere:
                 following.append(0)
-            states = self._reached(program, following, at)
+            states = self._reached(program, following, place)
 
-    def _reached(self, program: Program, begin: list[int], at: int) -> set[int]:
+    def _reached(self, program: Program, begin: list[int], place: int) -> set[int]:
         """The states that are reached without a character."""
-        found: set[int] = set()
+        reached: set[int] = set()
         waiting = begin
         while waiting:
             state = waiting.pop()
-            if state in found:
+            if state in reached:
                 continue
-            found.add(state)
+            reached.add(state)
             self.left -= 1
             if self.left < 0:
                 raise FormatError(
@@ -98,19 +98,19 @@ class _Match:
                 continue
             step = program.steps[state]
             if step.look is not None:
-                if self._looks(step.look, at):
+                if self._looks(step.look, place):
                     waiting.append(state + 1)
             elif step.test is None:
                 waiting += [state + n for n in step.jumps]
-        return found
+        return reached
 
-    def _looks(self, look: Look, at: int) -> bool:
+    def _looks(self, look: Look, place: int) -> bool:
         if look.place is not None:
-            return look.place(self.text, at)
+            return look.place(self.text, place)
         assert look.program is not None
-        key = id(look), at
+        key = id(look), place
         if key not in self.seen:
-            self.seen[key] = self.runs(look.program, at, False, False) != look.negative
+            self.seen[key] = self.runs(look.program, place, False, False) != look.negative
         return self.seen[key]
 
 
@@ -126,13 +126,13 @@ def compiled(text: str, label: str, before: str = "", after: str = "") -> Patter
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            own = re.compile(around)
+            by_re = re.compile(around)
         if not _SPECIAL.search(around):
             return Pattern(around, None, None)
         bare = _PLAIN_PARTS.sub("x", text)
         quick = len(_REPEATS.findall(bare)) <= 2 and not _SLOW.search(bare)
         quick = quick and not _REFERENCE.search(text)
-        return Pattern(around, None if quick else program_of(around), own if quick else None)
+        return Pattern(around, None if quick else program_of(around), by_re if quick else None)
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise FormatError(f"{label}: {brief(text)} is no regular expression: {error}") from None
     except Refused as error:

@@ -66,25 +66,30 @@ def _bounded(steps: Steps) -> Steps:
 
 def _either(parts: list[Steps]) -> Steps:
     """Steps that match one of several."""
-    found = parts[-1]
-    for part in reversed(parts[:-1]):
+    joined = parts[-1]
+    for branch in reversed(parts[:-1]):
         # split; part; jump past the rest; the rest
-        found = [Step(jumps=(1, len(part) + 2)), *part, Step(jumps=(len(found) + 1,)), *found]
-    return _bounded(found)
+        joined = [
+            Step(jumps=(1, len(branch) + 2)),
+            *branch,
+            Step(jumps=(len(joined) + 1,)),
+            *joined,
+        ]
+    return _bounded(joined)
 
 
-def _repeated(part: Steps, least: int, most: int | None) -> Steps:
-    if len(part) * max(least, most or 0) > _MOST:
+def _repeated(steps: Steps, least: int, most: int | None) -> Steps:
+    if len(steps) * max(least, most or 0) > _MOST:
         raise Refused(f"repeats that make more than {_MOST} states")
-    found = part * least
+    repeated = steps * least
     if most is None:
-        loop = [Step(jumps=(1, len(part) + 2)), *part, Step(jumps=(-len(part) - 1,))]
-        return _bounded(found + loop)
+        loop = [Step(jumps=(1, len(steps) + 2)), *steps, Step(jumps=(-len(steps) - 1,))]
+        return _bounded(repeated + loop)
     optional: Steps = []
     for _ in range(most - least):
-        inner = part + optional
+        inner = steps + optional
         optional = [Step(jumps=(1, len(inner) + 1)), *inner]
-    return _bounded(found + optional)
+    return _bounded(repeated + optional)
 
 
 def _is_word(char: str) -> bool:
@@ -99,9 +104,9 @@ _CLASSES: dict[str, Test] = {
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
-def _at_word_edge(text: str, at: int) -> bool:
-    before = at > 0 and _is_word(text[at - 1])
-    return before != (at < len(text) and _is_word(text[at]))
+def _at_word_edge(text: str, place: int) -> bool:
+    before = place > 0 and _is_word(text[place - 1])
+    return before != (place < len(text) and _is_word(text[place]))
 
 
 _PLACES: dict[str, Callable[[str, int], bool]] = {
@@ -110,16 +115,16 @@ _PLACES: dict[str, Callable[[str, int], bool]] = {
 }  # fmt: skip
 
 
-def _line_start(text: str, at: int) -> bool:
-    return at == 0 or text[at - 1] == "\n"
+def _line_start(text: str, place: int) -> bool:
+    return place == 0 or text[place - 1] == "\n"
 
 
-def _line_end(text: str, at: int) -> bool:
-    return at == len(text) or text[at] == "\n"
+def _line_end(text: str, place: int) -> bool:
+    return place == len(text) or text[place] == "\n"
 
 
-def _text_end(text: str, at: int) -> bool:
-    return at == len(text) or (at == len(text) - 1 and text[at] == "\n")
+def _text_end(text: str, place: int) -> bool:
+    return place == len(text) or (place == len(text) - 1 and text[place] == "\n")
 
 
 class _Parser:
@@ -130,11 +135,11 @@ class _Parser:
 
     def flags_at_start(self) -> str:
         """The letters of (?i) and its like at the beginning."""
-        found = re.match(r"\(\?([aiLmsux]+)\)", self.text)
-        if found is None:
+        match = re.match(r"\(\?([aiLmsux]+)\)", self.text)
+        if match is None:
             return ""
-        self.at = found.end()
-        return self._known(found[1])
+        self.at = match.end()
+        return self._known(match[1])
 
     def alternatives(self, flags: str) -> Steps:
         """What stands between |, up to the end of a group or of the pattern."""
@@ -159,12 +164,12 @@ class _Parser:
             if "x" in flags and (char.isspace() or char == "#"):
                 self._skip_comment(char)
                 continue
-            part = self._atom(flags)
-            if part is not None:
+            atom = self._atom(flags)
+            if atom is not None:
                 if "x" in flags:
                     while self._next() and (self._next().isspace() or self._next() == "#"):
                         self._skip_comment(self._next())
-                parts.append(self._quantified(part))
+                parts.append(self._quantified(atom))
         return _joined(parts)
 
     def _skip_comment(self, char: str) -> None:
@@ -174,24 +179,24 @@ class _Parser:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end + 1
 
-    def _quantified(self, part: Steps) -> Steps:
-        found = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}").match(self.text, self.at)
-        if found is None or found[0] in ("{}", "{,}"):
-            if found is not None and found[0] == "{,}":
-                self.at = found.end()
-                return _repeated(part, 0, None)
-            return part
-        self.at = found.end()
+    def _quantified(self, atom: Steps) -> Steps:
+        match = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}").match(self.text, self.at)
+        if match is None or match[0] in ("{}", "{,}"):
+            if match is not None and match[0] == "{,}":
+                self.at = match.end()
+                return _repeated(atom, 0, None)
+            return atom
+        self.at = match.end()
         if self._next() == "+":
             raise Refused("a possessive repeat")
         if self._next() == "?":  # the shortest first: which match it is does not matter
             self.at += 1
         known: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-        if found[0] in known:
-            return _repeated(part, *known[found[0]])
-        least = int(found[1] or 0)
-        most = (int(found[3]) if found[3] else None) if found[2] else least
-        return _repeated(part, least, most)
+        if match[0] in known:
+            return _repeated(atom, *known[match[0]])
+        least = int(match[1] or 0)
+        most = (int(match[3]) if match[3] else None) if match[2] else least
+        return _repeated(atom, least, most)
 
     def _atom(self, flags: str) -> Steps | None:
         """One part that may be repeated; None for a comment."""
@@ -230,10 +235,10 @@ class _Parser:
             self.at += size
             return chr(code)
         if char == "0":
-            found = re.compile("[0-7]{0,2}").match(self.text, self.at)
-            assert found is not None
-            self.at = found.end()
-            return chr(int(found[0] or "0", 8))
+            digits = re.compile("[0-7]{0,2}").match(self.text, self.at)
+            assert digits is not None
+            self.at = digits.end()
+            return chr(int(digits[0] or "0", 8))
         if char.isdigit():
             raise Refused("a reference to a group")
         if char.isalpha():
@@ -261,13 +266,13 @@ class _Parser:
                      "?P": "a reference to a group"}  # fmt: skip
             raise Refused(kinds.get(rest[:2], f"({rest[:3]}"))
         self.at += scoped.end()
-        kept = set(flags + self._known(scoped[1])) - set(scoped[2] or "")
-        return self._inside("".join(kept))
+        inner_flags = set(flags + self._known(scoped[1])) - set(scoped[2] or "")
+        return self._inside("".join(inner_flags))
 
     def _inside(self, flags: str) -> Steps:
-        found = self.alternatives(flags)
+        steps = self.alternatives(flags)
         self.at += 1  # the closing parenthesis
-        return found
+        return steps
 
     def _class(self, flags: str) -> Test:
         """A class in brackets, whose first one is read."""
@@ -309,4 +314,4 @@ def _of_char(char: str, flags: str) -> Test:
 def _of_range(low: str, high: str, flags: str) -> Test:
     if "i" not in flags:
         return lambda c: low <= c <= high
-    return lambda c: any(low <= one <= high for one in (c, c.lower(), c.upper()) if len(one) == 1)
+    return lambda c: any(low <= x <= high for x in (c, c.lower(), c.upper()) if len(x) == 1)

@@ -99,7 +99,7 @@ def _dtype(name: str, descr: str) -> tuple[str, DType]:
 
 
 def _tensor(name: str, source: Source, offset: int, array: _Array) -> Tensor:
-    """The array whose file begins at `at` of the source."""
+    """The array whose file begins at `offset` of the source."""
     shape = array.shape[::-1] if array.fortran else array.shape
     way = "heap" if array.swapped else destination_for(source)
     begin = offset + array.begin

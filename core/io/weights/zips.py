@@ -103,7 +103,7 @@ def read_zip(source: Source, lazily: bool = False) -> dict[str, Member]:
 
 
 def _member(source: Source, directory: bytes, start: int, limit: int) -> tuple[Member, int]:
-    """The member whose directory entry begins at `at`, and where the next begins."""
+    """The member whose directory entry begins at `start`, and where the next begins."""
     if start + _MEMBER.size > len(directory) or directory[start : start + 4] != b"PK\1\2":
         raise FormatError(f"{source.name}: entry {start} of the zip's directory is damaged")
     _, _, _, flags, method, _, _, crc, packed, size, named, more, said, *_, offset = (

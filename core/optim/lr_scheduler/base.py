@@ -45,8 +45,8 @@ class LRScheduler:
 
         By default that of a method `_get_closed_form_lr`, as torch calls it, else `get_lr`.
         """
-        found: list[float] = getattr(self, "_get_closed_form_lr", self.get_lr)()
-        return found
+        rates: list[float] = getattr(self, "_get_closed_form_lr", self.get_lr)()
+        return rates
 
     def get_last_lr(self) -> list[float]:
         """The rates that the last step set."""
@@ -88,16 +88,16 @@ def variables(functions: Sequence[Any]) -> list[dict[str, Any] | None]:
             for fn in functions]  # fmt: skip
 
 
-def revive(name: str, functions: Sequence[Any], kept: Any) -> None:
+def revive(name: str, functions: Sequence[Any], states: Any) -> None:
     """Put what `variables` gave back into callable objects; LoadError where they do not fit.
 
-    `name` is in messages; `functions` are the schedule's, `kept` their state.
+    `name` is in messages; `functions` are the schedule's, `states` their state.
     """
-    kept = [] if kept is None else kept
-    if len(kept) not in (0, len(functions)):
-        raise LoadError(f"{name}: the state is of {len(kept)} functions; there are "
+    states = [] if states is None else states
+    if len(states) not in (0, len(functions)):
+        raise LoadError(f"{name}: the state is of {len(states)} functions; there are "
                         f"{len(functions)}")  # fmt: skip
-    for fn, values in zip(functions, kept, strict=False):
+    for fn, values in zip(functions, states, strict=False):
         if values:
             vars(fn).update(values)
 

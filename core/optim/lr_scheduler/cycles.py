@@ -158,15 +158,15 @@ class CyclicLR(_Momentum):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and functions; of a callable object its variables."""
-        kept = None if self._scale_fn_custom is None else variables([self._scale_fn_custom])[0]
-        return {**super().state_dict(), "_scale_fn_custom": kept}
+        state = None if self._scale_fn_custom is None else variables([self._scale_fn_custom])[0]
+        return {**super().state_dict(), "_scale_fn_custom": state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave; the function stays, a callable object goes on."""
         rest = checked("CyclicLR", state_dict)
-        kept = rest.pop("_scale_fn_custom", None)
-        if kept and self._scale_fn_custom is not None:
-            revive("CyclicLR", [self._scale_fn_custom], [kept])
+        scale_state = rest.pop("_scale_fn_custom", None)
+        if scale_state and self._scale_fn_custom is not None:
+            revive("CyclicLR", [self._scale_fn_custom], [scale_state])
         super().load_state_dict(rest)
 
 

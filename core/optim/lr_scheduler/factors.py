@@ -161,13 +161,13 @@ class MultiStepLR(LRScheduler):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave; files may keep the milestones as texts or as a list."""
         rest = checked("MultiStepLR", state_dict)
-        kept = rest.get("milestones", self.milestones)
+        epochs = rest.get("milestones", self.milestones)
         try:
-            pairs = kept.items() if isinstance(kept, Mapping) else Counter(kept).items()
-            rest["milestones"] = Counter({int(at): int(count) for at, count in pairs})
+            pairs = epochs.items() if isinstance(epochs, Mapping) else Counter(epochs).items()
+            rest["milestones"] = Counter({int(epoch): int(count) for epoch, count in pairs})
         except (TypeError, ValueError):
-            raise LoadError(f"MultiStepLR: milestones are {brief(kept)}; they must be epochs, with "
-                            "how often each is mentioned") from None  # fmt: skip
+            raise LoadError(f"MultiStepLR: milestones are {brief(epochs)}; they must be epochs, "
+                            "with how often each is mentioned") from None  # fmt: skip
         super().load_state_dict(rest)
 
     def get_lr(self) -> list[float]:
@@ -177,7 +177,7 @@ class MultiStepLR(LRScheduler):
 
     def closed_form(self) -> list[float]:
         """The rates at `last_epoch`, from the first ones."""
-        passed = sum(n for at, n in self.milestones.items() if at <= self.last_epoch)
+        passed = sum(n for epoch, n in self.milestones.items() if epoch <= self.last_epoch)
         return [lr * self.gamma**passed for lr in self.base_lrs]
 
 

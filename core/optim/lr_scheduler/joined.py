@@ -20,19 +20,19 @@ class _Joined(LRScheduler):
             raise ValueError(f"{name}: give at least one scheduler")
         self._schedulers = list(schedulers)
         self.optimizer = optimizer or self._schedulers[0].optimizer
-        for i, one in enumerate(self._schedulers):
-            if not isinstance(one, LRScheduler):
-                raise TypeError(f"{name}: scheduler {i} is a {type(one).__name__}")
-            if isinstance(one, ReduceLROnPlateau):
+        for i, schedule in enumerate(self._schedulers):
+            if not isinstance(schedule, LRScheduler):
+                raise TypeError(f"{name}: scheduler {i} is a {type(schedule).__name__}")
+            if isinstance(schedule, ReduceLROnPlateau):
                 raise ValueError(f"{name}: scheduler {i} is a ReduceLROnPlateau, which needs a "
                                  "metric; step it by itself")  # fmt: skip
-            if one.optimizer is not self.optimizer:
+            if schedule.optimizer is not self.optimizer:
                 raise ValueError(f"{name}: scheduler {i} is of another optimizer")
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, with the state of each schedule."""
-        mine = {k: v for k, v in vars(self).items() if k not in ("optimizer", "_schedulers")}
-        return {**mine, "_schedulers": [one.state_dict() for one in self._schedulers]}
+        values = {k: v for k, v in vars(self).items() if k not in ("optimizer", "_schedulers")}
+        return {**values, "_schedulers": [schedule.state_dict() for schedule in self._schedulers]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
@@ -40,11 +40,11 @@ class _Joined(LRScheduler):
         rest = checked(name, state_dict)
         states = rest.pop("_schedulers", None)
         if not isinstance(states, (list, tuple)) or len(states) != len(self._schedulers):
-            given = brief(states) if not isinstance(states, (list, tuple)) else len(states)
-            raise LoadError(f"{name}: _schedulers of the state are {given}; there must be the "
+            told = brief(states) if not isinstance(states, (list, tuple)) else len(states)
+            raise LoadError(f"{name}: _schedulers of the state are {told}; there must be the "
                             f"states of {len(self._schedulers)}")  # fmt: skip
-        for one, state in zip(self._schedulers, states, strict=True):
-            one.load_state_dict(state)
+        for schedule, state in zip(self._schedulers, states, strict=True):
+            schedule.load_state_dict(state)
         vars(self).update(rest)
 
 
@@ -84,8 +84,8 @@ class SequentialLR(_Joined):
 
 
 def _undo(schedule: LRScheduler) -> None:
-    for one in getattr(schedule, "_schedulers", ()):
-        _undo(one)
+    for inner in getattr(schedule, "_schedulers", ()):
+        _undo(inner)
     if not isinstance(schedule, _Joined):
         schedule.last_epoch -= 1
 
@@ -101,6 +101,6 @@ class ChainedScheduler(_Joined):
 
     def step(self, epoch: int | None = None) -> None:
         """Step every schedule."""
-        for one in self._schedulers:
-            one.step(epoch)
+        for schedule in self._schedulers:
+            schedule.step(epoch)
         self._last_lr = self._rates()

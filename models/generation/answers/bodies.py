@@ -106,12 +106,12 @@ def says_schema(text: str) -> bool:
     """Whether an object of a text of JSON describes a tool rather than calls it."""
     for value in _values(unfenced(text)):
         for row in _listed(value):
-            row = row.get("function") if isinstance(row.get("function"), dict) else row
-            arguments = next((row[k] for k in _ARGUMENTS if k in row), None)
-            of_schema = isinstance(arguments, dict) and isinstance(
-                arguments.get("properties"), dict
-            )
-            if "description" in row or (of_schema and arguments.get("type") == "object"):
+            inner = row.get("function")
+            row = inner if isinstance(inner, dict) else row
+            fields = next((row[k] for k in _ARGUMENTS if k in row), None)
+            fields = fields if isinstance(fields, dict) else {}
+            of_schema = isinstance(fields.get("properties"), dict)
+            if "description" in row or (of_schema and fields.get("type") == "object"):
                 return True
     return False
 

@@ -21,7 +21,8 @@ export function openPython({ onProgress } = {}) {
       onProgress?.();
       if (started) return;
       started = true;
-      void runtime.ready.then(() => keepOffline([HOME.href]));
+      // Who called it tells why it did not start.
+      void runtime.ready.then(() => keepOffline([HOME.href]), () => (started = false));
     },
   });
   return runtime;

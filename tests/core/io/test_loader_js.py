@@ -88,6 +88,8 @@ def test_vocabularies_serve_where_there_is_no_tokenizer_json(
         None, 5, "config.json", [], {}, {"path": 3}, {"path": "a", "size": -1},
         {"path": "a", "size": "3"}, {"path": "a", "size": None}, {"path": "a", "sha256": 3},
         {"path": "a", "parts": {}}, {"path": "a", "parts": [None]}, {"path": "a", "parts": [{}]},
+        {"path": "a", "parts": []}, {"path": "\ud800"}, {"path": "a", "size": 0.5},
+        {"path": "a", "size": 2**53},
     ],
 )  # fmt: skip
 def test_a_row_that_is_no_file(node: Any, row: Any) -> None:
@@ -117,7 +119,23 @@ def test_a_listing_of_another_kind(
     assert (found["name"], found["message"]) == ("WeightsError", f"{address}: {message}")
 
 
-@pytest.mark.parametrize("where", ["http://[/", "a/..", "a/.b", "a--b/c", "a b"])
+def test_what_only_describes_a_file_is_left_out_if_it_is_wrong(node: Any) -> None:
+    tree = [{"type": "file", "path": path, "size": 3, "lfs": {"oid": 7}} for path in FILES]
+    assert node("listing", "o/m", {HUB: json.dumps(tree)}) == FILES
+    text = json.dumps({"name": {"a": 1}, "files": GOOD})
+    assert node("listing", SITE, {MANIFEST: text}) == FILES
+
+
+def test_a_name_that_is_no_utf_8_stays_as_it_is(node: Any) -> None:
+    for name in ("a%zz.gguf", "a%ff.pt"):
+        assert node("listing", f"{SITE}{name}", {f"{SITE}{name}": ""}) == [name]
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["http://[/", "a/..", "a/.b", "a--b/c", "a b", "data:x", "mailto:a", "javascript:1",
+     "https://a:b@c/m.gguf"],
+)  # fmt: skip
 def test_a_name_that_is_neither_an_address_nor_a_hub_id(node: Any, where: str) -> None:
     found = node("listing", where, {})
     assert found["name"] == "WeightsError"

@@ -471,6 +471,17 @@ REFUSED = [
     ("byte_level", _set("model", "end_of_word_suffix", to="</w>"), "suffix without the bytes"),
     ("byte_level", _suffixed_characters, "BPE of characters with end_of_word_suffix"),
     ("byte_level", _unknown_bytes, "with an unk_token for the bytes"),
+    ("word_piece", _set("model", "type", to=None), "model.type is null, not a text"),
+    (
+        "word_piece",
+        _set("pre_tokenizer", to={"type": "CharDelimiterSplit", "delimiter": None}),
+        "delimiter is null, not a text",
+    ),
+    (
+        "word_piece",
+        _set("normalizer", to={"type": "Sequence", "decoders": []}),
+        "normalizers is missing, not a list",
+    ),
     ("word_piece", _set("added_tokens", 1, "id", to=70), r"added token \[UNK\] has id 70"),
 ]
 

@@ -97,7 +97,7 @@ def test_a_public_function_is_the_one_that_its_module_holds() -> None:
     assert pickle.loads(pickle.dumps(softmax)) is rl.softmax
     x = rl.tensor([[1.0, 2.0], [3.0, 3.0]])
     out = rl.empty(2, 2)
-    assert softmax(input=x, dim=1, out=out) is out
+    assert rl.softmax(input=x, dim=1, out=out) is out
     assert out.tolist() == softmax(x, 1).tolist()
 
 

@@ -17,10 +17,12 @@ const library = await import(new URL("build/tokenizers.js", web).href);
 const BASE = "https://a.example/m/";
 // Of a page, which the modules below expect.
 const nothing = () => null;
-globalThis.addEventListener = nothing;
-globalThis.matchMedia = () => ({ matches: false, addEventListener: nothing });
-globalThis.location = { href: BASE, origin: "https://a.example" };
-globalThis.document = {
+/** @type {any} */
+const page = globalThis;
+page.addEventListener = nothing;
+page.matchMedia = () => ({ matches: false, addEventListener: nothing });
+page.location = { href: BASE, origin: "https://a.example" };
+page.document = {
   addEventListener: nothing, dispatchEvent: nothing, documentElement: { dataset: {} },
   getElementById: nothing, querySelector: nothing, querySelectorAll: () => [],
 }; // prettier-ignore
@@ -64,7 +66,8 @@ function python(name, ...given) {
 /** A server that has one file and, as `how` says, does not keep to what it should.
  *  @param {Buffer} content @param {any} how */
 function serve(content, how) {
-  globalThis.fetch = async (_, { method = "GET", headers = {} } = {}) => {
+  page.fetch = async (/** @type {unknown} */ _, /** @type {any} */ options = {}) => {
+    const { method = "GET", headers = {} } = options;
     const asked = /bytes=(\d+)-(\d*)/.exec(headers.Range ?? "");
     let [from, to] = [Number(asked?.[1] ?? 0), content.length];
     if (asked?.[2]) to = Math.min(to, Number(asked[2]) + 1);
@@ -82,6 +85,7 @@ function serve(content, how) {
       told["content-range"] = how.range ?? `bytes ${from}-${to - 1}/${content.length}`;
     }
     const step = how.step ?? 1 << 16;
+    /** @type {Buffer[]} */
     const pieces = [];
     for (let at = 0; at < body.length; at += step) pieces.push(body.subarray(at, at + step));
     const stream = new ReadableStream({
@@ -99,10 +103,10 @@ function serve(content, how) {
   };
 }
 
-/** Python's Builder, a call at a time, as `flat` in loader.js wraps it. */
+/** Python's Builder, a call at a time, as `flat` in loader.js wraps it. @type {any} */
 const builder = {
-  begin: (...given) => python("begin", ...given),
-  look: (...given) => python("look", ...given),
+  begin: (/** @type {unknown[]} */ ...given) => python("begin", ...given),
+  look: (/** @type {unknown[]} */ ...given) => python("look", ...given),
   beginStored: () => python("begin_stored"),
   open: () => python("open"),
   commit: () => python("commit"),
@@ -110,7 +114,9 @@ const builder = {
   port: null,
 };
 /** The memory of the tab: Python checks every address. */
-const heap = () => ({ set: (bytes, at) => python("write", bytes, at) });
+const heap = () => ({
+  set: (/** @type {Uint8Array} */ bytes, /** @type {number} */ at) => python("write", bytes, at),
+});
 
 /** @type {Record<string, (...args: any[]) => unknown>} */
 const methods = {
@@ -143,7 +149,7 @@ const methods = {
   },
   /** What an address or a name stands for, on servers that have these documents only. */
   async listing(where, documents, adapter) {
-    globalThis.fetch = async (url, { method = "GET" } = {}) => {
+    page.fetch = async (/** @type {unknown} */ url, { method = "GET" } = {}) => {
       const text = documents[String(url)];
       if (text === undefined) return new Response(null, { status: 404 });
       return new Response(method === "HEAD" ? null : text, { headers: { "content-length": "3" } });
@@ -153,7 +159,7 @@ const methods = {
     return checkedFiles(await list(new WeightStore(), source, undefined, what));
   },
   async chosen(paths) {
-    const files = paths.map((path) => ({ path, blob: new Blob(["abc"]) }));
+    const files = paths.map((/** @type {string} */ path) => ({ path, blob: new Blob(["abc"]) }));
     return checkedFiles(await list(new WeightStore(), { kind: "local", files }));
   },
   index: (text) => shardsOf(text, `${BASE}model.safetensors.index.json`),
@@ -166,7 +172,7 @@ const methods = {
     return rows;
   },
   async picture(bytes) {
-    globalThis.createImageBitmap = async () => ({ width: 1, height: 1, close() {} });
+    page.createImageBitmap = async () => ({ width: 1, height: 1, close() {} });
     return (await bitmapOf(new File([Buffer.from(bytes, "base64")], "a file"))).width;
   },
   async text(bytes) {
@@ -194,7 +200,7 @@ for (let text = line(); text !== null; text = line()) {
   try {
     say({ result: (await methods[method](...args)) ?? null });
   } catch (error) {
-    const { constructor, message, stack, type, hint } = error;
+    const { constructor, message, stack, type, hint } = /** @type {any} */ (error);
     say({ error: { kind: constructor.name, message, stack, type, hint: hint ?? null } });
   }
 }

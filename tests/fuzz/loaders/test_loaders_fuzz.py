@@ -20,7 +20,7 @@ pytestmark = pytest.mark.native  # needs Node
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
 DATA = TESTS / "core" / "data"
-CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "300"))  # of each kind
+CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "200"))  # of each kind
 GROWTH = 400 << 20  # bytes that Node may come to hold, whatever its collector does
 
 

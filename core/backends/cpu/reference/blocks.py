@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 128
 
 
 def _scale(blocks: Array, byte: int) -> Array:
-    """The float16 at byte `at` of every block as float32, (..., 1)."""
+    """The float16 at `byte` of every block as float32, (..., 1)."""
     return blocks.view(np.float16)[..., byte // 2 : byte // 2 + 1].astype(np.float32)
 
 
@@ -36,7 +36,7 @@ def _nibbles(blocks: Array, byte: int, out: Array) -> None:
 
 
 def _fifth_bits(blocks: Array, byte: int, out: Array) -> None:
-    """Add 16 where bit i of the word at byte `at` is set, for element i."""
+    """Add 16 where bit i of the word at `byte` is set, for element i."""
     bits = np.unpackbits(blocks[..., byte : byte + 4], axis=-1, bitorder="little")
     out += bits.astype(np.float32) * np.float32(16)
 

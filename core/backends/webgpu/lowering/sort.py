@@ -48,7 +48,7 @@ def _all(e: Emitter, x: Operand | None, out: Operand, dim: int, down: bool) -> N
 def _order(
     e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim: int, down: bool
 ) -> None:
-    """The first of the sorted indices of each row of `at`, as many as `to` has along `dim`."""
+    """The first of the sorted indices of each row of `layout`, as many as `to` has along `dim`."""
     n = layout.shape[dim]
     rows = layout.numel // n
     width = 1 << (n - 1).bit_length()

@@ -13,6 +13,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.chat.values import check_characters
 
 DEFAULT = "default"
 TOOL_USE = "tool_use"
@@ -64,13 +65,14 @@ def gguf_sources(metadata: Mapping[str, Any]) -> dict[str, str]:
     """The chat templates of a GGUF file's metadata by name; empty if there are none.
 
     `tokenizer.chat_template` is the default, `tokenizer.chat_template.NAME` another. Raises
-    FormatError for a value that is no text.
+    FormatError for a value that is no text, or not in UTF-8.
     """
     found: dict[str, str] = {}
     for key, value in metadata.items():
         if key == KEY or key.startswith(f"{KEY}."):
             if not isinstance(value, str):
                 raise FormatError(f"{key} is {brief(value)}; it must be a text")
+            check_characters(key + value, f"{key!r:.100}")
             found[key[len(KEY) + 1 :] or DEFAULT] = value
     return found
 

@@ -89,14 +89,14 @@ def schemas_of(tools: Any) -> list[Any]:
     """The tools of a template: JSON Schemas as they are, and those of Python functions."""
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise TypeError(f"tools is a {type(tools).__name__}; it must be a list of JSON Schemas")
-    tools = [schema_of_function(tool) if inspect.isroutine(tool) else tool for tool in tools]
-    for i, tool in enumerate(tools):
+    schemas = [schema_of_function(tool) if inspect.isroutine(tool) else tool for tool in tools]
+    for i, tool in enumerate(schemas):
         if not isinstance(tool, Mapping):
             kind = type(tool).__name__
             raise TypeError(
                 f"tools[{i}] is a {kind}; it must be a function or a JSON Schema of one"
             )
-    return tools
+    return schemas
 
 
 def mark_end(rows: list[dict[str, Any]], asked: bool | str, source: str) -> str:
