@@ -151,10 +151,7 @@ def keys_for(cls: type, values: Mapping[str, Any]) -> Reference:
 
 
 def derived(name: str, values: Mapping[str, Any], reference: Reference) -> Any:
-    """The value that the reference's code gives a key which config.json leaves out.
-
-    `name` is the key, `values` are the others. It raises nothing of its own.
-    """
+    """The value that the reference's code gives a key which config.json leaves out."""
     of = {"head_dim": ("hidden_size", "num_attention_heads"),
           "num_feat_extract_layers": ("conv_dim",)}.get(name, ())  # fmt: skip
     match [values.get(one, reference.default(one)) for one in of]:

@@ -34,11 +34,7 @@ _PACKINGS = {"8bit_u8": (8, 8), "4bit_u8": (4, 8), "3bit_32": (3, 30), "2bit_u8"
 def hqq(
     tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a checkpoint, its packed weights as plain ones.
-
-    `given` is quantization_config, `dtype` that of plain weights. Raises FormatError for values
-    that are not supported.
-    """
+    """The tensors of a checkpoint, its packed weights as plain ones."""
     for name, t in tensors.items():
         stem, _, part = name.rpartition(".")
         if part == "W_q":

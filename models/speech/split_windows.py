@@ -28,8 +28,6 @@ def check_options(model: Any, options: Mapping[str, Any], taken: tuple[str, ...]
     """Raise ValueError for an option that the model cannot follow and that is not its default.
 
     taken: the names of those that it follows, with any value.
-
-    `options` are the task's.
     """
     from rushlight.models.tasks.registry import find
 
@@ -45,10 +43,7 @@ def check_options(model: Any, options: Mapping[str, Any], taken: tuple[str, ...]
 
 
 def windows(samples: Sound, start: int, end: int) -> list[tuple[int, int]]:
-    """Begins and ends of windows of samples start to end, cut where 0.2 s are quietest.
-
-    It raises nothing.
-    """
+    """Begins and ends of windows of samples start to end, cut where 0.2 s are quietest."""
     found, at = [], start
     while end - at > MOST * RATE:
         low = at + LEAST * RATE
@@ -60,10 +55,7 @@ def windows(samples: Sound, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def quietest(samples: Samples, low: int, high: int) -> int:
-    """Where the quietest 0.2 s between two samples are; of equal ones the last: windows are few.
-
-    `low` and `high` are the two. Raises ValueError for less than 0.2 s.
-    """
+    """Where the quietest 0.2 s between two samples are; of equal ones the last: windows are few."""
     part = samples[low:high].astype(np.float64)
     hops = (part[: len(part) // HOP * HOP].reshape(-1, HOP) ** 2).sum(1)
     sums = np.concatenate([[0.0], np.cumsum(hops)])

@@ -111,11 +111,7 @@ def files_of(
     tensors: Mapping[str, Tensor], files: Mapping[str, bytes],
     make: Callable[[Mapping[str, Tensor], Mapping[str, Any]], dict[str, Any]],
 ) -> dict[str, bytes]:  # fmt: skip
-    """config.json and preprocessor_config.json of a checkpoint without the first.
-
-    `tensors` and `files` are the checkpoint's; `make` gives config.json of both. Raises FormatError
-    for a damaged file.
-    """
+    """config.json and preprocessor_config.json of a checkpoint without the first."""
     if "config.json" in files:
         return {}
     told = parse_object(FILE, files[FILE]) if FILE in files else {}
