@@ -28,11 +28,7 @@ class Way(NamedTuple):
 
 
 def hidden_of(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | None) -> Tensor:
-    """(batch, length, width) float32, after the steps of tokens' vectors.
-
-    `model` reads `ids` and `mask` (batch, length); `adapter` is the number of one. Raises
-    ValueError for ids past the context.
-    """
+    """(batch, length, width) float32, after the steps of tokens' vectors."""
     if model.adapters:
         model.chosen.number = adapter
     try:
@@ -48,10 +44,7 @@ def hidden_of(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | 
 
 
 def embedded(model: SentenceEncoder, pooled_: Tensor, way: Way) -> Tensor:
-    """The embeddings of pooled vectors (batch, hidden).
-
-    `model` says the steps after `pooled_`, `way` dim and norm. It raises nothing of its own.
-    """
+    """The embeddings of pooled vectors (batch, hidden)."""
     out = pooled_ if model.after is None else model.after.texts(pooled_)
     if way.dim:
         out = out[:, : way.dim]
@@ -60,11 +53,7 @@ def embedded(model: SentenceEncoder, pooled_: Tensor, way: Way) -> Tensor:
 
 @jit
 def embeddings(model: SentenceEncoder, ids: Tensor, mask: Tensor, way: Way) -> Tensor:
-    """(batch, length) ids and mask -> (batch, hidden), over the positions of the mask.
-
-    `model` reads them, `way` says what of the vectors is kept. Raises ValueError for ids past the
-    context.
-    """
+    """(batch, length) ids and mask -> (batch, hidden), over the positions of the mask."""
     after, pooling = model.after, model.pooling
     if after is not None and after.splade is not None:
         return embedded(model, expanded(model.logits(ids, mask).float(), mask, after.splade), way)
@@ -75,10 +64,7 @@ def embeddings(model: SentenceEncoder, ids: Tensor, mask: Tensor, way: Way) -> T
 
 @jit
 def token_vectors(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | None) -> Tensor:
-    """(batch, length) ids and mask -> (batch, length, features).
-
-    `model` reads them; `adapter` is the number of one. Raises ValueError for ids past the context.
-    """
+    """(batch, length) ids and mask -> (batch, length, features)."""
     hidden = hidden_of(model, ids, mask, adapter)
     late = model.late if model.after is None else model.after.normalize_tokens
     return normalize(hidden, dim=-1) if late else hidden
@@ -88,19 +74,12 @@ def token_vectors(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: in
 def word_weights(
     model: SentenceEncoder, ids: Tensor, mask: Tensor, splade: tuple[str, int]
 ) -> Tensor:
-    """(batch, length) ids and mask -> (batch, vocab).
-
-    `model` reads them; `splade` is the pooling and how often the logarithm is taken. Raises
-    ValueError for ids past the context.
-    """
+    """(batch, length) ids and mask -> (batch, vocab)."""
     return expanded(model.logits(ids, mask).float(), mask, splade)
 
 
 def similarity_of(a: Tensor, b: Tensor, kind: str) -> Tensor:
-    """How alike the rows of a (n, hidden) and b (m, hidden) are by one of SIMILARITIES: (n, m).
-
-    `kind`: "cosine", "dot", "euclidean" or "manhattan". Raises ShapeError for widths that differ.
-    """
+    """How alike the rows of a (n, hidden) and b (m, hidden) are by one of SIMILARITIES: (n, m)."""
     a, b = a.float(), b.float()
     if kind == "dot":
         return a @ b.t()

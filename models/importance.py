@@ -88,8 +88,6 @@ def importance(
     experts over the tokens that choose an expert. The head is left out, as there. text, context,
     linear: as in `perplexity`, which evaluates the windows. ValueError for a family without names
     in GGUF, and as `perplexity`.
-
-    `model` writes; `progress(done, total)` counts windows.
     """
     with _watched(causal(model)) as found:
 

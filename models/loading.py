@@ -140,8 +140,6 @@ def from_gguf(
 
     Raises LoadError for an architecture that is not supported, and where names or shapes do not
     fit.
-
-    `device` has the weights; `dtype`: floating weights are converted to it.
     """
     from rushlight.models.gguf.names import as_checkpoint
 
@@ -176,11 +174,7 @@ def from_parts(
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
 ) -> Model:
-    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None.
-
-    `files`, `tensors`, `device`, `dtype` and what it raises are those of `assemble` and
-    `from_gguf`.
-    """
+    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
     if metadata is None:
         return assemble(files, tensors, device=device, dtype=dtype)
     return from_gguf(metadata, tensors, device=device, dtype=dtype)

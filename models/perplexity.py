@@ -65,8 +65,6 @@ def perplexity(
 
     text: token ids, or a text for the model's tokenizer. ValueError if it is shorter than a window,
     if the model's context is, if the vocabularies differ, or for another kind of model.
-
-    `progress(done, total)` counts windows.
     """
     model, base = causal(model), None if base is None else causal(base)
     ids, first = _tokens(model, text)

@@ -49,10 +49,7 @@ def save_folder(
     max_shard_bytes: int,
     overwrite: bool,
 ) -> list[Path]:
-    """What `Model.save_pretrained` does.
-
-    `model`, `folder`, `dequantize`, `max_shard_bytes`, `overwrite` and what it raises are as there.
-    """
+    """What `Model.save_pretrained` does."""
     if max_shard_bytes < 1:
         raise ValueError(f"save_pretrained: max_shard_bytes is {max_shard_bytes}; at least 1")
     target = Path(folder)

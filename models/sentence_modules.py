@@ -261,8 +261,6 @@ def _poolings(c: dict[str, Any]) -> tuple[str, ...]:
 def pooled(hidden: Tensor, mask: Tensor, poolings: tuple[str, ...], skip: int) -> Tensor:
     """(batch, length, width) -> (batch, width * poolings), over the places of the mask without the
     first `skip`.
-
-    `hidden` is (batch, length, width). Raises KeyError for a pooling that there is not.
     """
     seen = mask
     places = ops.arange(mask.shape[1], device=mask.device)
@@ -297,9 +295,6 @@ def expanded(scores: Tensor, mask: Tensor, splade: tuple[str, int]) -> Tensor:
     """SPLADE's weights of words (Formal et al., 2021): log(1 + relu(scores)), pooled.
 
     (batch, length, vocab) -> (batch, vocab).
-
-    `mask` is (batch, length); `splade` is "max" or "sum", and how often the logarithm is taken. It
-    raises nothing of its own.
     """
     strategy, logs = splade
     # The largest score is that of the largest logarithm.

@@ -131,9 +131,6 @@ def attach(
     saved: the paths of the modules that are saved as a whole, which the configuration else tells.
     bare: the parameters are on meta, for those of a file, and the adapter is not active yet.
     tokens: those whose rows a layer has of its own, by its path.
-
-    `model` gets it under `name`; `config` says its kind; `trainable`: its parameters take
-    gradients. Raises ValueError as there.
     """
     record = record_of(model)
     if not name or "." in name or name in record.added or hasattr(Attached, name):
@@ -228,11 +225,7 @@ def disable_adapter(model: nn.Module) -> Iterator[None]:
 
 
 def switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
-    """Let these adapters compute, and put their copies of modules in place.
-
-    `model` has the layers, `record` what was added; `names` are those that compute. It raises
-    nothing of its own.
-    """
+    """Let these adapters compute, and put their copies of modules in place."""
     before, record.active = record.active, names
     for path in {path for one in record.added.values() for path in one.paths}:
         layer: Any = model.get_submodule(path)

@@ -309,11 +309,7 @@ def _pattern(patterns: Mapping[str, Any], path: str) -> str:
 
 
 def pattern_of(text: str, label: str, before: str = "", after: str = "") -> Pattern:
-    """See `basis.patterns.compiled`, which is imported once a configuration has a pattern.
-
-    `text` is the expression, between `before` and `after`; `label` begins messages. Raises
-    FormatError for one that is not supported.
-    """
+    """See `basis.patterns.compiled`, which is imported once a configuration has a pattern."""
     from rushlight.core.basis.patterns import compiled
 
     return compiled(text, label, before, after)

@@ -13,11 +13,7 @@ from rushlight.models.adapters.record import Record, is_tied
 
 
 def copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Module:
-    """An adapter's own copy of the module at `path`; bare: its parameters are on meta.
-
-    `model` has it, `record` says what was replaced. Raises ValueError for a module that cannot be
-    copied.
-    """
+    """An adapter's own copy of the module at `path`; bare: its parameters are on meta."""
     module: Any = record.originals.get(path) or model.get_submodule(path)
     inside = list(module.parameters())
     wrong = ""

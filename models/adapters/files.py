@@ -118,11 +118,7 @@ def adapter_from_gguf(
 def put(
     model: M, config: AdapterConfig, tensors: Mapping[str, Tensor], name: str, trainable: bool
 ) -> M:
-    """Attach an adapter with its tensors; the model is as it was if they do not fit.
-
-    `config` says its kind, `name` is its own, `trainable`: its parameters take gradients. Raises
-    LoadError where names or shapes do not fit, ValueError for a name in use.
-    """
+    """Attach an adapter with its tensors; the model is as it was if they do not fit."""
     try:
         return _put(model, config, tensors, name, trainable)
     finally:

@@ -24,8 +24,6 @@ def as_peft(
     lora_a is (rows, rank). Products are scaled by adapter.lora.alpha / rank, or not where that is
     zero. LoadError for a file of another kind, of another architecture than the model's, and for
     tensors that the model does not have.
-
-    `metadata` is the file's.
     """
     family = family_of(model.config.model_type, "model_type")
     wanted = {

@@ -36,8 +36,6 @@ def converted(
 
     Its ranks double, and its scales stay. The fast decompositions of PiSSA are taken as the exact
     one. LoadError for a layer that is not linear.
-
-    `model` has the weights, `config` is the adapter's; `theirs` are its layers' paths in the file.
     """
     kind, found = str(config.init_lora_weights), dict(layers)
     if kind.startswith("pissa_"):

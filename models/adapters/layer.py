@@ -74,10 +74,7 @@ def sizes(layer: Layer) -> tuple[int, int]:
 
 
 def convolved(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The convolution of `layer`, with another weight and without groups of its own.
-
-    `x` is the input, `bias` that of the outputs. Raises ShapeError for sizes that do not fit.
-    """
+    """The convolution of `layer`, with another weight and without groups of its own."""
     own: Any = object.__new__(type(layer))
     names = ("stride", "padding", "dilation", "padding_mode", "kernel_size")
     vars(own).update({name: getattr(layer, name) for name in names})
@@ -88,11 +85,7 @@ def convolved(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor | None = Non
 
 
 def pointwise(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The convolution of `layer`'s rank with a kernel of one element, in the layer's groups.
-
-    `x` is the input, `weight` (out, in / groups, 1...), `bias` (out,). Raises ShapeError for sizes
-    that do not fit.
-    """
+    """The convolution of `layer`'s rank with a kernel of one element, in the layer's groups."""
     out: Tensor = type(layer).function(x, weight, bias, 1, 0, 1, layer.groups)
     return out
 
@@ -109,10 +102,7 @@ def lengths(weight: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def core(t: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """t (r, r, k...), a (r, out), b (r, in) -> (out, in, k...).
-
-    Raises ShapeError for ranks that differ.
-    """
+    """t (r, r, k...), a (r, out), b (r, in) -> (out, in, k...)."""
     r, kernel = t.shape[0], t.shape[2:]
     inner = b.t() @ t.reshape(r, r, -1)  # (r, in, k)
     made: Tensor = a.t() @ inner.reshape(r, -1)

@@ -161,9 +161,6 @@ def share(model: nn.Module, name: str, paths: Mapping[str, Any], stored: Mapping
     """Let the head's rows of an adapter be the embedding's, where it has none of its own.
 
     Trainable tokens alone are one for both, and the file's last are the head's.
-
-    `model` has the adapter `name`; `paths` are its tables, `stored` what the file has of them.
-    Raises KeyError for an adapter that the embedding has not.
     """
     head = head_of(model)
     if head not in paths or not untied(model):

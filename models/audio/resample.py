@@ -55,10 +55,7 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
 
 
 def resampled(source: Source, start: int, stop: int, rate: int) -> Values:
-    """Samples start to stop of `resample` of the whole source, of which it reads a part.
-
-    `rate` is the new one. Raises ValueError for rates that `resample` refuses.
-    """
+    """Samples start to stop of `resample` of the whole source, of which it reads a part."""
     old, new, kernel, reach = _phases(source.rate, rate)
     first, last = start // new, -(-stop // new)  # the steps of the convolution
     low, high = first * old - reach, last * old + reach

@@ -56,8 +56,6 @@ def matched(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> Matched
     buffers of what is computed (position ids, frequencies, masks); duplicates of one tensor; single
     experts, which the model has as a stack; `mtp.` layers, which predict tokens further ahead. Each
     rule that was applied is logged.
-
-    It raises nothing of its own.
     """
     made = Matched(set(model.state_dict()))
     wanted = made.wanted

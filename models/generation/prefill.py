@@ -21,8 +21,6 @@ def read_ahead(
     A later `model.tokens` of the same prompt starts at once. Callers use this to check for a stop
     or to show progress during a long prompt. A prompt past the context is left to `tokens`.
     linear, cache_type: as in `sampling.Options`.
-
-    Raises ValueError for a `model` without a tokenizer, where `prompt` is a text.
     """
     ids = model.prompt_ids(prompt)
     if len(ids) >= model.context_length:

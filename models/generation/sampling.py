@@ -100,10 +100,7 @@ def _within(name: str, value: Any, low: float, high: float, *, open_low: bool = 
 
 
 def checked(options: Options, vocab: int, device: Device) -> None:
-    """Raise TypeError or ValueError if a bias or mask does not fit the model's vocabulary.
-
-    `options` have the bias and the mask, `vocab` counts tokens, `device` computes.
-    """
+    """Raise TypeError or ValueError if a bias or mask does not fit the model's vocabulary."""
     bad = [i for i in options.logit_bias if not 0 <= i < vocab]
     if bad:
         raise ValueError(f"generate: logit_bias names token {bad[0]}; the vocabulary has {vocab}")

@@ -214,11 +214,7 @@ def widths_on(cache: Cache) -> tuple[int, ...]:
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
-    """The number of tokens that the next step reads, of `left`, and its padded width.
-
-    `cache` says what fits, `software`: the device computes on the host. It raises nothing of its
-    own.
-    """
+    """The number of tokens that the next step reads, of `left`, and its padded width."""
     if not cache.device.backend.asynchronous:
         return min(left, longest_part(cache)), min(left, longest_part(cache))
     room = cache.limit - cache.longest

@@ -70,10 +70,7 @@ KEYS = {
 
 
 def listed(key: str, value: Any, kind: type, default: list[Any]) -> list[Any]:
-    """A metadata value that is one `kind` for each layer, as a list; FormatError if it is not.
-
-    `key` is in messages; `default` is for None.
-    """
+    """A metadata value that is one `kind` for each layer, as a list; FormatError if it is not."""
     found = default if value is None else value
     found = found.tolist() if isinstance(found, np.ndarray) else found
     if not isinstance(found, list) or any(type(one) is not kind for one in found):
@@ -139,8 +136,6 @@ def decoder_names(
     """llama.cpp's names of a decoder's parts, `{}` for a layer's number -> the checkpoint's.
 
     shared: the names within the expert of every token.
-
-    `attention` and `mlp` are the parts' names. It raises nothing of its own.
     """
     base = decoder.base and f"{decoder.base}."
     layer = f"{base}{decoder.layers}.{{}}."

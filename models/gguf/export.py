@@ -78,11 +78,7 @@ def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]
 def as_gguf(
     files: Mapping[str, bytes], weights: Sequence[Weight], name: str
 ) -> tuple[dict[str, Any], list[Weight]]:
-    """(metadata, weights) in GGUF's names from a checkpoint's small files and weights.
-
-    `name` is the model's. Raises LoadError for a family that cannot be written, and weights that do
-    not fit.
-    """
+    """(metadata, weights) in GGUF's names from a checkpoint's small files and weights."""
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
     if family.gguf is None:

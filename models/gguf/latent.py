@@ -19,11 +19,7 @@ _STORED = ("attn_kv_a_mqa", "attn_kv_a_norm", "attn_q_a", "attn_q_a_norm", "attn
 
 
 def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Architecture:
-    """The architecture of a family whose routers give softmax or sigmoid scores.
-
-    `model_type` and `architecture` are its names here and there, `mlp` its parts' names, `score`
-    "softmax" or "sigmoid". It raises nothing of its own.
-    """
+    """The architecture of a family whose routers give softmax or sigmoid scores."""
 
     def adjust(c: dict[str, Any]) -> None:
         # Older files have the sizes of a head, newer ones also those of the row in the cache.

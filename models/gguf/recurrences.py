@@ -64,9 +64,6 @@ def rwkv(
 
     names: of its own tensors in GGUF, within a layer. turned: matrices that GGUF has transposed.
     vectors: those that it has as (1, 1, n). mixed: vectors that it has in one tensor, in order.
-
-    `model_type` and `architecture` are its names here and there; `keys` and `names` those of values
-    and tensors, `more` fields of Architecture. It raises nothing of its own.
     """
     known = _SHARED | dict(names) | {"time_mix_lerp_fused.weight": "att.fused"}
     return Architecture(

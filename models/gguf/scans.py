@@ -31,11 +31,7 @@ _KEYS = {
 def ssm(
     kind: str, architecture: str, names: DecoderNames, adjust: Callable[[dict[str, Any]], None]
 ) -> Architecture:
-    """The architecture of a family of Mamba's blocks, or of Mamba2's.
-
-    `kind` is "mamba" or "mamba2", `names` the checkpoint's, `adjust` changes the configuration. It
-    raises nothing of its own.
-    """
+    """The architecture of a family of Mamba's blocks, or of Mamba2's."""
     inside = f"{names.base}.{names.layers}.{{}}.{names.attention}."
     parts = {
         "ssm_in.weight": "in_proj.weight",

@@ -34,10 +34,7 @@ class Fields(Drawable, dict[str, Any]):
 
 
 def drawable(images: Any, pixels: Sequence[Any], found: Sequence[Any]) -> Any:
-    """What a task found in images with `plot`: a list, or of a single image its own.
-
-    `pixels` are the images as arrays. Raises ValueError for another count.
-    """
+    """What a task found in images with `plot`: a list, or of a single image its own."""
     made = []
     for image, one in zip(pixels, found, strict=True):
         made.append(Rows(one) if isinstance(one, list) else Fields(one))

@@ -186,11 +186,7 @@ class Processor:
 
 
 def cropped(x: npt.NDArray[Any], size: tuple[int, int], rounded: bool = False) -> npt.NDArray[Any]:
-    """The middle of an image (height, width, channels); zeros where it is smaller.
-
-    `x` is the image, `size` (height, width), `rounded`: halves are rounded to even. It raises
-    nothing.
-    """
+    """The middle of an image (height, width, channels); zeros where it is smaller."""
     height, width = size
     grown = max(x.shape[0], height), max(x.shape[1], width)
     if grown != x.shape[:2]:

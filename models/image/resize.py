@@ -175,8 +175,6 @@ def fitted(height: int, width: int, shortest: int, longest: int | None = None) -
     """The size whose shorter side is `shortest`, or less so that the longer is at most `longest`.
 
     The rounding is that of transformers' processors.
-
-    `height` and `width` are the image's. Raises ZeroDivisionError for an empty one.
     """
     short, long = sorted((height, width))
     exact: float = shortest

@@ -32,9 +32,6 @@ def decoder_builder(
     texts then, and so does a checkpoint whose attention is not causal (`is_causal`, which every
     model of transformers asks for). One that was saved with another head, such as one of classes,
     has none either. both_ways: whether attention may be not causal.
-
-    `architectures` are the names that config.json may have. Building raises LoadError or
-    FormatError for what is not supported.
     """
     bases = {base_of(one, end) for one in architectures for end in ("Model", "TextModel")}
     bases -= {*architectures}
@@ -92,8 +89,6 @@ def kinds_of(
     """Whether each of `count` layers is of the `other` kind: `layer_types`, or else `default`.
 
     FormatError for a list of another length or with another kind.
-
-    `given` is layer_types.
     """
     if given is None:
         return [default(i) for i in range(count)]
@@ -109,10 +104,7 @@ def kinds_of(
 
 
 def kinds_by_pairs(name: str, pairs: Any, count: int, supported: Sequence[str]) -> list[str]:
-    """The kinds of `count` layers from key `name` of config.json: [[kinds, times], ...].
-
-    `pairs` is the value, `supported` are the kinds. Raises FormatError for others.
-    """
+    """The kinds of `count` layers from key `name` of config.json: [[kinds, times], ...]."""
     known = isinstance(pairs, list) and all(
         isinstance(one, list) and [type(v) for v in one] == [list, int] and one[0] for one in pairs
     )
@@ -129,10 +121,7 @@ def kinds_by_pairs(name: str, pairs: Any, count: int, supported: Sequence[str]) 
 def numbers_of(
     name: str, given: Any, count: int | None = None, kinds: tuple[type, ...] = (int,)
 ) -> list[Any]:
-    """The list of numbers, `count` of them if given, that key `name` of config.json holds.
-
-    `kinds` are the types of numbers. Raises FormatError for others.
-    """
+    """The list of numbers, `count` of them if given, that key `name` of config.json holds."""
     good = isinstance(given, list | tuple) and all(type(one) in kinds for one in given)
     if not good or count not in (None, len(given)):
         some = "" if count is None else f"{count} "
@@ -151,8 +140,6 @@ def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any
     """`spec` with experts in every layer number `step`, but for the layers listed in `dense`.
 
     These are `decoder_sparse_step` and `mlp_only_layers` of config.json.
-
-    It raises nothing of its own.
     """
     plain = dense or []
     layers = [

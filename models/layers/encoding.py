@@ -62,9 +62,6 @@ def encoder_builder(
 
     prefix: of the base model's names in a checkpoint with a head. heads: the names of the
     heads' parts; None: the family has none here.
-
-    `kind` is the configuration's class, `architectures` are the names that config.json may have.
-    Building raises LoadError or FormatError for what is not supported.
     """
 
     def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

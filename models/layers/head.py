@@ -61,11 +61,7 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
 
 
 def last_hidden(x: Tensor, keep: int, lengths: Tensor | None) -> Tensor:
-    """The hidden states of the last `keep` tokens, (batch, keep, width); 0 keeps all.
-
-    `x` is (batch, length, width); `lengths` (batch,) are those without padding. Raises nothing for
-    lengths of at least one.
-    """
+    """The hidden states of the last `keep` tokens, (batch, keep, width); 0 keeps all."""
     if not keep:
         return x
     if lengths is None:

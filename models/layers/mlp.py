@@ -128,19 +128,12 @@ class TransposedLinear(nn.Module):
 
 
 def projection(inside: int, outside: int, bias: bool, transposed: bool) -> nn.Module:
-    """A linear layer whose weight is stored as (out, in), or as (in, out) if `transposed`.
-
-    `inside` and `outside` are the features, `bias`: whether there is one. It raises nothing of its
-    own.
-    """
+    """A linear layer whose weight is stored as (out, in), or as (in, out) if `transposed`."""
     return (TransposedLinear if transposed else nn.Linear)(inside, outside, bias=bias)
 
 
 def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
-    """Make the matrices of a feed-forward part below `root`, at the paths of its names.
-
-    `width` is the model's, `spec` says the rest. It raises nothing of its own.
-    """
+    """Make the matrices of a feed-forward part below `root`, at the paths of its names."""
     names, inner = spec.names, spec.inner
     if spec.gated and (both := names.gate_up or names.up_gate):
         put(root, both, projection(width, 2 * inner, spec.bias, spec.transposed))
@@ -152,10 +145,7 @@ def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
 
 
 def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
-    """(..., width) -> the same, with the matrices that `put_mlp` made.
-
-    `root` has them as `spec` says, `x` is the input. Raises ShapeError for another width.
-    """
+    """(..., width) -> the same, with the matrices that `put_mlp` made."""
     names, act = spec.names, ACTIVATIONS[spec.activation]
 
     def product(name: str, y: Tensor) -> Tensor:

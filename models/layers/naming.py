@@ -9,10 +9,7 @@ from rushlight.core import nn
 
 
 def put(root: nn.Module, path: str, module: nn.Module) -> None:
-    """Make `module` the child of `root` at `path`; plain modules are made for missing parents.
-
-    Raises KeyError for a name that is an attribute already.
-    """
+    """Make `module` the child of `root` at `path`; plain modules are made for missing parents."""
     *parents, name = path.split(".")
     for part in parents:
         if part not in vars(root):
@@ -22,10 +19,7 @@ def put(root: nn.Module, path: str, module: nn.Module) -> None:
 
 
 def depths_of(names: Iterable[str], base: str, part: str) -> list[int]:
-    """How many layers each stage has whose names begin with BASE, a digit and .PART.NUMBER.
-
-    `base` and `part` are texts. It raises nothing.
-    """
+    """How many layers each stage has whose names begin with BASE, a digit and .PART.NUMBER."""
     begins = re.compile(rf"{re.escape(base)}(\d)\.{part}\.(\d{{1,3}})\.")
     layers = {(int(m[1]), int(m[2])) for n in names if (m := begins.match(n))}
     count = 1 + max((stage for stage, _ in layers), default=-1)

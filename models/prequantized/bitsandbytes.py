@@ -33,11 +33,7 @@ _LARGEST_BLOCK = 1 << 20
 def bitsandbytes(
     tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a checkpoint, its weights of four and eight bits as plain ones.
-
-    `given` is quantization_config, `dtype` that of plain weights. Raises FormatError for values
-    that are not supported.
-    """
+    """The tensors of a checkpoint, its weights of four and eight bits as plain ones."""
     states = {}
     for name in tensors:
         if found := _STATE.fullmatch(name):

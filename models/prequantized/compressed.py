@@ -57,11 +57,7 @@ _MOST_GROUPS = 256
 def compressed(
     tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a checkpoint, its quantized weights as plain ones or as blocks.
-
-    `given` is quantization_config, `dtype` that of plain weights. Raises FormatError for values
-    that are not supported.
-    """
+    """The tensors of a checkpoint, its quantized weights as plain ones or as blocks."""
     groups = _Groups(given)
     parts = tuple(f".weight_{part}" for part in _PARTS)
     for name, t in tensors.items():

@@ -21,11 +21,7 @@ UNUSED = (".input_scale", ".activation_scale", ".input_scale_ub")
 def fp8(
     tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a checkpoint, its float8 ones times their scales.
-
-    `given` is quantization_config, `dtype` that of plain weights. Raises FormatError for values
-    that are not supported.
-    """
+    """The tensors of a checkpoint, its float8 ones times their scales."""
     block = given.get("weight_block_size")
     sizes = isinstance(block, list) and len(block) == 2
     if block is not None and not (sizes and all(type(n) is int and n > 0 for n in block)):
@@ -55,8 +51,6 @@ def scaled(
     """A tensor (..., out, in), less `zero`, times a scale for each block, each row, or all.
 
     FormatError, which begins with the name, where the scales do not fit.
-
-    `t` is the tensor, `dtype` the result's.
     """
     if scale.size == 1:
         less = 0.0 if zero is None else float(zero.reshape(()))

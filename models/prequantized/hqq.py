@@ -39,11 +39,7 @@ _PACKINGS = {
 def hqq(
     tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a checkpoint, its packed weights as plain ones.
-
-    `given` is quantization_config, `dtype` that of plain weights. Raises FormatError for values
-    that are not supported.
-    """
+    """The tensors of a checkpoint, its packed weights as plain ones."""
     for name, t in tensors.items():
         stem, _, part = name.rpartition(".")
         if part == "W_q":

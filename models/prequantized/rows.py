@@ -23,10 +23,7 @@ _TYPES = {4: (q4_0, -8), 8: (q8_0, -128)}
 
 
 def wrong(key: str, value: Any, needed: str) -> FormatError:
-    """The error about a value of quantization_config.
-
-    `key` has the value, `needed` says what it must be. It returns the error, and raises nothing.
-    """
+    """The error about a value of quantization_config."""
     return FormatError(
         f"config.json: quantization_config.{key} is {brief(value)}; it must be {needed}"
     )
@@ -38,8 +35,6 @@ def made(
     """A weight (out, ...) of a dtype from the float32 rows that `rows(first, end)` gives.
 
     multiple: a piece begins at a row number that it divides.
-
-    `shape` is the weight's. Raises what `rows` raises.
     """
     count, each = shape[0], max(int(np.prod(shape[1:])), 1)
     step = -(-max(PIECE // each, 1) // multiple) * multiple
@@ -59,8 +54,6 @@ def integer_blocks(
 
     scales: (out, groups) float32. rows(first, end): the integers (end - first, inside). Blocks have
     float16 scales of 32 inputs. Stacks of experts are made of single ones, which blocks are not.
-
-    `name` is the weight's, `bits` of an integer. It raises nothing of its own.
     """
     outside, groups = scales.shape
     if bits not in _TYPES or not groups or inside % (groups * _BLOCK) or ".experts." in name:
@@ -91,8 +84,6 @@ def integer_blocks(
 def mxfp4_blocks(name: str, packed: Array, scales: Array) -> Tensor | None:
     """MXFP4 of bytes (out, in / 2), the even inputs in their low halves, and exponents (out, in /
     32); None for single experts.
-
-    `name` is the weight's; `packed` and `scales` are these. It raises nothing of its own.
     """
     if ".experts." in name or packed.shape[1] % 16:
         return None
@@ -108,8 +99,6 @@ def bit_stream(words: Array, bits: int, count: int) -> Array:
     """The first `count` numbers of each row of words (rows, n), packed without gaps.
 
     The lowest bits come first, and a number may begin in one word and end in the next.
-
-    It raises nothing.
     """
     raw = np.ascontiguousarray(words).view(np.uint8).reshape(len(words), -1)
     if bits in (1, 2, 4, 8):  # no number is in two bytes

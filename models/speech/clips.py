@@ -53,8 +53,6 @@ def parts_of(options: Mapping[str, Any], samples: Sound, total: int, most: int) 
     """The parts of `total` frames to transcribe: clips, where there is speech, or all.
 
     options: clips and vad of the task automatic-speech-recognition. most: frames of a window.
-
-    `samples` are the recording's. Raises ValueError for clips that do not rise.
     """
     if options["clips"] is not None:
         return bounded(options["clips"], total)
@@ -71,10 +69,7 @@ def _loaded(name: str) -> Model:
 
 
 def speech_of(name: str, samples: Sound, most: float) -> Run:
-    """Where there is speech in samples at 16 kHz, by the model `name`, cut to `most` seconds.
-
-    Raises ValueError for a model that does not find speech, and in a page.
-    """
+    """Where there is speech in samples at 16 kHz, by the model `name`, cut to `most` seconds."""
     if sys.platform == "emscripten":
         raise ValueError(
             "vad is a name of a model that a page loads by itself: run its task "

@@ -29,10 +29,7 @@ def agreed(a: Sequence[Word], b: Sequence[Word]) -> int:
 
 
 def joint(words: Sequence[Word], segments: Sequence[dict[str, Any]], guess: int) -> int:
-    """How many of the words are in the segments: about `guess`, where most words before agree.
-
-    It raises nothing.
-    """
+    """How many of the words are in the segments: about `guess`, where most words before agree."""
     segment_words = [bare(w) for s in segments[-_LAST:] for w in s["words"]][-_LAST:]
 
     def alike(count: int) -> int:

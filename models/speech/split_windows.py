@@ -28,8 +28,6 @@ def check_options(model: Any, options: Mapping[str, Any], taken: tuple[str, ...]
     """Raise ValueError for an option that the model cannot follow and that is not its default.
 
     taken: the names of those that it follows, with any value.
-
-    `options` are the task's.
     """
     from rushlight.models.tasks.registry import find
 

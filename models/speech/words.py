@@ -22,8 +22,6 @@ def align(weights: npt.NDArray[np.floating], lead: int, frames: int) -> tuple[Ma
     The weights of the first `frames` are normalized over all tokens, smoothed by a median over 7
     frames and averaged over heads (openai/whisper, 2022); their negatives are the costs. The path
     leaves out the first `lead` tokens and the last one.
-
-    Raises ValueError for weights without frames.
     """
     w = np.asarray(weights, np.float64)[:, :, :frames]
     w = w / np.maximum(w.sum(-1, keepdims=True), 1e-30)
@@ -68,9 +66,6 @@ def split(tokenizer: Any, tokens: Sequence[int], language: str | None) -> list[l
 
     A character's bytes may be several tokens, which stay together. In languages without spaces
     every such group is a word.
-
-    `tokenizer` says the texts of `tokens`, `language` whether words have spaces. It raises nothing
-    of its own.
     """
     pieces: list[list[int]] = []
     held: list[int] = []
@@ -115,9 +110,6 @@ def timed(
     weights: (heads, lead + tokens + 2, all frames): of the tokens before, of the one that precedes
     the text, and of the end, too. Marks of punctuation
     are words here: `joined` makes them part of the words beside them.
-
-    `tokenizer` says the texts of `tokens`, `logs` are their log-probabilities, `language` whether
-    words have spaces. It raises nothing of its own.
     """
     if not tokens or frames < 1:
         return []
@@ -182,9 +174,6 @@ def fit(segment: dict[str, Any], usual: float, spoken: float) -> None:
 
     A first word that reaches back into a pause is shortened. A timestamp that the model wrote
     overrules the words where they differ by over half a second.
-
-    `segment` is changed; `usual` is the usual length of a word in seconds. Raises IndexError for
-    one without words.
     """
     words, most = segment["words"], 2 * usual
     first, last = words[0], words[-1]

@@ -17,9 +17,6 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     "no_speech" (of its window), "words"}; a word: {"word", "start", "end", "probability"}. Where a
     model tells no language it is None, and "no_speech" is 0. A family's `transcriber` does the
     work; ValueError for an option that it cannot follow.
-
-    `model` serves the task, `audio` is a file, an address, samples or a tensor, `options` are those
-    of `TASK`; `watched` changes nothing.
     """
     return (yield from model.transcriber(options).run(samples_of(audio, RATE)))
 

@@ -20,10 +20,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     mask: the opacity (height, width) uint8 of every pixel, 255 for the foreground, stretched to
     the whole range as the published pipelines do.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError or TypeError for what is no image, FileNotFoundError for a file that is
-    missing.
     """
     found = []
     pixels = load_all(images)
@@ -40,11 +36,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 def mask_of(
     values: npt.NDArray[np.float32], size: tuple[int, int], threshold: float | None
 ) -> dict[str, Any]:
-    """The mask of probabilities (height, width) at another size.
-
-    `values` are the probabilities, `size` (height, width); `threshold`: opacities are 0 or 255. It
-    raises nothing of its own.
-    """
+    """The mask of probabilities (height, width) at another size."""
     mask = resize(stretched(values)[:, :, None], size, "lanczos")[:, :, 0]
     if threshold is not None:
         mask = np.where(mask >= threshold * 255, 255, 0).astype(np.uint8)

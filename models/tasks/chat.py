@@ -19,11 +19,7 @@ class ChatAnswer(Answer, AnswerParts):
 
 
 def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """Answer messages ({"role", "content"}), formatted by the checkpoint's chat template.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError without a chat template.
-    """
+    """Answer messages ({"role", "content"}), formatted by the checkpoint's chat template."""
     began = time.perf_counter()
     tools = options["tools"]
     shape, chosen = divided(model.template, {k: v for k, v in options.items() if v is not None})

@@ -20,10 +20,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     depth: (height, width) float32: relative and inverse, or meters, as the checkpoint says; with
     `picture` uint8, stretched to 0 to 255.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError or TypeError for what is no image, FileNotFoundError for a file that is
-    missing.
     """
     found = []
     pixels = load_all(images)

@@ -11,11 +11,7 @@ _TEXT = "A rushlight is a candle made of a rush and a little fat: light anybody 
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """Encode batch by batch; returns the vectors, (n, hidden), or (hidden,) of a single text.
-
-    `texts` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises TypeError for anything but texts.
-    """
+    """Encode batch by batch; returns the vectors, (n, hidden), or (hidden,) of a single text."""
     steps = model.encode_iter([texts] if isinstance(texts, str) else texts, **options)
     try:
         while True:

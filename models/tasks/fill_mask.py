@@ -17,9 +17,6 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     "sequence"}; a list of such lists where a text has several masks.
 
     ValueError for a text without a mask, and for a tokenizer that has none.
-
-    `texts` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too.
     """
     rows, mask = as_list(texts), model.mask_id
     encoded = model.encoded(rows)

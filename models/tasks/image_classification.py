@@ -21,10 +21,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     Scores pass what the checkpoint's problem_type asks for: a sigmoid for several labels at once,
     else softmax.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises ValueError or TypeError for what is no image, FileNotFoundError
-    for a file that is missing. ValueError without a head.
     """
     if not model.labels:
         raise ValueError("image-classification: the checkpoint has no head with classes")

@@ -14,12 +14,7 @@ from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
 def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """The vectors of images, (n, features), or (features,) of a single one.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError or TypeError for what is no image, FileNotFoundError for a file that is
-    missing.
-    """
+    """The vectors of images, (n, features), or (features,) of a single one."""
     pixels = load_all(images, shrink=True)
     parts, size = [], options["batch_size"]
     for at in range(0, len(pixels), size):

@@ -25,10 +25,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     others, else 0. score: its mean probability there. Of a model that finds objects those of each
     object, with its "box", the likeliest first; of a model whose queries give masks what `subtask`
     says, by default segments that do not overlap.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises ValueError or TypeError for what is no image, FileNotFoundError
-    for a file that is missing.
     """
     pixels, found = load_all(images), []
     if getattr(model, "instances", False):

@@ -35,9 +35,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     those of a grid of points, where the model is sure and masks do not cover each other. The map of
     the last image is kept, so further prompts of it are quick. ValueError for prompts that do not
     fit each other.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too.
     """
     pixels, found = load_all(images), []
     prompts = _prompts(options)

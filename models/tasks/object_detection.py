@@ -22,10 +22,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     """{"score", "label", "box"} of each object, the likeliest first; a list for a single image.
 
     box: {"xmin", "ymin", "xmax", "ymax"} in the image's own pixels.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises ValueError or TypeError for what is no image, FileNotFoundError
-    for a file that is missing.
     """
     pixels, found = load_all(images), []
     for image in pixels:
@@ -70,9 +66,6 @@ def objects(
     objects as boxes, of the likeliest pairs of both. place: of the image within what was seen.
     options may have `overlap`: then each box has one class, or where they have `several` all that
     are likely enough, and boxes of a class that overlap more are left out but for the best.
-
-    `values` are the scores and corners, `shape` the image's, `labels` the classes'. Raises
-    IndexError for a class without a label.
     """
     rows, likely, best, corners = chosen(values, options, alone)
     inside = in_image(corners, shape, place)
@@ -83,11 +76,7 @@ def objects(
 
 
 def chosen(values: Any, options: Mapping[str, Any], alone: bool) -> tuple[list[int], Any, Any, Any]:
-    """The rows of objects, the likeliest first, with the scores, classes and corners of all.
-
-    `values` are scores and corners, `options` and `alone` as there. Raises KeyError for options
-    without a threshold.
-    """
+    """The rows of objects, the likeliest first, with the scores, classes and corners of all."""
     scores, corners = values[:, :-4], values[:, -4:]
     overlap = options.get("overlap")
     if options.get("several"):
@@ -108,11 +97,7 @@ def chosen(values: Any, options: Mapping[str, Any], alone: bool) -> tuple[list[i
 
 
 def in_image(corners: Any, shape: tuple[int, ...], place: tuple[float, ...]) -> Any:
-    """Corners (n, 4) as shares of what was seen, in the pixels of the image.
-
-    `corners` are the shares, `shape` is the image's, `place` where it lies in what was seen. It
-    raises nothing of its own.
-    """
+    """Corners (n, 4) as shares of what was seen, in the pixels of the image."""
     shares = (corners - np.tile(place[:2], 2)) / np.tile(place[2:], 2)
     size = np.array([shape[1], shape[0]] * 2)
     return np.clip(shares * size, 0, size)

@@ -29,10 +29,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     box: {"xmin", "ymin", "xmax", "ymax"}; keypoints: {"x", "y", "score"} in the order of the
     checkpoint's training, all in the image's own pixels; score: how sure a point is seen, 1 where
     the model does not say.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises ValueError or TypeError for what is no image, FileNotFoundError
-    for a file that is missing.
     """
     pixels, found = load_all(images), []
     kept = {**options, "overlap": options["overlap"] or model.overlap}

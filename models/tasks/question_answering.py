@@ -24,9 +24,6 @@ def run(model: Any, given: Any, options: Mapping[str, Any], watched: bool) -> Ru
     last token (Chen et al., 2017); equal answers are added up. With handle_impossible_answer ""
     is an answer, too. ValueError for an empty question or context, and where the question fills
     the window.
-
-    `given` is a question with its context, or several. `model` serves the task, `options` are those
-    of `TASK`; `watched`: tokens are reported, too.
     """
     asked = [given] if isinstance(given, Mapping) else list(given)
     for i, one in enumerate(asked):

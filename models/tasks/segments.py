@@ -27,9 +27,6 @@ def segments(
 
     logits (queries, classes + 1), masks (queries, h, w). Of "panoptic" each pixel is of one segment
     at most; of "instance" segments may overlap.
-
-    `size` is (height, width), `labels` are the classes', `options` those of the task. Raises
-    KeyError for options that are missing.
     """
     fused = as_list(options["fuse"])
     if unknown := set(fused) - set(labels):

@@ -17,8 +17,6 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     angle, or what the model's similarity_fn_name says.
 
     ValueError for fewer than two texts. The cosine with a vector of zeros is 0.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
     """
     rows = [texts] if isinstance(texts, str) else list(texts)
     if len(rows) < 2:

@@ -10,11 +10,7 @@ from rushlight.models.tasks.text2text_generation import BATCHES, SEARCH, answers
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """Summarize texts, after the prefix that the checkpoint has for it.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError for options that do not fit each other.
-    """
+    """Summarize texts, after the prefix that the checkpoint has for it."""
     prefix, _ = model.languages.defaults(TASK.name)
     return (
         yield from answers(

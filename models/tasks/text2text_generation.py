@@ -68,11 +68,7 @@ BATCHES = (
 def answers(
     model: Any, texts: str | Sequence[str], options: Mapping[str, Any], task: str, prepare: Prepare
 ) -> Run:
-    """Answer texts that `prepare` makes ids of: yields tokens of a single text, or progress.
-
-    `model` answers, `options` are the task's, `task` is its name. Raises ValueError for options
-    that do not fit each other.
-    """
+    """Answer texts that `prepare` makes ids of: yields tokens of a single text, or progress."""
     began = time.perf_counter()
     given, single = dict(options), isinstance(texts, str)
     size, cut = given.pop("batch_size"), given.pop("truncate")
@@ -129,11 +125,7 @@ def answers(
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """Answer texts as they are.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError for options that do not fit each other.
-    """
+    """Answer texts as they are."""
     return (
         yield from answers(
             model, texts, options, TASK.name, lambda text: (model.source_ids(text), {})

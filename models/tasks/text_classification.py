@@ -17,9 +17,6 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
 
     Scores pass what the checkpoint's problem_type asks for: a sigmoid for several labels at once
     and for a single one, nothing for a regression, else softmax.
-
-    `texts` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises ValueError for a text without tokens.
     """
     rows = as_list(texts)
     function = options["function_to_apply"]

@@ -79,11 +79,7 @@ SAMPLING = (
 def answer(
     model: Any, ids: list[int], options: Mapping[str, Any], watched: bool, began: float
 ) -> Run:
-    """Generate after token ids: yields tokens, returns an Answer. began: time of the call.
-
-    `model` writes, `options` are those of `sampling.Options`; `watched`: tokens are reported.
-    Raises ValueError for options that are not allowed.
-    """
+    """Generate after token ids: yields tokens, returns an Answer. began: time of the call."""
     steps = model.steps(ids, **options)  # raises for invalid options before anything is read
     tokens: list[Token] = []
     first, sent = 0.0, None
@@ -114,11 +110,7 @@ def answer(
 
 
 def run(model: Any, prompt: str | Sequence[int], options: Mapping[str, Any], watched: bool) -> Run:
-    """Continue a text or token ids; with the chat template, answer them.
-
-    `prompt` is the text or the ids. `model` serves the task, `options` are those of `TASK`;
-    `watched`: tokens are reported, too. Raises ValueError for options that are not allowed.
-    """
+    """Continue a text or token ids; with the chat template, answer them."""
     began = time.perf_counter()
     chosen = dict(options)
     variables = chosen.pop("chat_template_kwargs") or {}

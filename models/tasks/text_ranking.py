@@ -16,8 +16,6 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     if asked for, as sentence-transformers' CrossEncoder.rank gives them.
 
     ValueError for a head of more than one class, and for a missing query.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
     """
     rows, query, function = as_list(texts), options["query"], options["function_to_apply"]
     if query is None:

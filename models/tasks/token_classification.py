@@ -23,9 +23,6 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     transformers' pipeline: of neighbouring tokens with one class ("simple"), or of words, whose
     class is that of the first token, of the mean or of the largest score. Texts are cut at the
     checkpoint's limit unless `stride` is given; then groups of overlapping windows are merged.
-
-    `texts` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`:
-    tokens are reported, too. Raises ValueError for a stride without aggregation.
     """
     rows, stride, strategy = as_list(texts), options["stride"], options["aggregation_strategy"]
     if stride is not None and strategy == "none":

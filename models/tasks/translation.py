@@ -10,11 +10,7 @@ from rushlight.models.tasks.text2text_generation import BATCHES, SEARCH, answers
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """Translate texts, all from one language to one other.
-
-    `model` serves the task, `options` are those of `TASK`; `watched`: tokens are reported, too.
-    Raises ValueError for a language that the checkpoint has not.
-    """
+    """Translate texts, all from one language to one other."""
     given = dict(options)
     source, target = given.pop("source"), given.pop("target")
     codes = model.languages

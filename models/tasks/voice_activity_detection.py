@@ -21,9 +21,6 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     """{"duration", "segments"} of one recording, and "probabilities" where they are asked for.
 
     A segment: {"start", "end" (seconds), "probability" (the mean of its chunks)}.
-
-    `audio` is a file, an address, samples or a tensor. `model` serves the task, `options` are those
-    of `TASK`; `watched` changes nothing. Raises ValueError or FormatError for what is no recording.
     """
     samples = samples_of(audio, model.rate)
     chunk, rate = model.chunk, model.rate

@@ -21,8 +21,6 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     One label of several fits: their scores add up to 1. With multi_label, and for a single label,
     each score is that of entailment against contradiction. ValueError for missing labels, for a
     template without {}, and for a checkpoint without a class of entailment.
-
-    `model` serves the task, `options` are those of `TASK`; `watched` changes nothing.
     """
     rows, template = as_list(texts), options["hypothesis_template"]
     labels = options["candidate_labels"]

@@ -24,9 +24,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     Scores are a softmax over the labels for CLIP, and a sigmoid of each for SigLIP. ValueError for
     missing labels, or a template without {}.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`
-    changes nothing.
     """
     labels, sentences = asked(options, "zero-shot-image-classification")
     texts = text_vectors(model, sentences)

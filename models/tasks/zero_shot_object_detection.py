@@ -22,9 +22,6 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     box: {"xmin", "ymin", "xmax", "ymax"} in the image's own pixels. The score of a label does not
     depend on the other labels. ValueError for missing labels, or a template without {}.
-
-    `images` is one or several. `model` serves the task, `options` are those of `TASK`; `watched`
-    changes nothing.
     """
     labels, sentences = asked(options, NAME)
     texts = text_vectors(model, sentences)

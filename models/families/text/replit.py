@@ -41,11 +41,7 @@ class Config:
 
 
 def described(c: Any, a: dict[str, Any], inner: int, mlp: MLPNames, n: DecoderNames) -> DecoderSpec:
-    """The decoder by the keys `a` of its attention; `inner`: the width of the MLP.
-
-    `c` is the configuration, `mlp` and `n` the names of the parts. Raises FormatError for keys that
-    are not supported together.
-    """
+    """The decoder by the keys `a` of its attention; `inner`: the width of the MLP."""
     alibi, bias, clip = a.get("alibi", True), not c.no_bias, a.get("clip_qkv")
     norm = NormSpec("layer", getattr(c, "layer_norm_epsilon", 1e-5), bias=bias)
     if a.get("qk_ln") and clip:

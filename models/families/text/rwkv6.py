@@ -41,10 +41,7 @@ class Config:
 
 
 def described(c: Config, version: int, **more: Any) -> DecoderSpec:
-    """The decoder of a configuration, with what a layer of the version needs besides.
-
-    `c` is the configuration, `more` are fields of RWKVSpec. It raises nothing of its own.
-    """
+    """The decoder of a configuration, with what a layer of the version needs besides."""
     width = c.hidden_size if c.attention_hidden_size is None else c.attention_hidden_size
     inner = c.intermediate_size
     inner = int(c.hidden_size * 3.5) // 32 * 32 if inner is None else inner

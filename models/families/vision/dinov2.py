@@ -72,10 +72,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
 
 
 def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
-    """The description of the transformer that a configuration asks for; base: of its names.
-
-    `c` is the configuration. Raises FormatError for values that are not supported.
-    """
+    """The description of the transformer that a configuration asks for; base: of its names."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     if not 1 <= c.num_register_tokens <= 1 << 10:
         raise FormatError(f"config.json: num_register_tokens is {c.num_register_tokens}")

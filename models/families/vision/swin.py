@@ -91,10 +91,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Swin:
 
 
 def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
-    """The description of the transformer that a configuration asks for; base: of its names.
-
-    `c` is the configuration. Raises FormatError for values that are not supported.
-    """
+    """The description of the transformer that a configuration asks for; base: of its names."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("still", c.still, ("either", "each", ""))
     count, second = len(c.depths), c.model_type == "swinv2"

@@ -44,8 +44,6 @@ def answer_parts(
     tools: whether to look for calls, or the tools as JSON Schemas: their types are those of
     arguments, and a call of theirs needs no mark if the answer is nothing else. thinking: the
     prompt ended within a thought, or the tag that began it.
-
-    `text` is the answer's. It raises nothing.
     """
     from rushlight.models.generation.answers.reader import AnswerReader
 

@@ -40,10 +40,7 @@ _KEY = re.compile(r"\s*+<(\w{0,20}?)arg_key(:\w{1,40}+)?>")
 
 
 def end_of_json(text: str, begin: int, limit: int | None = None) -> int:
-    """Where the object or array at `begin` ends; the limit or the text's end if it does not.
-
-    It raises nothing.
-    """
+    """Where the object or array at `begin` ends; the limit or the text's end if it does not."""
     depth, limit = 0, len(text) if limit is None else limit
     for token in _TOKEN.finditer(text, begin, limit):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
@@ -53,10 +50,7 @@ def end_of_json(text: str, begin: int, limit: int | None = None) -> int:
 
 
 def end_of_calls(text: str, begin: int, limit: int) -> int:
-    """Where the values of JSON end that begin at a place, each with a name before it or not.
-
-    `text` is read up to `limit`. It raises nothing.
-    """
+    """Where the values of JSON end that begin at a place, each with a name before it or not."""
     at = begin
     while True:
         name = _NAMED.match(text, at)

@@ -96,11 +96,7 @@ def parts_of_tokens(
     prompt: Sequence[int],
     tools: bool | Sequence[Any] | None,
 ) -> AnswerParts:
-    """The parts of an answer's tokens; special tokens mark calls and thoughts.
-
-    `tokenizer` says their texts, `ends` end an answer; `ids` are the answer's, `prompt` the tokens
-    before; `tools` as in `answer_parts`. It raises nothing of its own.
-    """
+    """The parts of an answer's tokens; special tokens mark calls and thoughts."""
     if tokenizer is None:
         return AnswerParts("", "", [])
     answer = AnswerTokens(tokenizer, ends, prompt, tools)

@@ -29,10 +29,7 @@ def quotes_of(text: str, begin: int) -> re.Pattern[str]:
 
 
 def quoted(quotes: re.Pattern[str], quote: str, text: str, begin: int, end: int) -> str:
-    """The quote within which `end` is, if any, where `begin` was within `quote`.
-
-    `quotes` finds quotes and their ends in `text`. It raises nothing.
-    """
+    """The quote within which `end` is, if any, where `begin` was within `quote`."""
     for match in quotes.finditer(text, begin, end):
         mark = match[0]
         if quotes is _OF_TAGS:

@@ -30,8 +30,6 @@ def end_tokens(files: Mapping[str, bytes], config: Any, vocab: int) -> tuple[int
     """The tokens that end an answer: eos_token_id of generation_config.json, or else of `config`.
 
     Those outside the vocabulary are left out. FormatError for another type.
-
-    `files` are the checkpoint's, `vocab` counts tokens.
     """
     name, value = "config.json", getattr(config, "eos_token_id", None)
     if "eos_token_id" in (stored := small_json(files, FILE)):
@@ -48,8 +46,6 @@ def token_ids(key: str, value: Any, vocab: int) -> Any:
 
     Those out of range are left out if they can never be written. ValueError for others, TypeError
     for what are no tokens.
-
-    `value` is the key's, `vocab` counts tokens.
     """
     several = isinstance(value, list)
     ids = value if several else [value]

@@ -40,10 +40,7 @@ def first_tokens(options: SearchOptions) -> list[int]:
 
 
 def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptions) -> SearchSteps:
-    """The answers of sources, rows of token ids, as `options` say.
-
-    `model` answers. Raises ValueError for a length that leaves no room.
-    """
+    """The answers of sources, rows of token ids, as `options` say."""
     started, o = first_tokens(options), options
     limit = o.limit(len(started), model.context_length)
     if not rows:

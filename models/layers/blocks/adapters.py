@@ -84,9 +84,6 @@ def put_adapters(model: Any, names: Collection[str], prefix: str) -> None:
     """Replace the layers that have adapters in a checkpoint with these names.
 
     `model.adapters` are then the names of the adapters, `model.chosen` which one calls use.
-
-    `prefix` is before the names. Raises LoadError for adapters that the configuration does not
-    name.
     """
     c = model.config
     end = f"{WHERE}.original"

@@ -58,30 +58,20 @@ class DisentangledSpec:
 
 
 def put_projections(layer: nn.Module, width: int, spec: DisentangledSpec) -> None:
-    """Make a layer's projections of positions.
-
-    `width` is the layer's, `spec` says which parts there are. It raises nothing of its own.
-    """
+    """Make a layer's projections of positions."""
     for part in () if spec.shared else spec.parts:
         put(layer, _PATHS[part], nn.Linear(width, width))
 
 
 def put_table(root: nn.Module, width: int, spec: DisentangledSpec, eps: float) -> None:
-    """Make the table of distances, and its norm.
-
-    `root` gets them; `width` is the model's, `spec` says the span, `eps` is the norm's. It raises
-    nothing of its own.
-    """
+    """Make the table of distances, and its norm."""
     put(root, TABLE, nn.Embedding(2 * spec.span, width))
     if spec.normed:
         put(root, NORM, nn.LayerNorm(width, eps=eps))
 
 
 def table_of(root: nn.Module, spec: DisentangledSpec, length: int) -> tuple[Tensor, Tensor]:
-    """The table (2 * span, width), and the row for each query and key (length, length).
-
-    `root` has it, `spec` says the distances. It raises nothing of its own.
-    """
+    """The table (2 * span, width), and the row for each query and key (length, length)."""
     stored: Any = root.get_submodule(TABLE)
     rows: Tensor = root.get_submodule(NORM)(stored.weight) if spec.normed else stored.weight
     return rows, tensor(spec.index(length), device=rows.device)
@@ -97,9 +87,6 @@ def position_scores(
 
     content: of each part q or k (batch, heads, length, head), and the projection that positions
     pass where it is shared.
-
-    `spec` says which parts there are, `table` is what `table_of` gives. It raises nothing of its
-    own.
     """
     total: Tensor | None = None
     for part in spec.parts:

@@ -92,8 +92,6 @@ def token_shift(
     """x, what the token before each has more than it, and the last token; (batch, length, width).
 
     before: (batch, 1, width), zeros if None.
-
-    `context` has the mask. Raises ShapeError for a state of another width.
     """
     if context.mask is not None:  # padding on the left is as if there were nothing
         x = masked(x, context)

@@ -49,10 +49,7 @@ def masked(x: Tensor, context: AttentionContext) -> Tensor:
 
 
 def states_of(context: AttentionContext, layer: int, count: int) -> Sequence[Tensor | None]:
-    """The states of a layer; None for each without a cache.
-
-    `context` has the cache, `count` is how many there are. It raises nothing of its own.
-    """
+    """The states of a layer; None for each without a cache."""
     return [None] * count if context.cache is None else context.cache.state(layer)
 
 

@@ -21,10 +21,7 @@ FARTHEST = 1 << 16
 
 
 def alibi_bias(heads: int, length: int, device: Device) -> Tensor:
-    """-slope * distance (Press et al., 2021), in both directions: (1, heads, length, length).
-
-    `device` has it. It raises nothing of its own.
-    """
+    """-slope * distance (Press et al., 2021), in both directions: (1, heads, length, length)."""
     at = np.arange(length)
     distance = np.abs(at[None] - at[:, None]).astype(np.float32)
     slopes = tensor(slopes_of(heads), device=device).reshape(1, -1, 1, 1)

@@ -16,8 +16,6 @@ def placed(
     real (batch, length): false or zero for padding; the mask is (batch, 1, 1, length). segments
     (batch, length), in its place: the number of the text that a token is of; the mask is (batch, 1,
     length, length). ValueError for layers that read a row as one text.
-
-    `model` says its kind in messages; `ids` is (batch, length).
     """
     at = ops.arange(ids.shape[1], device=ids.device)
     if segments is not None:

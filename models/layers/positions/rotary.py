@@ -78,9 +78,6 @@ def rotary_of_kind(
 
     theta: of this kind, where rope_parameters does not say it. scaled: rope_scaling, of older
     files, concerns this kind.
-
-    `config` is the configuration, `dim` the rotated features. Raises FormatError for values that
-    are not supported.
     """
     found = _object(_object(config, "rope_parameters"), kind)
     found |= _object(config, "rope_scaling") if scaled else {}

@@ -20,10 +20,7 @@ Offset = Tensor | int
 
 
 def shared(context: AttentionContext, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
-    """What `make` gives, once for all layers that ask by this key.
-
-    `context` keeps it. Raises what make raises.
-    """
+    """What `make` gives, once for all layers that ask by this key."""
     if key not in context.shared:
         context.shared[key] = make()
     return context.shared[key]
@@ -32,11 +29,7 @@ def shared(context: AttentionContext, key: Hashable, make: Callable[[], Tensor])
 def alibi(
     spec: AttentionSpec, context: AttentionContext, length: int, keys: int, offset: Offset
 ) -> Tensor:
-    """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance.
-
-    `spec` says the heads, `context` has the positions; `offset` is where the queries begin. It
-    raises nothing of its own.
-    """
+    """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance."""
     assert context.positions is not None
     device = context.positions.device
 
@@ -72,11 +65,7 @@ def query_temperature(context: AttentionContext, by: tuple[float, float]) -> Ten
 def same_chunk(
     spec: AttentionSpec, context: AttentionContext, offset: Offset, keys: int, chunk: int
 ) -> Tensor:
-    """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys).
-
-    `spec` is the attention's, `context` has the positions, `offset` is where the queries begin,
-    `chunk` the length. It raises nothing of its own.
-    """
+    """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
     at = context.positions
     assert at is not None
 

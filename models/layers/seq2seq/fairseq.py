@@ -70,11 +70,7 @@ def _stack(c: FairseqConfig, kind: Kind, which: str, own_embedding: bool) -> Sta
 def fairseq_builder(
     config_class: type[FairseqConfig], kind: Kind, architectures: Sequence[str]
 ) -> Callable[[dict[str, Any], Collection[str]], Seq2Seq]:
-    """`build` of a family of this kind.
-
-    `config_class` reads config.json; `architectures` are the names that it may have. Building
-    raises LoadError or FormatError for what is not supported.
-    """
+    """`build` of a family of this kind."""
 
     def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
         """The model of a checkpoint with these tensor names, on the meta device."""

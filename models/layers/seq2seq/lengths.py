@@ -9,10 +9,7 @@ from rushlight.models.generation.cache import Cache
 
 
 def check_length(model: Any, ids: Tensor, held: int) -> None:
-    """Raise ValueError where ids (batch, length) do not fit the context after `held` tokens.
-
-    `model` says its context.
-    """
+    """Raise ValueError where ids (batch, length) do not fit the context after `held` tokens."""
     if ids.ndim != 2 or held + ids.shape[1] > model.context_length:
         raise ValueError(
             f"{model.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
@@ -26,8 +23,6 @@ def begin_decoding(
     """The options of a decoder's attention for ids (batch, length), and where the first one stands.
 
     Makes room in the cache. mask (batch, length), without a cache: false or zero for padding.
-
-    `model` says its context. Raises ValueError past it.
     """
     check_length(model, ids, 0 if cache is None else cache.longest)
     if cache is not None:

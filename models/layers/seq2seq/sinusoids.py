@@ -15,8 +15,6 @@ def sinusoids(
 
     spacing: "paired" has f = 10000^(-2i/width), as Marian and PEGASUS; "even" has the exponents
     evenly from 0 to -1, as tensor2tensor, with a column of zeros at the end of an odd width.
-
-    It raises nothing.
     """
     place = np.arange(count)[:, None]
     if spacing == "paired":

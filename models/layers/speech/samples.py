@@ -35,8 +35,6 @@ def stored_settings(files: Mapping[str, bytes], kind: str, **fixed: Any) -> dict
 
     fixed: further settings that can have one value only. FormatError for another kind, and for a
     setting that would change features and is not supported. Other keys are ignored.
-
-    `files` are the checkpoint's.
     """
     name = "processor_config.json"
     outer = small_json(files, name)
@@ -83,8 +81,6 @@ def check_samples(name: str, samples: Tensor, mask: Tensor | None, least: int) -
     """Raise ValueError unless samples are (batch, n), n at least `least`, and the mask is alike.
 
     TypeError for whole numbers.
-
-    `name` begins messages.
     """
     if samples.ndim != 2 or samples.shape[1] < least:
         raise ValueError(

@@ -115,8 +115,6 @@ def stored_tokens(
     Without alignment heads in the files they are those of the published model of these sizes, else
     all heads of the later half of the decoder.
     FormatError for ids that the vocabulary lacks, and heads that there are not.
-
-    `vocab` counts tokens, `layers` and `heads` are the decoder's.
     """
     stored = small_json(files, "config.json") | small_json(files, "generation_config.json")
     ids: dict[str, int] = {}

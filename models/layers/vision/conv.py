@@ -84,10 +84,7 @@ class EvoNorm(nn.Module):
 
 
 def padded_same(x: Tensor, kernel: int, stride: int, dilation: int = 1) -> Tensor:
-    """x (batch, channels, height, width) with zeros around it, as TensorFlow's "SAME" adds them.
-
-    `kernel`, `stride` and `dilation` are the convolution's. It raises nothing of its own.
-    """
+    """x (batch, channels, height, width) with zeros around it, as TensorFlow's "SAME" adds them."""
     sides = []
     for n in (x.shape[3], x.shape[2]):
         total = max(kernel - (n % stride or stride), 0)
@@ -96,10 +93,7 @@ def padded_same(x: Tensor, kernel: int, stride: int, dilation: int = 1) -> Tenso
 
 
 def divisible(value: float, divisor: int = 8, least: int | None = None) -> int:
-    """A width near `value` that is a multiple of `divisor`, at most a tenth smaller.
-
-    `least` is the smallest, the divisor unless set. Raises ZeroDivisionError for a divisor of 0.
-    """
+    """A width near `value` that is a multiple of `divisor`, at most a tenth smaller."""
     found = max(divisor if least is None else least, int(value + divisor / 2) // divisor * divisor)
     return found + divisor if found < 0.9 * value else found
 

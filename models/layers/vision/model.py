@@ -80,10 +80,7 @@ class ImageModel(Model):
 
 @jit
 def captured(model: ImageModel, what: str, *given: Any, **more: Any) -> Any:
-    """What the method `what` of a model makes of tensors; a later call of their shapes replays.
-
-    `given` and `more` are its arguments. Raises what the method raises.
-    """
+    """What the method `what` of a model makes of tensors; a later call of their shapes replays."""
     return getattr(model, what)(*given, **more)
 
 
@@ -92,8 +89,6 @@ def classes_of(config: Mapping[str, Any], base: str, backbone: bool = True) -> t
     or BASEBackbone.
 
     LoadError for another architecture, or without `backbone` for that one.
-
-    `base` begins the class's name.
     """
     named = config.get("architectures") or [f"{base}{HEAD}"]
     if named == [f"{base}{HEAD}"]:

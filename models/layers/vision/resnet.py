@@ -151,8 +151,6 @@ def stages(net: nn.Module, pixels: Tensor, pool: str = "max") -> list[Tensor]:
 
     pool: what follows the stem: "max", "conv", or the mean or a filter of `smoothed`, "mean" of the
     stem and "blur" of the largest of places.
-
-    Raises ShapeError for pixels of other channels.
     """
     x = net.get_submodule("embedder.embedder")(pixels)
     if pool == "conv":

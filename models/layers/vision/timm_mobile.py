@@ -157,10 +157,6 @@ def blocks_of(tensors: Mapping[str, Tensor], what: str) -> list[list[Any]]:
 
 
 def paths_of(stage: int, layer: int, kind: str) -> dict[str, str]:
-    """The paths of a block's parts in timm's names.
-
-    `stage` and `layer` are numbers, `kind` is the block's. Raises KeyError for a kind that there is
-    not.
-    """
+    """The paths of a block's parts in timm's names."""
     base = f"blocks.{stage}.{layer}."
     return {name: base + path for name, path in {**KINDS[kind], **_SQUEEZE}.items()}

@@ -68,8 +68,6 @@ def renamed(
     base: of the names; heads: the classifiers' names by timm's; parts: of a layer, where they are
     others than ViT's, also whole names of parameters; top: modules outside of the layers, by their
     paths behind the base.
-
-    It raises nothing.
     """
     found: dict[str, Tensor] = {}
     known = {**_PARTS, **parts}

@@ -82,8 +82,6 @@ def tower(config: Mapping[str, Any], key: str, kind: type[C]) -> C:
     """The configuration of a tower in `key` of config.json; older files of CLIP have KEY_dict too.
 
     What KEY_dict leaves out has its default, whatever `key` says.
-
-    `kind` is its class. Raises FormatError for what is no object.
     """
     clip = "clip" in str(config.get("model_type"))
     plain, older = config.get(key), config.get(f"{key}_dict") if clip else None

@@ -191,10 +191,7 @@ class AttentionPool(nn.Module):
 
 
 def put_parameter(root: nn.Module, path: str, *size: int) -> None:
-    """Make a parameter of this size the attribute at `path`; plain modules for missing parents.
-
-    `root` gets it. It raises nothing of its own.
-    """
+    """Make a parameter of this size the attribute at `path`; plain modules for missing parents."""
     parents, _, name = path.rpartition(".")
     if parents:
         try:

@@ -238,10 +238,7 @@ class ViT(ImageModel):
 
 
 def pair(value: Any, key: str, least: int = 1) -> tuple[int, int]:
-    """(height, width) of a number or a list of two; FormatError names the key of config.json.
-
-    `value` is the key's, `least` the smallest number.
-    """
+    """(height, width) of a number or a list of two; FormatError names the key of config.json."""
     given = value if isinstance(value, list) else [value, value]
     fits = len(given) == 2 and all(type(n) is int and least <= n <= 1 << 16 for n in given)
     if not fits:

@@ -197,8 +197,6 @@ def unrolled(x: Tensor, stride: tuple[int, int], times: int) -> Tensor:
     """The places (batch, height * width, channels) of x (batch, height, width, channels).
 
     Those that are pooled together stand first, `times` over: what is pooled is a dim of its own.
-
-    `stride` (rows, columns) of a pooling. Raises ShapeError for sizes that it does not divide.
     """
     batch, count, (down, across) = len(x), x.shape[1] * x.shape[2], stride
     for _ in range(times):
@@ -209,11 +207,7 @@ def unrolled(x: Tensor, stride: tuple[int, int], times: int) -> Tensor:
 
 
 def rolled(x: Tensor, stride: tuple[int, int], times: int, grid: tuple[int, int]) -> Tensor:
-    """The picture (batch, height, width, channels) of places in the order of `unrolled`.
-
-    `x` has the places, `stride` and `times` as there, `grid` is (height, width). Raises ShapeError
-    for another count.
-    """
+    """The picture (batch, height, width, channels) of places in the order of `unrolled`."""
     batch, _, width = x.shape
     rows, columns = grid[0] // stride[0] ** times, grid[1] // stride[1] ** times
     x = x.reshape(batch, *(stride * times), rows, columns, width)
@@ -229,8 +223,6 @@ def windowed_places(
     """Positions (1, height, width, channels) of a grid (Bolya et al., 2023).
 
     whole (1, channels, h, w) is interpolated to the grid; window (1, channels, m, n) is repeated.
-
-    `antialias` as in `interpolate`. It raises nothing of its own.
     """
     found = interpolate(whole.float(), size=grid, mode="bicubic", antialias=antialias)
     tiled = window.repeat(1, 1, grid[0] // window.shape[2], grid[1] // window.shape[3])

@@ -116,9 +116,6 @@ def sine_places(grid: tuple[int, int], width: int, like: Tensor, theta: float = 
     """Sines and cosines of the places of a grid (1, places, width), rows before columns.
 
     Places end at 2 pi, as Carion et al. (2020) normalize them.
-
-    `like` has the device and dtype, `theta` is the base of the frequencies. It raises nothing of
-    its own.
     """
     half = width // 2
     bands = arange(half, device=like.device).float()

@@ -248,11 +248,7 @@ class MaskDecoder(nn.Module):
 
 
 def grid_places(places: Places, side: int, like: Tensor) -> Tensor:
-    """The places of a grid's middles (1, width, side, side).
-
-    `places` gives the features, `side` is the grid's; `like` has the device and dtype. It raises
-    nothing of its own.
-    """
+    """The places of a grid's middles (1, width, side, side)."""
     middle = (arange(side, device=like.device).to(like.dtype) + 0.5) / side
     x = middle.unsqueeze(0).expand(side, side)
     at = stack([x, x.transpose(0, 1)], -1)

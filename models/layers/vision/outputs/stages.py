@@ -16,8 +16,6 @@ def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ())
 
     out_features has their names, "stem" and "stage1" to the last, out_indices their numbers, from
     the end too; without both it is `default`, or the last. FormatError for another.
-
-    `told` is backbone_config, `layers` their count.
     """
     given: Any = told.get("out_indices")
     count = layers + 1  # -1 is the last
@@ -39,11 +37,7 @@ def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ())
 def put_norms(
     root: nn.Module, stages: Sequence[int], widths: Sequence[int], eps: float = 1e-5
 ) -> None:
-    """Give a backbone the norms of the states that it names; widths: of all, the stem's first.
-
-    `root` gets them; `stages` are the states, `eps` is the norms'. Raises IndexError for a state
-    without a width.
-    """
+    """Give a backbone the norms of the states that it names; widths: of all, the stem's first."""
     for i in stages:
         name = f"stage{i}" if i else "stem"
         put(root, f"hidden_states_norms.{name}", nn.LayerNorm(widths[i], eps))

@@ -46,11 +46,7 @@ class Shapes:
 
 
 def conv(s: Shapes, stride: int = 1, *, deep: bool = False, act: bool = True) -> ConvNorm:
-    """A convolution with its norm; deep: of each channel.
-
-    `s` says the sizes, `stride` how far the window moves, `act`: an activation follows. Raises
-    LoadError for a weight that there is not.
-    """
+    """A convolution with its norm; deep: of each channel."""
     outputs, inputs, kernel, _ = s.of("conv.weight")
     return ConvNorm(
         outputs if deep else inputs,
@@ -171,9 +167,6 @@ def put_all(root: nn.Module, path: str, s: Shapes, kinds: str) -> None:
 
     c: with a norm; d: of each channel; l: the last, with a bias and no norm. A pair "dc" in one
     module of the sequence is written (dc).
-
-    `root` gets it, `s` says the sizes, `kinds` are the letters. Raises LoadError for a weight that
-    there is not.
     """
     number = 0
     for token in re.findall(r"\(\w+\)|\w", kinds):
