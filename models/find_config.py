@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, as_dtype, float32
@@ -32,21 +33,28 @@ def find_config(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> di
     """config.json, or what a family reads from the tensors if one of them tells the family."""
     family, told = family_of_tensors(tensors)
     if family is not None and family.config_of is not None and "config.json" not in files:
-        try:
+        with _said_of(told):
             return family.config_of(tensors)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            if isinstance(error, FormatError | LoadError):
-                raise
-            raise LoadError(
-                f"the checkpoint holds {told!r}, but no configuration follows from the "
-                f"shapes of its tensors: {error}"
-            ) from error
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     if "model_type" in config or not isinstance(config.get("architecture"), str):
         config = auto(text_part(config, families()))
         return base_of(config, tensors) if "modules.json" in files else config
     return timm_config(config, tensors)
+
+
+@contextmanager
+def _said_of(told: str) -> Iterator[None]:
+    """LoadError for shapes that the family which the tensor `told` tells cannot make sense of."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError | LoadError):
+            raise
+        raise LoadError(
+            f"the checkpoint holds {told!r}, but no configuration follows from the shapes of its "
+            f"tensors: {error}"
+        ) from error
 
 
 def auto(config: dict[str, Any]) -> dict[str, Any]:
@@ -91,10 +99,11 @@ def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[s
 
 def completed(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> Mapping[str, bytes]:
     """The files, and those that a family makes of the tensors of another tool's format."""
-    family, _ = family_of_tensors(tensors)
+    family, told = family_of_tensors(tensors)
     if family is None or family.files_of is None:
         return files
-    return ChainMap(family.files_of(tensors, files), files)  # type: ignore[arg-type]
+    with _said_of(told):
+        return ChainMap(family.files_of(tensors, files), files)  # type: ignore[arg-type]
 
 
 def family_of_tensors(tensors: Mapping[str, Tensor]) -> tuple[Family | None, str]:

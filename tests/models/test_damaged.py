@@ -13,9 +13,11 @@ import pytest
 
 import rushlight as rl
 from rushlight.core import nn
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.families import families
 from rushlight.models.families.text.llama import Config
+from rushlight.models.find_config import completed, find_config
 from rushlight.models.hub.names import UnknownModelError
 from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.loading import assemble, from_gguf
@@ -293,3 +295,10 @@ def test_a_shard_whose_name_no_file_can_have(shard: str, tmp_path: Path) -> None
         rl.FormatError, match='tensor "model.norm.weight" should be in .*, which is'
     ):
         rl.models.load(tmp_path)
+
+
+def test_shapes_that_a_reader_of_tensors_trips_over_are_named() -> None:
+    """Every family that is told by its tensors, where each of them is one number."""
+    for told in families("tensors"):
+        with pytest.raises((LoadError, FormatError)):
+            find_config(completed({}, {told: rl.tensor(1.0)}), {told: rl.tensor(1.0)})
