@@ -18,6 +18,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "Written by tools/stubs.py (`make format`)."
 
+# Modules of the table of torch's paths that programs with types import; a file for each of the
+# others would be of no use to most, and every tab loads the wheel.
+TABLED = """distributed hub multiprocessing nn.attention nn.parallel profiler testing types
+    utils.benchmark utils.dlpack utils.tensorboard version"""
+
 Functions = Mapping[str, Callable[..., Any]]
 
 
@@ -140,17 +145,12 @@ def modules() -> dict[str, str]:
     """
     from rushlight.core.torch_paths import finder
 
-    rows = {path: f"rushlight.{row.module}" for path, row in finder.table().items() if row.module}
-    every = {**finder.entered(), **rows}
-    first = {name: path for path, name in reversed(every.items())}
+    rows = {path: f"rushlight.{finder.table()[path].module}" for path in TABLED.split()}
     real = {
         path: name
-        for path, name in every.items()
+        for path, name in {**finder.entered(), **rows}.items()
         if name.startswith("rushlight.")
-        and "_" not in [part[0] for part in path.split(".")]
-        and (path in finder.entered() or first[name] == path)  # a second path is for old programs
     }
-    del real["jit"]  # rl.jit is a function
     folders = {path.rpartition(".")[0] for path in real} - {""}
     texts = {}
     for path, name in sorted(real.items()):

@@ -1,3 +1,0 @@
-"""Types of rushlight.autograd.profiler. Written by tools/stubs.py (`make format`)."""
-
-from rushlight.core.torch_paths.measuring.profiler import *
