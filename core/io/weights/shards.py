@@ -84,7 +84,7 @@ def taken(
 ) -> dict[str, set[str]]:
     """The tensors to take from each shard of an index: all that it has, each once.
 
-    named: what the index says of each shard, which wins where two have a tensor; there: what each
+    named: what the index says of each shard, which wins where two have a tensor; shards: what each
     has. FormatError for a tensor that no shard has.
 
     `path` is the index, for messages.

@@ -65,7 +65,8 @@ def stored_options(files: Mapping[str, bytes], vocab: int) -> dict[str, Any]:
 def checked_options(name: str, found: Mapping[str, Any], vocab: int, draws: bool) -> dict[str, Any]:
     """The values of keys of the file `name`; FormatError for one of another type or out of range.
 
-    draws: whether those that only drawing looks at are checked too.
+    found: what the file has by key. vocab: the number of tokens, below which ids are. draws: whether
+    keys that only drawing looks at are checked too.
     """
     made: dict[str, Any] = {}
     for key, value in found.items():

@@ -73,7 +73,11 @@ def kind_of(config: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
 
 
 def prefixed(data: bytes, config: Mapping[str, Any], kind: str) -> bytes:
-    """A tokenizer.json that puts a space before texts as tokenizer_config.json says."""
+    """A tokenizer.json that puts a space before texts as tokenizer_config.json says.
+
+    data: the tokenizer.json. config: the other file. kind: the tokenizer's class without its
+    ending. Raises FormatError for a file that is no JSON.
+    """
     asked = config.get("add_prefix_space")
     llama = kind in ("Llama", "CodeLlama") and asked is False
     other = rb'"add_prefix_space"\s*:\s*' + (b"false" if asked else b"true")
