@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import json
@@ -135,10 +134,10 @@ def test_references_and_errors_are_those_of_all_families() -> None:
         assert figures[kind]["cpu"] <= 1e-4 and figures[kind]["webgpu"] <= 1e-3, kind
 
 
-def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) -> None:
+def test_a_family_says_what_it_serves_and_reads_its_keys(row: str, table: ModuleType) -> None:
     m = model(row, table)
     kind = m.config.model_type
-    family, module = family_of(kind, "model_type"), importlib.import_module(families()[kind])
+    family = family_of(kind, "model_type")
     assert m.tasks == family.tasks and m.tasks
     assert kind in family.model_types
     unread = family.unread_keys(kind)
@@ -146,12 +145,6 @@ def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) ->
         f"the reference reads {', '.join(unread)}: each must be a field of Config, in its neutral "
         "with the values that change no number, or in Family.refused"
     )
-    text = Path(str(module.__file__)).read_text(encoding="utf-8")
-    converter = [
-        n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "gguf"
-    ]
-    lines = len(text.splitlines()) - sum((n.end_lineno or 0) - n.lineno + 3 for n in converter)
-    assert lines <= 100  # without what only GGUF has
 
 
 def test_a_divisor_of_zero_is_named(table: ModuleType) -> None:
