@@ -23,7 +23,8 @@ from rushlight.core.tensor.op import REGISTRY
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 # NumPy's products of float64 differ in the last bits by address.
 PRODUCTS = {"conv2d", "conv2d_input", "conv2d_weight", "matmul", "linear", "linear_t",
-            "linear_experts", "linear_experts_t", "attention"}  # fmt: skip
+            "linear_experts", "linear_experts_t", "attention", "cell_scan",
+            "cell_scan_backward"}  # fmt: skip
 
 
 def _samples() -> ModuleType:
