@@ -14,7 +14,6 @@ from .base import SPECIAL, Array, Sample, Samples
 SAMPLES: dict[str, Samples] = {}
 
 _X, _SRC = draws(1, (5, 3)), draws(2, (2, 3))
-
 _NAN5 = np.resize(SPECIAL, (5, 3))
 
 
