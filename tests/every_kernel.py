@@ -88,10 +88,12 @@ class Recorded:
 
 
 def _module(name: str) -> ModuleType:
-    """A module of tests/core, under the name that its conftest gives it."""
+    """A module or package of tests/core, under the name that its conftest gives it."""
     full = f"rushlight_tests_{Path(name).name}"
     if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, CORE / f"{name}.py")
+        package = CORE / name / "__init__.py"
+        place = package if package.is_file() else CORE / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(full, place)
         assert spec is not None and spec.loader is not None
         sys.modules[full] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[full])
@@ -153,7 +155,7 @@ def _forced(name: str) -> Iterator[None]:
 
 def _samples(device: rl.Device) -> None:
     """The samples of every op, as the registry's tests run them."""
-    samples, registry = _module("op_samples"), _module("ops/test_registry")
+    samples, registry = _module("samples"), _module("ops/test_registry")
     for name, entry in samples.SAMPLES.items():
         if registry.refused("webgpu", name):
             continue

@@ -30,11 +30,16 @@ settings.load_profile("core")
 
 
 def _beside(name: str) -> ModuleType:
-    """A module of this folder: with the importlib import mode, tests cannot import one another."""
+    """A module or package of this folder.
+
+    With the importlib import mode, tests cannot import one another.
+    """
     known = sys.modules.get(f"rushlight_tests_{name}")
     if known is not None:
         return known
-    spec = importlib.util.spec_from_file_location(f"rushlight_tests_{name}", HERE / f"{name}.py")
+    package = HERE / name / "__init__.py"
+    place = package if package.is_file() else HERE / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"rushlight_tests_{name}", place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -45,15 +50,15 @@ def _beside(name: str) -> ModuleType:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `op_name` runs for every op that has samples; so `composite_name`."""
     if "op_name" in metafunc.fixturenames:
-        metafunc.parametrize("op_name", list(_beside("op_samples").SAMPLES))
+        metafunc.parametrize("op_name", list(_beside("samples").SAMPLES))
     if "composite_name" in metafunc.fixturenames:
         metafunc.parametrize("composite_name", list(_beside("composite_samples").SAMPLES))
 
 
 @pytest.fixture(scope="session")
 def op_samples() -> ModuleType:
-    """The module of the op samples."""
-    return _beside("op_samples")
+    """The package of the op samples."""
+    return _beside("samples")
 
 
 @pytest.fixture(scope="session")

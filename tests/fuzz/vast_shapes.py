@@ -40,10 +40,10 @@ REFUSALS = (ValueError, TypeError, IndexError, MemoryError, RuntimeError)
 
 def samples() -> dict[str, Any]:
     """The samples of the ops that run on a device."""
-    place = Path(__file__).parents[1] / "core" / "op_samples.py"
-    spec = importlib.util.spec_from_file_location("op_samples", place)
+    place = Path(__file__).parents[1] / "core" / "samples" / "__init__.py"
+    spec = importlib.util.spec_from_file_location("rushlight_tests_samples", place)
     assert spec is not None and spec.loader is not None
-    module = sys.modules["op_samples"] = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return {name: s for name, s in module.SAMPLES.items() if not REGISTRY[name].view}
 

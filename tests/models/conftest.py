@@ -15,11 +15,15 @@ HERE = Path(__file__).parent
 
 
 def _module(path: Path) -> ModuleType:
-    """A module of the tests: with the importlib import mode, they cannot import one another."""
+    """A module or package of the tests.
+
+    With the importlib import mode, they cannot import one another.
+    """
     name = f"rushlight_tests_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    place = path / "__init__.py" if path.is_dir() else path
+    spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -87,8 +91,8 @@ def marian() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def op_samples() -> ModuleType:
-    """The module of the op samples."""
-    return _module(HERE.parent / "core" / "op_samples.py")
+    """The package of the op samples."""
+    return _module(HERE.parent / "core" / "samples")
 
 
 @pytest.fixture(scope="session")

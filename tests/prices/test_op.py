@@ -59,9 +59,9 @@ print(*devices, "C" if taken else "NumPy")
 def test_an_elementwise_op_is_four_files(tree: Any) -> None:
     tree.add("core/ops/unary.py", ROW, before="sigmoid = unary(")
     tree.add(
-        "tests/core/op_samples.py",
-        'unary("halfsquare", lambda x: x * x / 2)\n',
-        after='unary("erf", math.erf)',
+        "tests/core/samples/unary.py",
+        'SAMPLES["halfsquare"] = unary(lambda x: x * x / 2)\n',
+        after='SAMPLES["erf"] = unary(math.erf)',
     )
     tree.add(
         "simd_kernels/elementwise.def",
@@ -99,7 +99,7 @@ def test_an_elementwise_op_is_four_files(tree: Any) -> None:
     edited = {name for name in tree.edited() if not name.startswith("simd_kernels/build/")}
     assert edited == {
         "core/ops/unary.py",
-        "tests/core/op_samples.py",
+        "tests/core/samples/unary.py",
         "simd_kernels/elementwise.def",
         TYPES,
     }

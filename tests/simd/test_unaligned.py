@@ -28,9 +28,9 @@ PRODUCTS = {"conv2d", "conv2d_input", "conv2d_weight", "matmul", "linear", "line
 
 
 def _samples() -> ModuleType:
-    name = "rushlight_tests_op_samples"
+    name = "rushlight_tests_samples"
     if name not in sys.modules:
-        place = Path(__file__).parents[1] / "core" / "op_samples.py"
+        place = Path(__file__).parents[1] / "core" / "samples" / "__init__.py"
         spec = importlib.util.spec_from_file_location(name, place)
         assert spec is not None and spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)

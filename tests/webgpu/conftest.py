@@ -16,10 +16,10 @@ from rushlight.core.basis.errors import DeviceError
 
 
 def _op_samples() -> ModuleType:
-    """tests/core/op_samples.py, which that folder's conftest loads under the same name."""
-    name = "rushlight_tests_op_samples"
+    """tests/core/samples, which that folder's conftest loads under the same name."""
+    name = "rushlight_tests_samples"
     if name not in sys.modules:
-        place = Path(__file__).parents[1] / "core" / "op_samples.py"
+        place = Path(__file__).parents[1] / "core" / "samples" / "__init__.py"
         spec = importlib.util.spec_from_file_location(name, place)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def op_samples() -> ModuleType:
-    """The module of the op samples."""
+    """The package of the op samples."""
     return _op_samples()
 
 

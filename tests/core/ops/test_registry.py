@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -108,6 +109,21 @@ def test_every_op_is_complete(device: str, op_samples: ModuleType) -> None:
     assert found == {}
     assert len(REGISTRY) > 100
     assert set(op_samples.SAMPLES) <= set(REGISTRY), "samples of an op that is not there"
+
+
+def strangers(file: str, names: Iterable[str]) -> list[str]:
+    """Those of the ops `names` that core/ops/FILE.py does not make."""
+    source = (Path(rl.__file__).parent / f"core/ops/{file}.py").read_text(encoding="utf-8")
+    return [name for name in names if f'"{name}"' not in source]
+
+
+@pytest.mark.native
+def test_samples_lie_in_the_file_that_is_named_like_their_ops(op_samples: ModuleType) -> None:
+    for file, samples in op_samples.FILES.items():
+        assert strangers(file, samples) == [], f"tests/core/samples/{file}.py has other files' ops"
+    assert strangers("unary", ["exp", "cat"]) == ["cat"]
+    every = [name for samples in op_samples.FILES.values() for name in samples]
+    assert len(every) == len(set(every)), "an op has samples in two files"
 
 
 @contextlib.contextmanager
