@@ -32,7 +32,8 @@ class Optimizer:
     `param_groups` are dicts with "params" and the options, which may change between steps.
     `state` holds the state of each parameter; its numbers, such as step, are Python's, where torch
     has 0-d tensors (`state_dict` does, too): int(state["step"]) reads either. Parameters may be
-    allocated after the optimizer was made. ValueError for no parameters, a parameter passed twice, or one that is not a leaf.
+    allocated after the optimizer was made. ValueError for no parameters, a parameter passed twice,
+    or one that is not a leaf.
     """
 
     sparse = False  # whether row-sparse gradients are taken (core/ops/sparse.py)
