@@ -241,7 +241,9 @@ def histogramdd(
     return _histogram("histogramdd", x, bins, range, weight, density)
 
 
-def _histogram(name: str, x: Tensor, bins: Any, range: Any, weight: Any, density: bool) -> Any:
+def _histogram(
+    name: str, x: Tensor, bins: Any, range: Any, weight: Any, density: bool
+) -> Histogram:
     points = x.reshape(-1, x.shape[-1])
     dims = points.shape[1]
     each = list(bins) if isinstance(bins, (list, tuple)) else [bins] * dims

@@ -186,8 +186,10 @@ def outputs(net: Mapping[str, Any]) -> list[tuple[int, int, int]]:
 
 def _padded(layer: Layer, x: tuple[int, int, int]) -> tuple[int, int, int]:
     """What a layer reads, with its padding."""
-    more = {"convolutional": lambda: 2 * padding(layer), "maxpool": lambda: layer["padding"]}
-    pad = more[layer["type"]]() if layer["type"] in more else 0
+    if layer["type"] == "convolutional":
+        pad = 2 * padding(layer)
+    else:
+        pad = layer["padding"] if layer["type"] == "maxpool" else 0
     return x[0], x[1] + pad, x[2] + pad
 
 
