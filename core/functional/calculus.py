@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.errors import RangeError, ShapeError
+from rushlight.core.basis.errors import PlaceError, RangeError, ShapeError
 from rushlight.core.basis.layout import normalize_dim, normalize_dims
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import zeros
@@ -48,10 +48,17 @@ def diff(
 def _steps(name: str, y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, int]:
     """The areas between neighbours."""
     d = normalize_dim(name, dim, y.shape)
+    if not y.ndim:
+        raise PlaceError(f"{name}: y is 0-d; it has no dim {dim}")
     n = y.shape[d]
     sums = y.narrow(d, 1, n - 1) + y.narrow(d, 0, n - 1) if n else y
-    if x is None:
+    if x is None or not n:
         return sums * (dx / 2), d
+    along = 0 if x.ndim == 1 else d - y.ndim
+    if x.ndim < -along or x.shape[along:][:1] != (n,):
+        raise ShapeError(
+            f"{name}: x is {x.shape}, y {y.shape}; x must have {n} places along dim {dim}"
+        )
     if x.ndim == 1:
         x = x.reshape(*[-1 if i == d else 1 for i in range(y.ndim)])
     return sums * diff(x, 1, d - y.ndim) / 2, d
@@ -62,7 +69,8 @@ def _steps(name: str, y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoid rule, over `x` or steps of `dx`.
 
-    `x` has the places, of y's shape or (n,). Raises IndexError for a dim that there is not.
+    `x` has the places, of y's shape or (n,). Raises IndexError for a dim that there is not,
+    ShapeError for another number of places.
     """
     parts, d = _steps("trapezoid", y, x, dx, dim)
     return parts.sum(d)
@@ -74,7 +82,8 @@ def cumulative_trapezoid(
 ) -> Tensor:
     """Running integrals of y along `dim` by the trapezoid rule.
 
-    `x` has the places, or steps are `dx`. Raises IndexError for a dim that there is not.
+    `x` has the places, or steps are `dx`. Raises IndexError for a dim that there is not, ShapeError
+    for another number of places.
     """
     parts, d = _steps("cumulative_trapezoid", y, x, dx, dim)
     return parts.cumsum(d)
@@ -112,6 +121,10 @@ def _gradient(x: Tensor, step: Any, d: int, order: int) -> Tensor:
     n = x.shape[d]
     if n < order + 1:
         raise ShapeError(f"gradient: dim {d} of {x.shape} must have {order + 1} elements")
+    if is_tensor(step) and step.shape != (n,):
+        raise ShapeError(
+            f"gradient: coordinates {step.shape} of dim {d} of {x.shape}; they must be ({n},)"
+        )
     h = (
         zeros(n - 1, dtype=x.dtype, device=x.device) + step
         if not is_tensor(step)

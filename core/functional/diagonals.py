@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import RangeError, ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.autocast import casts
@@ -139,6 +139,9 @@ def _triangle(
     dtype: DType | str | None,
     device: Device | str | None,
 ) -> Tensor:
+    if row < 0 or col < 0:
+        name = "triu_indices" if upper else "tril_indices"
+        raise RangeError(f"{name}: the sizes are {row} and {col}; they must not be negative")
     indices = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
     if not indices[0].size:
         return zeros(2, 0, dtype=as_dtype(dtype), device=device)
@@ -157,7 +160,8 @@ def tril_indices(
     """Rows and columns (2, count) of the elements on and below a diagonal.
 
     `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
-    `device` are the result's. Raises TypeError for a dtype that is not known.
+    `device` are the result's. Raises TypeError for a dtype that is not known, ValueError for
+    negative sizes.
     """
     return _triangle(row, col, offset, False, dtype, device)
 
@@ -174,7 +178,8 @@ def triu_indices(
     """Rows and columns (2, count) of the elements on and above a diagonal.
 
     `row` and `col` are the matrix's sizes, `offset` > 0 is above the main diagonal. `dtype` and
-    `device` are the result's. Raises TypeError for a dtype that is not known.
+    `device` are the result's. Raises TypeError for a dtype that is not known, ValueError for
+    negative sizes.
     """
     return _triangle(row, col, offset, True, dtype, device)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from rushlight.core.basis.dtype import PARTS, DType, as_dtype, int64
-from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.errors import PlaceError, RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.comparison import nth_value, sort, values_at
 from rushlight.core.ops.autocast import casts
@@ -203,6 +203,8 @@ def _quantile(
     ways = ("linear", "lower", "higher", "midpoint", "nearest")
     if interpolation not in ways:
         raise ValueError(f"{name}: interpolation is {interpolation!r}; supported: {ways}")
+    if q.ndim > 1 if is_tensor(q) else not 0 <= q <= 1:  # type: ignore[union-attr, operator]
+        raise RangeError(f"{name}: q is {q}; it must be a number from 0 to 1, or 1-d of them")
     rank = x.ndim
     if dim is None:
         x, d = x.reshape(-1), 0
@@ -225,7 +227,13 @@ def _quantile(
         low = high
     elif interpolation == "nearest":
         low = high = positions.round()
-    a, b = sorted_.gather(-1, low.to(int64)), sorted_.gather(-1, high.to(int64))
+    if is_tensor(q):  # its values are not read: gather refuses a place below 0
+        outside = ~((points >= 0) & (points <= 1)).reshape(-1)  # type: ignore[operator, union-attr]
+        low, high = (where(outside, -1.0, places) for places in (low, high))
+    try:
+        a, b = sorted_.gather(-1, low.to(int64)), sorted_.gather(-1, high.to(int64))
+    except PlaceError:
+        raise RangeError(f"{name}: q is {q}; it must be from 0 to 1") from None
     share = (positions - low) if interpolation != "midpoint" else (positions - low).sign() * 0.5
     result = a + (b - a) * share
     if not skip:
@@ -253,8 +261,8 @@ def quantile(
     """The q-th quantiles (0 to 1) along `dim` or of all; a 1-d `q` adds a first dim.
 
     `x` is floating; `keepdim` leaves the dims with size 1. `interpolation`: "linear", "lower",
-    "higher", "nearest" or "midpoint". Raises ValueError for another one, IndexError for a q outside
-    0 to 1 and for a dim that there is not.
+    "higher", "nearest" or "midpoint". Raises ValueError for another one and for a q outside 0 to 1,
+    IndexError for a dim that there is not.
     """
     return _quantile("quantile", x, q, dim, keepdim, interpolation, False)
 

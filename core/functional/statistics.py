@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.basis.dtype import float64, int32, int64
-from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.errors import ArgumentError, RangeError, ShapeError, TypeMismatch
 from rushlight.core.functional.calculus import shape_along
 from rushlight.core.functional.comparison import tensor_beside
 from rushlight.core.functional.complex import complex
@@ -89,10 +90,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest.
 
     At least `minlength` counts. Raises ShapeError for other dims or dtypes, ValueError for negative
-    numbers.
+    numbers and a negative minlength.
     """
     if x.ndim != 1 or x.dtype.kind not in "ui":
         raise ShapeError(f"bincount: x is {x.dtype.name} {x.shape}; it must be 1-d integers")
+    if minlength < 0:
+        raise ArgumentError(f"bincount: minlength is {minlength}; it must not be negative")
     if x.numel() and int(x.amin().item()) < 0:
         raise ValueError("bincount: x has negative numbers")
     count = max(minlength, int(x.amax().item()) + 1 if x.numel() else 0)
@@ -102,15 +105,28 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     return zeros(count, dtype=ones.dtype, device=x.device).index_add(0, x.to(int64), ones)
 
 
+def _check_bins(name: str, bins: int) -> None:
+    if bins < 1:
+        raise RangeError(f"{name}: bins is {bins}; it must be at least 1")
+
+
+def _check_range(name: str, low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise RangeError(f"{name}: the range is {low} to {high}; it must rise, and be finite")
+
+
 @public
 @method()
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Counts in `bins` equal parts of [min, max], of the range of x where both are 0.
 
-    `bins` counts in the dtype of x. Raises IndexError for no bins.
+    `bins` counts in the dtype of x. Raises ValueError for no bins, and for a range that is not
+    finite or ends before it begins.
     """
+    _check_bins("histc", bins)
     if min == max == 0 and x.numel():
         min, max = float(x.amin().item()), float(x.amax().item())
+    _check_range("histc", min, max)
     if min == max:
         min, max = min - 1, max + 1
     flat = x.reshape(-1)
@@ -194,9 +210,13 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
-def _edges(x: Tensor, bins: Any, low: float, high: float) -> Tensor:
+def _edges(name: str, x: Tensor, bins: Any, low: float, high: float) -> Tensor:
     if is_tensor(bins):
+        if bins.ndim != 1 or not bins.numel():
+            raise ShapeError(f"{name}: bins is {bins.shape}; it must be 1-d edges, one at least")
         return bins  # type: ignore[no-any-return]
+    _check_bins(name, bins)
+    _check_range(name, low, high)
     if low == high:
         low, high = low - 0.5, high + 0.5
     return linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)
@@ -215,13 +235,22 @@ def histogramdd(
     bins: a number, numbers, or edges of each dim. range: (low, high) of each dim one after another,
     by default that of x, which is read. density: scaled so that the integral is 1.
 
-    `weight` (...) counts in place of ones. Raises ShapeError for bins of another count.
+    `weight` (...) counts in place of ones. Raises ShapeError for bins or weights of another count,
+    ValueError for no bins and a range that does not rise.
     """
+    return _histogram("histogramdd", x, bins, range, weight, density)
+
+
+def _histogram(
+    name: str, x: Tensor, bins: Any, range: Any, weight: Any, density: bool
+) -> Histogram:
     points = x.reshape(-1, x.shape[-1])
     dims = points.shape[1]
     each = list(bins) if isinstance(bins, (list, tuple)) else [bins] * dims
     if len(each) != dims:
-        raise ShapeError(f"histogramdd: bins has {len(each)} parts; x {x.shape} has {dims} dims")
+        raise ShapeError(f"{name}: bins has {len(each)} parts; x {x.shape} has {dims} dims")
+    if weight is not None and weight.numel() != len(points):
+        raise ShapeError(f"{name}: weight is {weight.shape}; x has {len(points)} points")
     edges, place, inside, shape = [], None, None, []
     for d, row in enumerate(each):
         column = points[:, d].contiguous()
@@ -231,7 +260,7 @@ def histogramdd(
             low, high = 0.0, 1.0
         else:
             low, high = column.amin().item(), column.amax().item()
-        edge = _edges(x, row, low, high)
+        edge = _edges(name, x, row, low, high)
         count = edge.numel() - 1
         # The last bin holds its upper edge too.
         bin_number = searchsorted(edge, column, right=True) - 1
@@ -268,7 +297,8 @@ def histogram(
 ) -> Histogram:
     """Counts of the elements of x in bins: (hist, bin_edges); see `histogramdd`.
 
-    `range`, `weight` and `density` as there. Raises ShapeError for shapes that do not fit.
+    `range`, `weight` and `density` as there. Raises ShapeError for shapes that do not fit,
+    ValueError for no bins and a range that does not rise.
     """
-    counts = histogramdd(x.reshape(-1, 1), [bins], range, weight, density)
+    counts = _histogram("histogram", x.reshape(-1, 1), [bins], range, weight, density)
     return Histogram(counts.hist, counts.bin_edges[0])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ArgumentError
 from rushlight.core.functional.diagonals import diagonal
 from rushlight.core.functional.indexing import select
 from rushlight.core.functional.joining import chunk, split, split_with_sizes, unbind
@@ -40,9 +41,12 @@ def slice(
 ) -> Tensor:
     """A view of start:end:step along `dim`.
 
-    `x` keeps its memory; the step is positive. Raises IndexError for a dim that there is not.
+    `x` keeps its memory. Raises IndexError for a dim that there is not, ValueError for a step below
+    1.
     """
     d = dim_of("slice", dim, x)
+    if step < 1:
+        raise ArgumentError(f"slice: step {step} is not positive; use flip to go backwards")
     low, high, _ = builtins.slice(start, end).indices(x.shape[d])
     bounds = (low, max(low, high), step)
     return slices(x, tuple(bounds if i == d else (0, n, 1) for i, n in enumerate(x.shape)))

@@ -16,6 +16,7 @@ from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
+from rushlight.core.tensor.grad_mode import is_grad_enabled
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
 if TYPE_CHECKING:
@@ -395,12 +396,19 @@ sigmoid = unary(
     networks=True,
     complex=True,
 )
+
+
+def _relu_grad(c: Context, g: Tensor, y: Tensor) -> Tensor:
+    # With create_graph the second gradient of the input is zeros, as in torch, and not none.
+    return g * (sign(y) if is_grad_enabled() else (y > 0).to(g.dtype))
+
+
 relu = unary(
     "relu",
     special.relu,
     {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"},
     "max(x, 0).",
-    rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT),
+    rule(_relu_grad, OUT),
     cast=False,
 )
 

@@ -30,8 +30,10 @@ class Optimizer:
     updates of all small parameters as one message. A subclass may define `step` alone, as in torch;
     then `rl.jit` warns that it cannot capture it.
     `param_groups` are dicts with "params" and the options, which may change between steps.
-    `state` holds the state of each parameter. Parameters may be allocated after the optimizer was
-    made. ValueError for no parameters, a parameter passed twice, or one that is not a leaf.
+    `state` holds the state of each parameter; its numbers, such as step, are Python's, where torch
+    has 0-d tensors (`state_dict` does, too): int(state["step"]) reads either. Parameters may be
+    allocated after the optimizer was made. ValueError for no parameters, a parameter passed twice,
+    or one that is not a leaf.
     """
 
     sparse = False  # whether row-sparse gradients are taken (core/ops/sparse.py)
@@ -85,7 +87,7 @@ class Optimizer:
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """The state of each parameter."""
+        """The state of each parameter; numbers in it are Python's, no tensors as in torch."""
         if capture.active:
             self._refuse("it reads the state of an optimizer")
         return self._state

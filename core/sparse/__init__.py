@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from rushlight.core.basis.errors import ArgumentError
 from rushlight.core.sparse import methods as _methods
-from rushlight.core.sparse.calls import addmm, log_softmax, softmax, sum
-from rushlight.core.sparse.calls import matmul as mm
+from rushlight.core.sparse.calls import addmm, log_softmax, mm, softmax, sum
 from rushlight.core.sparse.coo import SparseTensor, sparse_coo_tensor, to_sparse, typed
 
 assert _methods
@@ -40,15 +40,22 @@ def spsolve(*args: Any, **options: Any) -> Any:
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> SparseTensor:
     """A sparse matrix whose diagonals are the rows of `diagonals`, by column as in torch.
 
-    `offsets` say which diagonal each row is, `shape` the matrix's; `layout` changes nothing. Raises
-    ValueError for other counts of rows and offsets.
+    `offsets` say which diagonal each row is, `shape` the matrix's. Raises ValueError for other
+    counts of rows and offsets and for one offset twice, NotImplementedError for another `layout`
+    than that of coordinates.
     """
     import rushlight.core.functional.declared as f
 
+    if layout is not None and "coo" not in str(layout):
+        raise NotImplementedError(f"spdiags: {layout} is not supported; supported: sparse_coo")
+    each = offsets.reshape(-1).tolist()
+    if len(set(each)) != len(each) or diagonals.numel() != len(each) * diagonals.shape[-1]:
+        raise ArgumentError(
+            f"spdiags: diagonals is {diagonals.shape}, offsets {each}; there must be a row for "
+            "each offset, and no offset twice"
+        )
     rows, cols, values = [], [], []
-    for diagonal, offset in zip(
-        diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1).tolist(), strict=True
-    ):
+    for diagonal, offset in zip(diagonals.reshape(-1, diagonals.shape[-1]), each, strict=True):
         low, high = max(0, offset), min(shape[1], shape[0] + offset, diagonals.shape[-1])
         col = f.arange(low, max(low, high))
         cols.append(col)

@@ -6,11 +6,13 @@ PyTorch's documentation of torch.sparse for what is sparse and what is dense in 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
 import rushlight.core.functional.declared as f
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import PlaceError, ShapeError, TypeMismatch
+from rushlight.core.basis.layout import normalize_dim, normalize_dims
 from rushlight.core.sparse.coo import REFUSED, SparseTensor
 from rushlight.core.tensor.tensor import Tensor
 
@@ -47,11 +49,21 @@ def _pair(name: str, a: Tensor, b: Tensor) -> None:
         )
 
 
-@_for("mm", "matmul", "spmm", "smm", "hspmm", "mv", "bmm")
-def matmul(a: Any, b: Any, reduce: str = "sum") -> Any:
+def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
     """The product of two matrices; sparse where both are, else dense.
 
-    `a` and `b` are matrices, or b a vector; at least one is sparse. `reduce` changes nothing.
+    `mat1` or `mat2` is sparse. Raises ShapeError for sizes that do not fit, NotImplementedError for
+    another `reduce` than "sum", which torch has for the layout CSR.
+    """
+    if reduce != "sum":
+        raise NotImplementedError(f"sparse.mm: reduce {reduce!r} is not supported; supported: sum")
+    return matmul(mat1, mat2)
+
+
+@_for("mm", "matmul", "spmm", "smm", "hspmm", "mv", "bmm")
+def matmul(a: Any, b: Any) -> Any:
+    """The product of two matrices, or of a matrix and a vector; sparse where both are, else dense.
+
     Raises ShapeError for sizes that do not fit.
     """
     if not isinstance(a, SparseTensor):
@@ -136,6 +148,8 @@ def mul(a: Any, b: Any) -> Any:
     if not isinstance(a, SparseTensor):
         return mul(b, a)
     if isinstance(b, SparseTensor):
+        if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
+            raise ShapeError(f"mul: sparse tensors of {a.shape} and {b.shape}")
         a, b = a.coalesce(), b.coalesce()
         both = f.isin(a.flat(), b.flat())
         other = f.searchsorted(b.flat(), a.flat()[both])
@@ -194,8 +208,10 @@ def pow(x: SparseTensor, exponent: Any) -> SparseTensor:
 
 @_for("t")
 def t(x: SparseTensor) -> Any:
-    """A matrix with rows and columns exchanged."""
-    return transpose(x, 0, 1)
+    """A matrix with rows and columns exchanged. ShapeError for more dims."""
+    if x.ndim > 2:
+        raise ShapeError(f"t: shape {x.shape} has more than 2 dims; use transpose")
+    return x if x.ndim < 2 else transpose(x, 0, 1)
 
 
 @_for("transpose", "swapaxes", "swapdims")
@@ -205,6 +221,7 @@ def transpose(x: SparseTensor, dim0: int, dim1: int) -> Any:
     `x` is sparse, `dim0` and `dim1` are the two. Raises IndexError for a dim that there is not.
     """
     dims = list(range(x.ndim))
+    dim0, dim1 = (normalize_dim("transpose", dim, x.shape) for dim in (dim0, dim1))
     dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
     return permute(x, *dims)
 
@@ -212,7 +229,10 @@ def transpose(x: SparseTensor, dim0: int, dim1: int) -> Any:
 @_for("permute")
 def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
     """The sparse dims in another order."""
-    order = [d % x.ndim for d in (dims[0] if isinstance(dims[0], list | tuple) else dims)]
+    given = dims[0] if isinstance(dims[0], list | tuple) else dims
+    order = [normalize_dim("permute", d, x.shape) for d in given]
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(f"permute: dims {given} do not name every dim of {x.shape} once")
     if any(d != i for i, d in enumerate(order) if i >= x.sparse_dim()):
         raise NotImplementedError("permute: the dims of values stay where they are")
     rows = order[: x.sparse_dim()]
@@ -232,7 +252,7 @@ def sum(x: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any =
         return values.sum()
     if keepdim:
         raise NotImplementedError("sum of a sparse tensor with keepdim is not supported")
-    gone = {d % x.ndim for d in ((dim,) if isinstance(dim, int) else dim)}
+    gone = normalize_dims("sum", dim, x.shape)
     sparse = x.sparse_dim()
     inner = tuple(d - sparse + 1 for d in gone if d >= sparse)
     values = values.sum(inner) if inner else values
@@ -247,9 +267,11 @@ def sum(x: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any =
 
 def _softmax(x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
     """Over the elements that are stored; the others count as -inf."""
-    x = x.coalesce()
+    name = "log_softmax" if log else "softmax"
+    dim, x = normalize_dim(name, dim, x.shape), x.coalesce()
     values = x._values() if dtype is None else x._values().to(dtype)
-    dim = dim % x.ndim
+    if not values.dtype.is_floating_point:
+        raise TypeMismatch(f"{name}: {values.dtype.name} is not a floating dtype")
     if dim >= x.sparse_dim():
         inner = dim - x.sparse_dim() + 1
         return x.with_values(values.log_softmax(inner) if log else values.softmax(inner))
@@ -272,8 +294,8 @@ def _softmax(x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
 def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
     """softmax along a dim over the stored elements; the others count as -inf.
 
-    `input` is sparse; `dtype` is that of the result. Raises TypeError for a dtype that is not
-    known.
+    `input` is sparse; `dtype` is that of the result. Raises IndexError for a `dim` that there is
+    not, TypeError for a dtype that is not floating.
     """
     return _softmax(input, dim, dtype, False)
 
@@ -282,8 +304,8 @@ def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor
 def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
     """log of `softmax`.
 
-    `input` is sparse, `dim` the dim, `dtype` that of the result. Raises TypeError for a dtype that
-    is not known.
+    `input` is sparse, `dtype` that of the result. Raises IndexError for a `dim` that there is not,
+    TypeError for a dtype that is not floating.
     """
     return _softmax(input, dim, dtype, True)
 
@@ -292,12 +314,26 @@ def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTe
 def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     """The slices of these numbers, in their order.
 
-    `x` is sparse, `dim` the dim, `index` (n,) the numbers. An index that there is not gives
-    zeros, and nothing is raised.
+    `x` is sparse, `dim` the dim, `index` (n,) the numbers; along a sparse dim negative ones count
+    from its end. Raises IndexError for a dim or a number that there is not, and for an index that
+    is not 1-d integers.
     """
-    dim = dim % x.ndim
+    dim = normalize_dim("index_select", dim, x.shape)
+    if index.ndim != 1 or index.dtype.kind not in "ui":
+        raise PlaceError(
+            f"index_select: index is {index.dtype.name} {index.shape}; it must be 1-d integers"
+        )
     if dim >= x.sparse_dim():
         return x.with_values(x._values().index_select(dim - x.sparse_dim() + 1, index))
+    count = x.shape[dim]
+    if index.numel() and index.device.type != "meta":
+        low, high = int(index.amin().item()), int(index.amax().item())
+        wrong = low if low < -count else high
+        if low < -count or high >= count:
+            raise PlaceError(
+                f"index_select: index {wrong} is out of range for dim {dim} of {x.shape}"
+            )
+        index = f.where(index < 0, index + count, index)
     hits = (x._indices()[dim].unsqueeze(1) == index.unsqueeze(0)).nonzero()
     which, place = hits[:, 0], hits[:, 1]
     at = x._indices().index_select(1, which)
@@ -312,7 +348,7 @@ def select(x: SparseTensor, dim: int, index: int) -> Any:
 
     `x` is sparse, `index` the number. Raises IndexError for one that there is not.
     """
-    dim = dim % x.ndim
+    dim = normalize_dim("select", dim, x.shape)
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(f"select: index {index} is out of range for dim {dim} of {x.shape}")
     index = index % x.shape[dim]
@@ -330,9 +366,22 @@ def select(x: SparseTensor, dim: int, index: int) -> Any:
 
 @_for("cat", "concat")
 def cat(tensors: Any, dim: int = 0) -> SparseTensor:
-    """Sparse tensors joined along a sparse dim."""
+    """Sparse tensors joined along a dim. ShapeError where others of their dims differ."""
     first = tensors[0]
-    dim = dim % first.ndim
+    dim = normalize_dim("cat", dim, first.shape)
+    kinds = {
+        (x.sparse_dim(), *x.shape[:dim], *x.shape[dim + 1 :])
+        if isinstance(x, SparseTensor)
+        else None
+        for x in tensors
+    }
+    if len(kinds) > 1:
+        shapes = ", ".join(str(x.shape) for x in tensors)
+        raise ShapeError(
+            f"cat: tensors of {shapes}; their sparse dims must be the same, and all but dim {dim}"
+        )
+    if dim >= first.sparse_dim():
+        return _cat_values(tensors, dim)
     ats, values, start = [], [], 0
     for x in tensors:
         at = x._indices()
@@ -344,14 +393,31 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
     return SparseTensor(f.cat(ats, 1), f.cat(values), size)
 
 
+def _cat_values(tensors: Any, dim: int) -> SparseTensor:
+    """Joined along a dim of the values, which are zero where another tensor's are."""
+    first, inner = tensors[0], dim - tensors[0].sparse_dim() + 1
+    total, start, values = builtins.sum(x.shape[dim] for x in tensors), 0, []
+    for x in tensors:
+        own = x._values()
+        sides = (
+            own.new_zeros((*own.shape[:inner], n, *own.shape[inner + 1 :]))
+            for n in (start, total - start - x.shape[dim])
+        )
+        values.append(f.cat([next(sides), own, next(sides)], inner))
+        start += x.shape[dim]
+    at = f.cat([x._indices() for x in tensors], 1)
+    return SparseTensor(at, f.cat(values), (*first.shape[:dim], total, *first.shape[dim + 1 :]))
+
+
 @_for("norm")
 def norm(x: SparseTensor, p: Any = "fro", dim: Any = None, **options: Any) -> Any:
     """The norm of all elements.
 
-    `x` is sparse, `p` the order; `options` change nothing. Raises NotImplementedError for a `dim`.
+    `x` is sparse, `p` the order. Raises NotImplementedError for a `dim` and other `options`.
     """
-    if dim is not None:
-        raise NotImplementedError(f"norm along a dim of a sparse tensor; {REFUSED}")
+    if dim is not None or any(options.values()):
+        wants = [name for name in options if options[name]] if dim is None else ["dim"]
+        raise NotImplementedError(f"norm of a sparse tensor with {', '.join(wants)}; {REFUSED}")
     return f.norm(x.coalesce()._values(), p)
 
 

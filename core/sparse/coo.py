@@ -15,8 +15,8 @@ from typing import Any
 import rushlight.core.functional.declared as f
 from rushlight.core.backends import HOST, Device
 from rushlight.core.basis.dtype import DType, as_dtype, get_default_dtype, int64
-from rushlight.core.basis.errors import ShapeError
-from rushlight.core.basis.layout import Layout, Size
+from rushlight.core.basis.errors import ArgumentError, ShapeError
+from rushlight.core.basis.layout import Layout, Size, normalize_dim
 from rushlight.core.tensor.convert import as_tensor, tensor
 from rushlight.core.tensor.tensor import Tensor
 
@@ -177,13 +177,19 @@ class SparseTensor(Tensor):
             return self
         return SparseTensor(self._at.to(values.device), values, self._size, self._coalesced)
 
-    def to_sparse(self, *args: Any, **options: Any) -> SparseTensor:
-        """The tensor itself."""
+    def to_sparse(self, sparse_dim: int | None = None, **options: Any) -> SparseTensor:
+        """The tensor itself. ValueError for another number of sparse dims."""
+        if check_sparse_dim(self, sparse_dim, **options) not in (None, self.sparse_dim()):
+            raise ArgumentError(
+                f"to_sparse: the tensor has {self.sparse_dim()} sparse dims; other numbers are not "
+                "supported; call to_dense() first"
+            )
         return self
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
-        return self._size if dim is None else self._size[dim]
+        size = self._size
+        return size if dim is None else size[normalize_dim("size", dim, size)]
 
     def dim(self) -> int:
         """Number of dims."""
@@ -321,6 +327,31 @@ def sparse_coo_tensor(
     return found.requires_grad_() if requires_grad else found
 
 
+def check_sparse_dim(
+    x: Tensor,
+    sparse_dim: int | None,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> int | None:
+    """How many dims `to_sparse` is asked to give indices, None where it is not.
+
+    Its arguments: `x`, `sparse_dim`, `layout`, `blocksize`, `dense_dim`, and what it raises.
+    """
+    if layout is not None and "coo" not in str(layout):
+        raise NotImplementedError(f"to_sparse: {layout} is not supported; supported: sparse_coo")
+    if blocksize is not None:
+        raise NotImplementedError("to_sparse: blocksize is not supported; sparse_coo has no blocks")
+    dims = sparse_dim if dense_dim is None else x.ndim - dense_dim
+    both = sparse_dim is not None and dense_dim is not None
+    if both or (dims is not None and not min(x.ndim, 1) <= dims <= x.ndim):
+        raise ArgumentError(
+            f"to_sparse: sparse_dim is {sparse_dim}, dense_dim {dense_dim}, x {x.shape}; give one: "
+            f"sparse_dim from 1 to {x.ndim}, or dense_dim from 0 to {x.ndim - 1}"
+        )
+    return dims
+
+
 def to_sparse(
     x: Tensor,
     sparse_dim: int | None = None,
@@ -331,14 +362,12 @@ def to_sparse(
 ) -> SparseTensor:
     """The elements that are not zero, or the slices of the last dims that are not.
 
-    NotImplementedError for another layout than that of coordinates.
-
-    `x` is dense; the first `sparse_dim` dims, by default all, get indices. `blocksize` and
-    `dense_dim` change nothing.
+    `x` is dense; the first `sparse_dim` dims, by default all but the last `dense_dim`, get
+    indices. Raises NotImplementedError for another `layout` than that of coordinates and for a
+    `blocksize`, ValueError for a number of dims that x has not, and for both numbers.
     """
-    if layout is not None and "coo" not in str(layout):
-        raise NotImplementedError(f"to_sparse: {layout} is not supported; supported: sparse_coo")
-    dims = x.ndim if sparse_dim is None else sparse_dim
+    dims = check_sparse_dim(x, sparse_dim, layout, blocksize, dense_dim)
+    dims = x.ndim if dims is None else dims
     rest = tuple(range(dims, x.ndim))
     at = ((x != 0).sum(rest) > 0 if rest else x != 0).nonzero().t().contiguous()
     return SparseTensor(at, x[tuple(at)], x.shape, True)

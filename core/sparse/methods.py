@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional import calling
 from rushlight.core.ops.declare import METHODS
 from rushlight.core.sparse import calls
@@ -116,7 +117,9 @@ for _name, _value in vars_.items():
 
 
 def sparse_mask(x: Tensor, mask: SparseTensor) -> SparseTensor:
-    """The elements of a dense tensor at the indices of a sparse one."""
+    """The elements of a dense tensor at the indices of a sparse one. ShapeError for two shapes."""
+    if mask.shape != x.shape:
+        raise ShapeError(f"sparse_mask: mask is {mask.shape}, the tensor {x.shape}")
     found = mask.coalesce()
     return found.with_values(x[tuple(found._indices())])
 

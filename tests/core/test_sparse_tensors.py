@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,114 @@ def test_what_is_not_there_is_refused_by_name() -> None:
     for read in (lambda: a.numpy(), lambda: a.item(), lambda: bool(a), lambda: float(a)):
         with pytest.raises(TypeError, match=r"call to_dense\(\)"):
             read()
+
+
+def test_arguments_out_of_range_are_refused_by_name() -> None:
+    x, sparse = sample(), rl.sparse
+    hybrid = sparse.FloatTensor(rl.tensor([[0, 2]]), rl.ones(2, 2), rl.Size([3, 2]))
+    mistakes: list[tuple[Any, type[Exception], str]] = [
+        *[
+            (lambda f=f, dim=dim: f(dim), IndexError, f"{name}: dim {dim} is out of range for")
+            for dim in (2, -3)
+            for name, f in (
+                ("softmax", lambda dim: sparse.softmax(x, dim)),
+                ("log_softmax", lambda dim: sparse.log_softmax(hybrid, dim)),
+                ("sum", lambda dim: sparse.sum(x, dim)),
+                ("index_select", lambda dim: x.index_select(dim, rl.tensor([0]))),
+                ("select", lambda dim: x.select(dim, 0)),
+                ("transpose", lambda dim: x.transpose(0, dim)),
+                ("permute", lambda dim: x.permute(0, dim)),
+                ("cat", lambda dim: rl.cat([x, x], dim)),
+                ("size", x.size),
+            )
+        ],
+        (lambda: sparse.sum(x, (0, -2)), ValueError, "sum: dims (0, -2) name a dim twice"),
+        (lambda: x.permute(0), ValueError, "permute: dims (0,) do not name every dim of (3, 4)"),
+        (lambda: x.permute(1, 1), ValueError, "permute: dims (1, 1) do not name every dim"),
+        (
+            lambda: x.index_select(1, rl.tensor([0, 4])),
+            IndexError,
+            "index_select: index 4 is out of range for dim 1 of (3, 4)",
+        ),
+        (
+            lambda: x.index_select(0, rl.tensor([-4])),
+            IndexError,
+            "index_select: index -4 is out of range for dim 0 of (3, 4)",
+        ),
+        (
+            lambda: x.index_select(0, rl.tensor([0.0])),
+            IndexError,
+            "index_select: index is float32 (1,); it must be 1-d integers",
+        ),
+        (
+            lambda: sparse.mm(x, rl.ones(4, 2), "mean"),
+            NotImplementedError,
+            "sparse.mm: reduce 'mean' is not supported; supported: sum",
+        ),
+        (
+            lambda: rl.ones(2, 3).to_sparse(dense_dim=2),
+            ValueError,
+            "to_sparse: sparse_dim is None, dense_dim 2, x (2, 3); give one: sparse_dim from 1",
+        ),
+        (
+            lambda: rl.ones(2, 3).to_sparse(3),
+            ValueError,
+            "to_sparse: sparse_dim is 3, dense_dim No",
+        ),
+        (
+            lambda: rl.ones(2, 3).to_sparse(0),
+            ValueError,
+            "to_sparse: sparse_dim is 0, dense_dim No",
+        ),
+        (
+            lambda: rl.ones(2, 3).to_sparse(blocksize=(1, 1)),
+            NotImplementedError,
+            "to_sparse: blocksize is not supported",
+        ),
+        (lambda: x.to_sparse(1), ValueError, "to_sparse: the tensor has 2 sparse dims; other num"),
+        (
+            lambda: x.to_sparse(layout=rl.sparse_csr),
+            NotImplementedError,
+            "to_sparse: torch.sparse_csr is not supported; supported: sparse_coo",
+        ),
+        (lambda: x.norm(keepdim=True), NotImplementedError, "norm of a sparse tensor with keepdim"),
+        (lambda: x * rl.ones(4, 4).to_sparse(), ValueError, "mul: sparse tensors of (3, 4) and (4"),
+        (lambda: rl.ones(3, 3).sparse_mask(x), ValueError, "sparse_mask: mask is (3, 4), the tens"),
+        (
+            lambda: rl.cat([hybrid, rl.ones(3, 2).to_sparse()]),
+            ValueError,
+            "cat: tensors of (3, 2), (3, 2); their sparse dims must be the same, and all but dim 0",
+        ),
+        (
+            lambda: sparse.spdiags(rl.ones(2, 3), rl.tensor([1, 1]), (3, 3)),
+            ValueError,
+            "spdiags: diagonals is (2, 3), offsets [1, 1]; there must be a row for each offset",
+        ),
+        (
+            lambda: sparse.softmax(rl.ones(2, 2).long().to_sparse(), 0),
+            TypeError,
+            "softmax: int64 is not a floating dtype",
+        ),
+    ]
+    for call, kind, text in mistakes:
+        with pytest.raises(kind, match=re.escape(text)):
+            call()
+
+
+def test_dims_and_indices_are_those_of_torch() -> None:
+    x = sample()
+    chosen = x.index_select(0, rl.tensor([-1, 0, -1]))
+    assert chosen.to_dense().tolist() == [DENSE[2], DENSE[0], DENSE[2]]
+    assert rl.sparse.mm(x, rl.ones(4, 1), reduce="sum").tolist() == [[10.0], [9.0], [6.0]]
+    cube = rl.stack([rl.tensor(DENSE), rl.zeros(3, 4)])
+    forms = {(2, 1, 3): {"dense_dim": 1}, (1, 2, 1): {"dense_dim": 2}, (3, 0, 4): {"dense_dim": 0}}
+    for (dims, inner, count), options in forms.items():
+        made = cube.to_sparse(**options)
+        assert (made.sparse_dim(), made.dense_dim(), made._nnz()) == (dims, inner, count)
+        assert made.to_dense().tolist() == cube.tolist()
+    pair = [cube.to_sparse(1), (cube + 1).to_sparse(1)]
+    for dim in (0, 1, 2):
+        assert rl.cat(pair, dim).to_dense().tolist() == rl.cat([cube, cube + 1], dim).tolist()
 
 
 def test_a_function_saves_a_sparse_tensor() -> None:

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.weights.pickles.pytorch import SavedFile
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.io.weights.source import BytesSource
 from rushlight.models.loading import from_parts
 from rushlight.web.loading.download import Builder
 
@@ -168,6 +170,21 @@ def test_what_torch_saved_streams_to_its_storages(name: str) -> None:
         assert same.dtype == tensor.dtype and same.layout.strides == tensor.layout.strides, key
         assert same.raw_bytes() == tensor.raw_bytes(), key
     assert tensors["w"].storage is tensors["turned"].storage
+
+
+def test_a_count_of_a_storage_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    """Files before PyTorch 1.6: in a process as in the tab, where it comes with the stream."""
+    content = bytearray((SAVED / "torch_row.pt").read_bytes())
+    offset, count = SavedFile(BytesSource(content, "torch_row.pt")).read().counts[-1]
+    assert content[offset : offset + 8] == count
+    content[offset + 5] ^= 1
+    (tmp_path / "torch_row.pt").write_bytes(content)
+    with pytest.raises(rl.FormatError, match=f"at byte {offset} says it has"):
+        rl.load(tmp_path / "torch_row.pt")
+    builder = Builder()
+    streamed(builder, "torch_row.pt", bytes(content))
+    with pytest.raises(rl.FormatError, match=f"torch_row.pt: the storage at byte {offset} says"):
+        builder.parts()
 
 
 @pytest.mark.parametrize("kind", ["pt", "npz"])

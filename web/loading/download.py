@@ -87,6 +87,7 @@ class Builder:
         self._ggufs: list[tuple[str, Gguf]] = []  # the parts of a GGUF file
         self._blocks: list[LoadStep] = []
         self._swapped: list[tuple[np.ndarray[Any, Any], DType]] = []
+        self._counts: list[tuple[str, int, np.ndarray[Any, Any], bytes]] = []  # compared at the end
         self._narrow: list[tuple[np.ndarray[Any, Any], LoadStep]] = []  # read once they are whole
 
     def begin(self, path: str, head: Any, size: float) -> list[int] | None:
@@ -151,6 +152,10 @@ class Builder:
         for name, (key, layout) in stored.views.items():
             self.tensors[name] = Tensor(placed[key].storage, placed[key].dtype, layout)
         self.tensors |= {name: tensor(number) for name, number in stored.numbers.items()}
+        for offset, count in stored.counts:
+            data = np.zeros(len(count), np.uint8)
+            self._counts.append((self._held.name, offset, data, count))
+            rows += [offset, len(count), HEAP, data.ctypes.data]
         return [len(stored.records), *stored.records, *rows]
 
     def _place(self, step: LoadStep) -> tuple[int, int]:
@@ -209,8 +214,17 @@ class Builder:
     def parts(self) -> Parts:
         """Small files, tensors and a GGUF file's metadata, when all bytes are in their places.
 
-        Raises FormatError if parts of a split file are missing.
+        Raises FormatError if parts of a split file are missing, and for a storage of a file of
+        PyTorch that says of itself another size than the pickle before it.
         """
+        for name, offset, data, count in self._counts:
+            if data.tobytes() != count:
+                raise FormatError(
+                    f"{name}: the storage at byte {offset} says that it has another size than the "
+                    "file's pickle says",
+                    hint="the file is damaged; download it again",
+                )
+        self._counts.clear()
         for data, dtype in self._swapped:
             swap_bytes(data, dtype)
         self._swapped.clear()

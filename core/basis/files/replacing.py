@@ -26,12 +26,15 @@ def _stem(target: Path) -> str:
     return os.fsencode(target.name)[:_LONGEST].decode("utf-8", "ignore")
 
 
-def _lock(file: Any) -> bool:
-    """Take the lock that tells an unfinished file from one that a killed process left."""
+def _lock(file: Any, wait: bool = False) -> bool:
+    """Take the lock that tells an unfinished file from one that a killed process left.
+
+    wait: until another has let it go. False where it is another's, or the file system has no locks.
+    """
     if fcntl is None:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return True
@@ -62,10 +65,7 @@ def _held(place: Path, wait: bool = False) -> Iterator[bool]:
         return
     handle = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
-        if wait:
-            with contextlib.suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX)
-        yield wait or _lock(handle)
+        yield _lock(handle, wait) or wait
     finally:
         os.close(handle)
 
@@ -80,8 +80,9 @@ def _begin(target: Path) -> tuple[Path, BinaryIO]:
     while True:
         place = _unfinished(target)
         file = place.open("xb")  # the caller closes it
-        _lock(file)
-        # Another process may have taken it for an abandoned one before it was locked.
+        # Another save may have locked it first, to remove it as an abandoned one: once that has let
+        # go of the lock, the file is gone.
+        _lock(file, wait=True)
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(file.fileno()), place.stat()):
                 return place, file
@@ -151,9 +152,9 @@ def unfinished_folder(target: Path) -> Iterator[Path]:
         place = _unfinished(target)
         place.mkdir()
         with contextlib.ExitStack() as locks:
-            # Another process may take it for an abandoned one before it is locked.
+            # Another save may take it for an abandoned one before it is locked (see `_begin`).
             with contextlib.suppress(FileNotFoundError):
-                locks.enter_context(_held(place))
+                locks.enter_context(_held(place, wait=True))
             if not place.is_dir():
                 continue
             try:

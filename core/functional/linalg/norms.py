@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.errors import RangeError, ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional import reductions
 from rushlight.core.functional.linalg.checks import matrices, square
@@ -29,11 +29,13 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it.
 
     `p` is the order, `maxnorm` a number. Raises ShapeError for less than 2 dims, IndexError for a
-    dim that there is not.
+    dim that there is not, ValueError for a p that is not positive and a negative maxnorm.
     """
     d = normalize_dim("renorm", dim, x.shape)
     if x.ndim < 2:
         raise ShapeError(f"renorm: x is {x.shape}; it must have at least 2 dims")
+    if not (maxnorm >= 0 and p > 0):
+        raise RangeError(f"renorm: p is {p}, maxnorm {maxnorm}; p is positive, maxnorm not below 0")
     size = widened(x).norm(p, [k for k in range(x.ndim) if k != d], True)
     scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
     return (x * scale).to(x.dtype)

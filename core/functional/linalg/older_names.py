@@ -25,6 +25,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     `x` is (n,), the result (n, `N`), square unless set. Raises ValueError for a negative N.
     """
     count = x.numel() if N is None else N
+    if count < 0:
+        raise ValueError(f"vander: N is {N}; it must not be negative")
     powers = arange(count, device=x.device)
     powers = powers if increasing else powers.flip(0)
     return x.unsqueeze(-1) ** powers

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import bool_
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.functional.network.dropout import dropout
 from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.creation import full, zeros
@@ -43,15 +43,29 @@ def scaled_dot_product_attention(
 
     `query`, `key` and `value` are q, k and v. `dropout_p`: the share of weights that are dropped.
     `is_causal`: a query sees keys up to its own place. Raises ValueError for both this and a mask,
-    ShapeError for shapes that do not fit (Vaswani et al., 2017).
+    ShapeError for shapes that do not fit, TypeMismatch for a mask of integers (Vaswani et al.,
+    2017).
     """
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
+    if (
+        min(query.ndim, key.ndim, value.ndim) < 2
+        or query.shape[-1] != key.shape[-1]
+        or key.shape[-2] != value.shape[-2]
+        or (enable_gqa and query.ndim > 2 and query.shape[-3] % max(key.shape[-3], 1))
+    ):
+        raise ShapeError(
+            f"scaled_dot_product_attention: query is {query.shape}, key {key.shape}, value "
+            f"{value.shape}; they must be (..., queries, features), (..., keys, features) and "
+            "(..., keys, width)" + ", heads of query a multiple of key's" * enable_gqa
+        )
     if enable_gqa and query.ndim > 2 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     query, rows, keys = query * factor, query.shape[-2], key.shape[-2]
+    if attn_mask is not None:
+        _check("scaled_dot_product_attention", attn_mask, (*query.shape[:-1], keys))
     each = math.prod(query.shape[:-2]) * keys
     step = max(1, MOST_SCORES // max(each, 1))
     blocks = []
@@ -64,6 +78,25 @@ def scaled_dot_product_attention(
             _attended(rows_of_query, key, value, mask, dropout_p, start if is_causal else None)
         )
     return blocks[0] if len(blocks) == 1 else cat(blocks, -2)
+
+
+def _check(name: str, mask: Tensor, scores: tuple[int, ...]) -> None:
+    """ShapeError for a mask that does not broadcast to scores, TypeMismatch for integers."""
+    _check_dtype(name, "attn_mask", mask)
+    paired = zip(reversed(mask.shape), reversed(scores), strict=False)
+    if not all(m in (1, n) or (n == 1 and i > 1) for i, (m, n) in enumerate(paired)):
+        raise ShapeError(
+            f"{name}: attn_mask is {mask.shape}; it must broadcast to "
+            f"(..., queries, keys), here {scores}"
+        )
+
+
+def _check_dtype(name: str, which: str, mask: Tensor) -> None:
+    if mask.dtype is not bool_ and not mask.dtype.is_floating_point:
+        raise TypeMismatch(
+            f"{name}: {which} is {mask.dtype.name}; it must be bool or numbers to add, "
+            f"such as {which}.bool()"
+        )
 
 
 def _attended(
@@ -144,13 +177,20 @@ def multi_head_attention_forward(
     `k_proj_weight`, `v_proj_weight` do; `out_proj_weight` and `out_proj_bias` the result. `bias_k`,
     `bias_v` and, with `add_zero_attn`, zeros are appended. `dropout_p` of weights in `training`.
     `need_weights`, `average_attn_weights`: of the second result; `is_causal` says that attn_mask
-    hides what comes later. Raises ShapeError for shapes that do not fit.
+    hides what comes later. Raises ShapeError for shapes that do not fit, TypeMismatch for a mask of
+    integers.
     """
     e, heads = embed_dim_to_check, num_heads
     if query.shape[-1] != e or heads < 1 or e % heads:
         raise ShapeError(
             f"multi_head_attention_forward: query is {query.shape}; its last dim must be {e}, "
             f"which {heads} heads must divide"
+        )
+    if key.shape[:-1] != value.shape[:-1] or key.shape[1:-1] != query.shape[1:-1]:
+        raise ShapeError(
+            f"multi_head_attention_forward: query is {query.shape}, key {key.shape}, value "
+            f"{value.shape}; key and value must be as long as each other, for as many samples as "
+            "query"
         )
     if is_causal and attn_mask is None:
         raise ValueError(
@@ -166,6 +206,7 @@ def multi_head_attention_forward(
     biases: Any = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3, 0)
     q, k, v = (linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
     n, length = q.shape[:2]
+    keys = k.shape[1] if static_k is None else static_k.shape[1]
     if bias_k is not None and bias_v is not None:
         k, v = (
             cat([x, b.reshape(1, 1, e).expand(n, 1, e)], 1) for x, b in ((k, bias_k), (v, bias_v))
@@ -177,7 +218,7 @@ def multi_head_attention_forward(
     )
     if add_zero_attn:
         k, v = (cat([x, x.new_zeros(n, heads, 1, x.shape[-1])], 2) for x in (k, v))
-    mask = _mask(q, k, attn_mask, key_padding_mask)
+    mask = _mask(q, k, keys, attn_mask, key_padding_mask, single)
     p = dropout_p if training else 0.0
     if need_weights:
         scores = (q * (1 / math.sqrt(e // heads))) @ k.transpose(-2, -1)
@@ -196,28 +237,38 @@ def multi_head_attention_forward(
     return out.transpose(0, 1), seen
 
 
-def _mask(q: Tensor, k: Tensor, attn: Tensor | None, padding: Tensor | None) -> Tensor | None:
-    """Both masks as added numbers, (n or 1, heads or 1, queries, keys)."""
+def _mask(
+    q: Tensor, k: Tensor, given: int, attn: Tensor | None, padding: Tensor | None, single: bool
+) -> Tensor | None:
+    """Both masks as added numbers, (n or 1, heads or 1, queries, keys).
+
+    given: keys that masks speak of; those that the function added itself are seen.
+    """
     result = None
     n, heads, queries = q.shape[:3]
-    for name, mask in (("attn_mask", attn), ("key_padding_mask", padding)):
+    extra = k.shape[2] - given
+    pairs = {2: (queries, given), 3: (n * heads, queries, given)}
+    hidden = {1: (given,)} if single else {2: (n, given)}
+    for name, mask, fitting, says in (
+        ("attn_mask", attn, pairs, "(queries, keys) or (n * heads, queries, keys)"),
+        ("key_padding_mask", padding, hidden, "(keys,)" if single else "(n, keys)"),
+    ):
         if mask is None:
             continue
-        if mask.dtype.name == "bool":
+        _check_dtype("multi_head_attention_forward", name, mask)
+        if mask.shape != fitting.get(mask.ndim):
+            raise ShapeError(
+                f"multi_head_attention_forward: {name} is {mask.shape}; it must be "
+                f"{says}, here {' or '.join(str(shape) for shape in fitting.values())}"
+            )
+        if mask.dtype is bool_:
             mask = zeros(*mask.shape, dtype=q.dtype, device=q.device).masked_fill(mask, -math.inf)
-        extra = k.shape[2] - mask.shape[-1]  # keys that the function added itself are seen
         if extra:
             mask = cat([mask, mask.new_zeros(*mask.shape[:-1], extra)], -1)
-        keys = mask.shape[-1]
         if name == "attn_mask":
-            shape = (n, heads, queries, keys) if mask.ndim == 3 else (1, 1, queries, keys)
+            shape = (n, heads, queries, -1) if mask.ndim == 3 else (1, 1, queries, -1)
         else:
-            shape = (n, 1, 1, keys)
-        if math.prod(shape) != mask.numel():
-            raise ShapeError(
-                f"multi_head_attention_forward: {name} is {mask.shape}; scores are "
-                f"{(n, heads, queries, keys)}"
-            )
+            shape = (n, 1, 1, -1)
         mask = mask.reshape(*shape).to(q.dtype)
         result = mask if result is None else result + mask
     return result

@@ -88,10 +88,12 @@ def _scans(x: Tensor, state: State, weights: Weights) -> bool:
     """Whether one op runs all steps: small ones, of which each would take longer to call."""
     dtype = x.dtype
     gates, size = weights.hidden.shape
+    for y in (*state, *weights):
+        if y is not None and y.dtype is not dtype:
+            return False
     return (
         dtype.name in ("float32", "float64")
         and weights.project is None
-        and all(y is None or y.dtype is dtype for y in (*state, *weights))
         and x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL
         and not (capture.active or interpreter_stack.active or mode.dtypes)
         and x.storage.device.backend.supports("cell_scan")
@@ -114,8 +116,40 @@ def _scan(kind: Kind, x: Tensor, weights: Weights, state: State, back: bool) -> 
     )
 
 
-def cell_step(kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
-    """The state after one step of a cell: x (n, width), states (n, size), or without n."""
+def _check_weights(name: str, kind: Kind, weights: Weights) -> tuple[int, int]:
+    """ShapeError for weights that do not fit each other; the width of the input and of a state."""
+    (rows, width), (gates, size) = weights.input.shape, weights.hidden.shape
+    if weights.project is None:
+        gates = kind.gates * size
+    fits = rows == gates == weights.hidden.shape[0]
+    for bias in weights[2:4]:
+        if bias is not None and bias.shape != (gates,) and bias.shape != (1,):
+            fits = False
+    if not fits:
+        each = ", ".join(str(w.shape) for w in weights[:4] if w is not None)
+        raise ShapeError(
+            f"{name}: the weights are {each}; for states of {size} they must be ({gates}, width), "
+            f"({gates}, {size}) and biases ({gates},)"
+        )
+    return width, size
+
+
+def cell_step(name: str, kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
+    """The state after one step of a cell: x (n, width), states (n, size), or without n.
+
+    name: what errors begin with. Raises ShapeError for shapes that do not fit.
+    """
+    width, size = _check_weights(name, kind, weights)
+    if x.ndim not in (1, 2) or x.shape[-1] != width:
+        raise ShapeError(f"{name}: input is {x.shape}; it must be (n, {width}) or ({width},)")
+    wanted = (*x.shape[:-1], size)
+    for h in state or (x,):
+        if h.shape != wanted or len(state) != kind.states:
+            shapes = " and ".join(str(h.shape) for h in state)
+            raise ShapeError(
+                f"{name}: hx is {shapes}; it must be {wanted}"
+                + " for both h and c" * (kind.states == 2)
+            )
     if x.ndim == 2 and _scans(x, state, weights):
         states = _scan(kind, x, weights, state, False)
         if states.shape[0] == 1:
@@ -229,6 +263,7 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
         if x.ndim != 3:
             raise ShapeError(f"{name}: input is {x.shape}; it must have 3 dims")
         x = x.transpose(0, 1) if arguments["batch_first"] else x
+    _check_layers(name, kind, x, weights, hx, both)
     states = list(zip(*(h.unbind(0) for h in hx), strict=True))
     out, last = run_layers(kind, x, weights, states, seen, both, drop)
     ends = [stack(list(parts)) for parts in zip(*last, strict=True)]
@@ -239,8 +274,25 @@ def _layers(name: str, mode: str, args: tuple[Any, ...], options: dict[str, Any]
     return (out, *ends)
 
 
-def _cell(mode: str, x: Tensor, state: State, weights: Weights) -> State:
-    return cell_step(KINDS[mode], x, state, weights)
+def _check_layers(
+    name: str, kind: Kind, x: Tensor, weights: list[Weights], hx: Sequence[Tensor], both: bool
+) -> None:
+    """ShapeError where (length, n, width), states or the weights of a layer do not fit."""
+    width, out = x.shape[-1], 0
+    for number, each in enumerate(weights):
+        wants, out = _check_weights(name, kind, each)
+        if number and number % (1 + both) == 0:
+            width = out * (1 + both)
+        if wants != width:
+            raise ShapeError(
+                f"{name}: weights {number} take {wants} features; their input has {width}"
+            )
+    sizes = (out, weights[0].hidden.shape[0] // kind.gates)
+    for h, size in zip(hx, sizes, strict=False):
+        if h.shape[1:] != (x.shape[1], size):
+            raise ShapeError(
+                f"{name}: a state is {h.shape}; it must be {(len(weights), x.shape[1], size)}"
+            )
 
 
 @public
@@ -295,7 +347,8 @@ def lstm_cell(
     `input` is x; `w_ih` (4 size, width) and `w_hh` (4 size, size), with `b_ih` and `b_hh`. Raises
     ValueError for sizes that do not fit.
     """
-    h, c = _cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh))
+    weights = Weights(w_ih, w_hh, b_ih, b_hh)
+    h, c = cell_step("lstm_cell", KINDS["LSTM"], input, tuple(hx), weights)
     return h, c
 
 
@@ -314,7 +367,8 @@ def gru_cell(
     `input` is x, `hx` h; `w_ih` (3 size, width) and `w_hh` (3 size, size), with `b_ih` and `b_hh`.
     Raises ValueError for sizes that do not fit.
     """
-    return _cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
+    weights = Weights(w_ih, w_hh, b_ih, b_hh)
+    return cell_step("gru_cell", KINDS["GRU"], input, (hx,), weights)[0]
 
 
 @public
@@ -332,7 +386,8 @@ def rnn_tanh_cell(
     `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
     that do not fit.
     """
-    return _cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
+    weights = Weights(w_ih, w_hh, b_ih, b_hh)
+    return cell_step("rnn_tanh_cell", KINDS["RNN_TANH"], input, (hx,), weights)[0]
 
 
 @public
@@ -350,4 +405,5 @@ def rnn_relu_cell(
     `input` is x, `hx` h; `w_ih` (size, width), `w_hh` (size, size). Raises ValueError for sizes
     that do not fit.
     """
-    return _cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
+    weights = Weights(w_ih, w_hh, b_ih, b_hh)
+    return cell_step("rnn_relu_cell", KINDS["RNN_RELU"], input, (hx,), weights)[0]

@@ -63,23 +63,18 @@ class RNNCellBase(_Uniform):
         self._fill(device, dtype)
 
     def _step(self, input: Tensor, state: State | None) -> State:
-        kind = KINDS[self._mode]
-        if input.shape[-1] != self.input_size:
-            raise ValueError(
-                f"{type(self).__name__}: input is {input.shape}; its last dim must be "
-                f"{self.input_size}"
-            )
+        name, kind = type(self).__name__, KINDS[self._mode]
         if state is None:
             state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * kind.states
         if not mode.dtypes:  # outside of autocast
             weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-            return cell_step(kind, input, state, weights)
+            return cell_step(name, kind, input, state, weights)
         dtype = recurrent_dtype("cell", input)
         given = ((input, *state), (self.weight_ih, self.bias_ih), (self.weight_hh, self.bias_hh))
         (input, *state), into, onward = narrowed(given, dtype)
         with contextlib.nullcontext() if dtype is None else without_autocast():
             weights = Weights(into[0], onward[0], into[1], onward[1])
-            return cell_step(kind, input, tuple(state), weights)
+            return cell_step(name, kind, input, tuple(state), weights)
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""

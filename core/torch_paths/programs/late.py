@@ -139,6 +139,8 @@ def range(start: float, end: float | None = None, step: float = 1, **options: An
     """arange with its end included, in the default dtype: torch's older form."""
     low, high = (0, start) if end is None else (start, end)
     dtype = options.pop("dtype", None) or get_default_dtype()
+    if not step:
+        raise ValueError(f"range: step is 0, which does not lead from {low} to {high}")
     count = builtins.int((high - low) / step) + 1
     return (f.arange(count, dtype=dtype, **options) * step + low).to(dtype)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.basis.files import replacing as replacing_module
 from rushlight.core.basis.files.replacing import move_files, replacing, unfinished_folder
 
 pytestmark = pytest.mark.native  # processes, signals and limits
@@ -189,6 +190,46 @@ def test_folders_are_filled_one_after_another(tmp_path: Path) -> None:
     (target / "stale.bin").write_bytes(b"")
     fill(b"d")
     assert not (target / "stale.bin").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_another_save_removes_is_begun_again(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another save locks the new file or folder before its owner does, and then removes it."""
+    target = tmp_path / "one"
+    took = replacing_module._lock
+    removers: list[threading.Thread] = []
+
+    def late(*args: Any, **options: Any) -> bool:
+        if not removers:
+            [place] = tmp_path.iterdir()
+            other = os.open(place, os.O_RDONLY)
+            assert took(other)
+
+            def remove() -> None:
+                time.sleep(0.05)
+                place.rmdir() if place.is_dir() else place.unlink()
+                os.close(other)
+
+            removers.append(threading.Thread(target=remove))
+            removers[0].start()
+        return took(*args, **options)
+
+    monkeypatch.setattr(replacing_module, "_lock", late)
+    if kind == "file":
+        with replacing(target) as file:
+            removers[0].join()
+            file.write(b"new")
+        assert target.read_bytes() == b"new"
+    else:
+        with unfinished_folder(target) as folder:
+            removers[0].join()
+            (folder / "a.bin").write_bytes(b"new")
+            move_files(folder, target, ["a.bin"], ())
+        assert (target / "a.bin").read_bytes() == b"new"
+    removers[0].join()
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_models_are_saved_by_threads(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import rushlight as rl
 
+F: Any = rl.nn.functional
 X, Y = rl.ones(3, 4), rl.arange(4)
 C = (1, 2, 5, 5)
 ANY: Any = 1.5
@@ -289,6 +291,143 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: rl.promote_types(rl.float8_e5m2, rl.float16),
         TypeError,
         "no promotion between float8_e5",
+    ),
+    (lambda: X.slice(0, 0, 2, 0), ValueError, "slice: step 0 is not positive; use flip to go back"),
+    (lambda: X.quantile(2.0), ValueError, "quantile: q is 2.0; it must be a number from 0 to 1"),
+    (lambda: X.quantile(math.nan), ValueError, "quantile: q is nan; it must be a number from 0 to"),
+    (
+        lambda: rl.ones(1).nanquantile(rl.tensor([0.5, -0.1])),
+        ValueError,
+        "nanquantile: q is tensor([ 0.5000, -0.1000]); it must be from 0 to 1",
+    ),
+    (
+        lambda: X.quantile(rl.ones(1, 1)),
+        ValueError,
+        "quantile: q is tensor([[1.]]); it must be a n",
+    ),
+    (lambda: X.histc(0), ValueError, "histc: bins is 0; it must be at least 1"),
+    (lambda: X.histc(4, 3, 1), ValueError, "histc: the range is 3 to 1; it must rise, and be fin"),
+    (lambda: (X / 0).histc(), ValueError, "histc: the range is inf to inf; it must rise, and be"),
+    (lambda: X.histogram(0), ValueError, "histogram: bins is 0; it must be at least 1"),
+    (
+        lambda: X.histogram(3, weight=rl.ones(5)),
+        ValueError,
+        "histogram: weight is (5,); x has 12 points",
+    ),
+    (lambda: Y.bincount(minlength=-1), ValueError, "bincount: minlength is -1; it must not be neg"),
+    (
+        lambda: rl.trapezoid(X, rl.arange(2.0)),
+        ValueError,
+        "trapezoid: x is (2,), y (3, 4); x must have 4 places along dim -1",
+    ),
+    (
+        lambda: rl.cumulative_trapezoid(X, rl.ones(2, 4), dim=0),
+        ValueError,
+        "cumulative_trapezoid: x is (2, 4), y (3, 4); x must have 3 places along dim 0",
+    ),
+    (
+        lambda: rl.gradient(X, spacing=(rl.arange(2.0), rl.arange(4.0))),
+        ValueError,
+        "gradient: coordinates (2,) of dim 0 of (3, 4); they must be (3,)",
+    ),
+    (lambda: rl.tril_indices(-1, 2), ValueError, "tril_indices: the sizes are -1 and 2; they mu"),
+    (lambda: X.renorm(2, 0, -1), ValueError, "renorm: p is 2, maxnorm -1; p is positive, maxn"),
+    (
+        lambda: rl.lstm_cell(X, (rl.ones(3, 2),) * 2, rl.ones(8, 5), rl.ones(8, 2)),
+        ValueError,
+        "lstm_cell: input is (3, 4); it must be (n, 5) or (5,)",
+    ),
+    (
+        lambda: rl.gru_cell(X, rl.ones(1, 2), rl.ones(6, 4), rl.ones(6, 2)),
+        ValueError,
+        "gru_cell: hx is (1, 2); it must be (3, 2)",
+    ),
+    (
+        lambda: rl.rnn_relu_cell(X, rl.ones(3, 2), rl.ones(6, 4), rl.ones(6, 2)),
+        ValueError,
+        "rnn_relu_cell: the weights are (6, 4), (6, 2); for states of 2 they must be (2, width)",
+    ),
+    (
+        lambda: rl.nn.LSTMCell(4, 2)(X, (rl.ones(3, 3), rl.ones(3, 3))),
+        ValueError,
+        "LSTMCell: hx is (3, 3) and (3, 3); it must be (3, 2) for both h and c",
+    ),
+    (
+        lambda: rl.gru(
+            rl.ones(5, 3, 4),
+            rl.ones(1, 3, 2),
+            [rl.ones(6, 3), rl.ones(6, 2)],
+            False,
+            1,
+            0.0,
+            False,
+            False,
+            False,
+        ),
+        ValueError,
+        "gru: weights 0 take 3 features; their input has 4",
+    ),
+    (
+        lambda: rl.gru(
+            rl.ones(5, 3, 4),
+            rl.ones(1, 2, 2),
+            [rl.ones(6, 4), rl.ones(6, 2)],
+            False,
+            1,
+            0.0,
+            False,
+            False,
+            False,
+        ),
+        ValueError,
+        "gru: a state is (1, 2, 2); it must be (1, 3, 2)",
+    ),
+    (
+        lambda: F.scaled_dot_product_attention(X, X, X, rl.ones(3, 2)),
+        ValueError,
+        "scaled_dot_product_attention: attn_mask is (3, 2); it must broadcast to (..., queries, "
+        "keys), here (3, 3)",
+    ),
+    (
+        lambda: F.scaled_dot_product_attention(X, X, X, rl.ones(3, 3).int()),
+        TypeError,
+        "scaled_dot_product_attention: attn_mask is int32; it must be bool or numbers to add",
+    ),
+    (
+        lambda: F.scaled_dot_product_attention(X, X, X[:2]),
+        ValueError,
+        "scaled_dot_product_attention: query is (3, 4), key (3, 4), value (2, 4); they must be",
+    ),
+    (
+        lambda: F.scaled_dot_product_attention(X[0], X, X),
+        ValueError,
+        "scaled_dot_product_attention: query is (4,), key (3, 4), value (3, 4); they must be",
+    ),
+    *[
+        (
+            lambda options=options: rl.nn.MultiheadAttention(4, 2)(X, X, X, **options),
+            ValueError,
+            f"multi_head_attention_forward: {text}",
+        )
+        for options, text in (
+            (
+                {"attn_mask": rl.ones(3, 5)},
+                "attn_mask is (3, 5); it must be (queries, keys) or (n * heads, queries, keys), "
+                "here (3, 3) or (2, 3, 3)",
+            ),
+            ({"attn_mask": rl.ones(3, 2), "need_weights": False}, "attn_mask is (3, 2); it must"),
+            ({"attn_mask": rl.ones(9)}, "attn_mask is (9,); it must be (queries, keys) or"),
+            (
+                {"key_padding_mask": rl.ones(5)},
+                "key_padding_mask is (5,); it must be (keys,), here (3,)",
+            ),
+            ({"key_padding_mask": rl.ones(2)}, "key_padding_mask is (2,); it must be (keys,), her"),
+        )
+    ],
+    (
+        lambda: rl.nn.MultiheadAttention(4, 2)(X, X, X[:2]),
+        ValueError,
+        "multi_head_attention_forward: query is (3, 4), key (3, 4), value (2, 4); key and value",
     ),
 ]
 

@@ -197,6 +197,18 @@ def test_create_graph_through_leaves(device: str) -> None:
     assert_close(g, [36 * 8.0])
 
 
+def test_a_second_pass_through_relu_gives_zeros_to_what_led_to_it(device: str) -> None:
+    w, b = leaf(3, device=device), leaf(3, device=device)
+    x = rl.tensor([0.3, -0.2, 0.7], device=device, requires_grad=True)
+    (g,) = rl.autograd.grad((x * w + b).relu().sum(), x, create_graph=True)
+    assert g is not None
+    expected = [2 * v for v in g.tolist()]
+    (g * g).sum().backward()
+    assert w.grad is not None and b.grad is not None and x.grad is not None
+    assert b.grad.tolist() == x.grad.tolist() == [0.0] * 3  # torch gives zeros, too, not None
+    assert_close(w.grad, expected)
+
+
 def test_a_graph_can_be_walked_twice_only_when_kept(device: str) -> None:
     x = leaf(3, device=device)
     y = (x * x).sum()

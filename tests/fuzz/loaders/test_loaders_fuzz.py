@@ -35,7 +35,7 @@ def _module(path: Path) -> ModuleType:
 def _weights() -> list[tuple[str, bytes]]:
     seeds = _module(HERE / "seeds.py")
     files = _module(HERE.parent / "test_files_fuzz.py")
-    zips = [(".pt", (DATA / f"torch_{name}.pt").read_bytes()) for name in ("zip", "zip_4")]
+    zips = [(".pt", (DATA / f"torch_{name}.pt").read_bytes()) for name in ("zip", "zip_4", "row")]
     ggufs = [
         (".gguf", content[:-24] + bytes(range(1, 25)))  # the end of the last tensor
         for content in (files._version_1(), files._big_endian())

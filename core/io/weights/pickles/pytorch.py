@@ -45,8 +45,8 @@ log = logging.getLogger("rushlight")
 class SavedFile:
     """What a file's pickle says, and the place of each storage: (offset, bytes).
 
-    lazily: what lies just before a storage is not read, see `read_zip`. encoding: of the texts of
-    Python 2.
+    lazily: what lies just before a storage is not read, see `read_zip`; in a row of pickles that is
+    the storage's count, whose place and bytes `counts` has. encoding: of the texts of Python 2.
     """
 
     source: Source
@@ -57,6 +57,7 @@ class SavedFile:
     swapped: bool = False
     storages: dict[str, StorageRef] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counts: list[tuple[int, bytes]] = field(default_factory=list)
 
     def refusal(self, name: str) -> FormatError:
         """The error for a file that holds nothing but what only code could make."""
@@ -168,6 +169,7 @@ class SavedFile:
                     hint="the end of the file may be missing; download it again",
                 )
             self.places[key] = offset + 8, nbytes
+            self.counts.append((offset, ref.numel.to_bytes(8, order)))  # type: ignore[arg-type]
             offset += 8 + nbytes
         if missing := self.storages.keys() - self.places.keys():
             raise FormatError(f"{source.name}: storage {min(missing)!r:.50} is missing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ class Stored:
     middle or as two dtypes. views: key of its storage and layout, for each tensor. records: where
     the records before the members of a zip begin; `offset` of an entry then counts from the end of
     such a record as if neither name nor more stood behind it (see `read_zip`, lazily). numbers:
-    those beside the tensors, by name.
+    those beside the tensors, by name. counts: bytes that must stand at these places.
     """
 
     plain: Table
@@ -32,6 +32,7 @@ class Stored:
     views: dict[str, tuple[str, Layout]]
     records: tuple[int, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
+    counts: Sequence[tuple[int, bytes]] = ()
 
 
 def read_storages(source: Source) -> Stored | None:
@@ -110,9 +111,8 @@ def _of_pytorch(source: Source) -> Stored:
             seen.update((key, f"{storage} {kinds.get(storage, dtype).name}"))
     tables = [{k: e for k, e in entries.items() if (k in seen) is other} for other in (False, True)]
     zipped = {e.offset - LEAD for e in entries.values()} if file.zipped else ()
-    return Stored(
-        Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)), numbers_beside(file.value)
-    )
+    records, numbers = tuple(sorted(zipped)), numbers_beside(file.value)
+    return Stored(Table(tables[0]), Table(tables[1]), views, records, numbers, file.counts)
 
 
 def _of_npz(source: Source) -> Stored | None:

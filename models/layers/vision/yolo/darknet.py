@@ -26,7 +26,9 @@ Layer = dict[str, Any]
 _LONGEST = 1 << 20  # bytes of a .cfg
 _LAYERS = 1024
 _MOST = 1 << 16  # of a number
-_PIXELS = 1 << 30  # numbers that a layer makes
+# Numbers that a layer reads, padded, or makes, and that all layers make: a model keeps them, in
+# float32. Of 608 x 608 pixels YOLOv3 makes about 10**8, in one layer at most 2**24.
+_PIXELS, _KEPT = 1 << 27, 1 << 30
 # The keys of each kind of layer that change what it computes, with darknet's defaults.
 _KEYS: dict[str, dict[str, Any]] = {
     "convolutional": {
@@ -162,16 +164,33 @@ def _whole(value: str, where: str, least: int, most: int = _MOST) -> int:
 def outputs(net: Mapping[str, Any]) -> list[tuple[int, int, int]]:
     """The channels, height and width that each layer makes; places of layers become absolute.
 
-    FormatError where layers do not fit each other.
+    FormatError where layers do not fit each other, and where one or all would take too much memory.
     """
     made: list[tuple[int, int, int]] = []
+    kept = 0
     for i, layer in enumerate(net["layers"]):
         x = made[-1] if made else (net["channels"], net["height"], net["width"])
         where = f"the .cfg's layer {i}, [{layer['type']}],"
         made.append(_made(layer, x, made, where))
-        if not 1 <= math.prod(made[-1]) <= _PIXELS or min(made[-1]) < 1:
-            raise FormatError(f"{where} makes {made[-1]} of {x}, which is too large or nothing")
+        if min(made[-1]) < 1:
+            raise FormatError(f"{where} makes {made[-1]} of {x}, which is nothing")
+        read, kept = _padded(layer, x), kept + math.prod(made[-1])
+        if max(math.prod(read), math.prod(made[-1])) > _PIXELS or kept > _KEPT:
+            raise FormatError(
+                f"{where} makes {made[-1]} of {read}, padded; at most {_PIXELS} numbers in a layer "
+                f"and {_KEPT} in all layers are supported",
+                hint="width and height of [net] may be smaller",
+            )
     return made
+
+
+def _padded(layer: Layer, x: tuple[int, int, int]) -> tuple[int, int, int]:
+    """What a layer reads, with its padding."""
+    if layer["type"] == "convolutional":
+        pad = 2 * padding(layer)
+    else:
+        pad = layer["padding"] if layer["type"] == "maxpool" else 0
+    return x[0], x[1] + pad, x[2] + pad
 
 
 def _made(
