@@ -59,8 +59,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         commands = {name: _command(name, threads, peer) for name in ("rushlight", "torch", "numpy")}
         with step(f"a million elements, threads {threads}"), sides(commands) as started:
             result["large"][threads] = _in_turns(
-                started, lambda name, at=started: at[name].ask("time")
-            )  # type: ignore[misc]
+                started,
+                lambda name, at=started: at[name].ask("time"),  # type: ignore[misc]
+            )
     return result
 
 

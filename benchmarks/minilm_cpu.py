@@ -72,9 +72,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 many = what == MANY
                 samples = alternate(
                     list(started),
-                    lambda name, _, at=started, given=sentences: at[name].ask(
+                    lambda name, _, at=started, given=sentences: at[name].ask(  # type: ignore[misc]
                         "encode", texts=given
-                    ),  # type: ignore[misc]
+                    ),
                     1 if many else rounds,
                     warm=0,
                 )

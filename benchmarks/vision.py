@@ -80,9 +80,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     worst = compare(outs, kind)
                     row = measured(
                         started,
-                        lambda name, _, at=started, kind=kind: at[name].ask(
+                        lambda name, _, at=started, kind=kind: at[name].ask(  # type: ignore[misc]
                             "infer", count=WORK[kind]
-                        ),  # type: ignore[misc]
+                        ),
                         chosen.rounds,
                         NAMES.get(kind, kind),
                         threads,
