@@ -48,19 +48,19 @@ def keep_sections(path: Path, asset: dict[str, Any], member: dict[str, Any]) -> 
     A bundler starts each section with a comment that names its source file. Raises ValueError for a
     section that the script does not have.
     """
-    found = dict(
+    sections = dict(
         re.findall(
             r"^// (src/\S+)\n(.*?)(?=^// src/\S+\n|^export \{|\Z)",
             path.read_text(encoding="utf-8"),
             re.M | re.S,
         )
     )
-    missing = [name for name in member["sections"] if name not in found]
+    missing = [name for name in member["sections"] if name not in sections]
     if missing:
         raise ValueError(f"{asset['package']} {asset['version']}: no section {missing[0]}")
     told = f"// Parts of {asset['package']} {asset['version']} ({asset['licence']}), and an export."
-    kept = [f"// {name}\n{found[name]}" for name in member["sections"]]
-    path.write_text(f"{told}\n\n{''.join(kept)}{member['tail']}\n", encoding="utf-8")
+    texts = [f"// {name}\n{sections[name]}" for name in member["sections"]]
+    path.write_text(f"{told}\n\n{''.join(texts)}{member['tail']}\n", encoding="utf-8")
 
 
 def wheel_assets(root: Path = ROOT) -> dict[str, dict[str, Any]]:
@@ -78,10 +78,10 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
     """
     build = root / "web" / "build"
     build.mkdir(parents=True, exist_ok=True)
-    kept: list[Path] = []
+    paths: list[Path] = []
     for name, asset in wheel_assets(root).items():
         members = [(m["from"], build / m["to"], m["sha256"]) for m in asset["members"]]
-        kept += [dest for _, dest, _ in members]
+        paths += [dest for _, dest, _ in members]
         if all(_intact(dest, sha256) for _, dest, sha256 in members):
             continue
         if asset["kind"] != "npm":
@@ -102,9 +102,9 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
         for member, dest, sha256 in members:
             if not _intact(dest, sha256):
                 raise ValueError(f"{asset['package']} {asset['version']}: {member}: wrong hash")
-    for stray in set(build.iterdir()) - set(kept):
+    for stray in set(build.iterdir()) - set(paths):
         stray.unlink()
-    return kept
+    return paths
 
 
 def fill_kernels(root: Path = ROOT) -> None:

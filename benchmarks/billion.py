@@ -54,7 +54,7 @@ def long_prompts(count: int) -> list[list[int]]:
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each model and number of threads."""
-    found: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
+    result: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
     short = [ids for ids, _ in prompts((chosen.rounds or 2) + 1)]
     types, mixture = chosen.types or TYPES, 1 if chosen.mixture is None else chosen.mixture
     with TemporaryDirectory() as folder:
@@ -68,11 +68,11 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 rows, samples, versions = beside_llama(
                     file, works, threads, chosen.linear, agree=AGREE
                 )
-                found["results"] += rows
+                result["results"] += rows
                 for work, taken in zip(works, samples, strict=True):
-                    found["samples"][f"{work.facts['model']}, {threads}"] = taken
-                found["versions"] |= versions
-    return found
+                    result["samples"][f"{work.facts['model']}, {threads}"] = taken
+                result["versions"] |= versions
+    return result
 
 
 def warmed(given: list[tuple[list[int], str]]) -> list[tuple[list[int], str]]:
@@ -90,13 +90,13 @@ def warmed(given: list[tuple[list[int], str]]) -> list[tuple[list[int], str]]:
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Both in one page, for each model."""
-    found: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
+    result: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
     contenders, rounds = ["rushlight", "wllama, 1 thread"], chosen.rounds or 1
     types = chosen.types or TYPES_IN_TAB
     with TemporaryDirectory() as folder:
         for shape, kind, file in files(types, chosen.mixture or 0, Path(folder)):
             model = f"{shape}, {kind}"
-            rows, found["samples"][model], versions = beside_wllama(
+            rows, result["samples"][model], versions = beside_wllama(
                 file,
                 warmed(prompts(rounds + 1)),
                 contenders,
@@ -106,9 +106,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 agree=AGREE,
                 model=model,
             )
-            found["results"] += rows
-            found["versions"] |= versions
-    return found
+            result["results"] += rows
+            result["versions"] |= versions
+    return result
 
 
 if __name__ == "__main__":

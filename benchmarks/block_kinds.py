@@ -63,11 +63,11 @@ def layer(config: dict[str, Any], device: str) -> tuple[Any, int]:
     import rushlight as rl
     from rushlight.models.families import family_of
 
-    made = family_of(config["model_type"], "model_type").build(config, ["lm_head.weight"])
+    model = family_of(config["model_type"], "model_type").build(config, ["lm_head.weight"])
     draws = np.random.default_rng(0)
     tensors = {
         name: rl.tensor(draws.normal(size=p.shape).astype(np.float32) * 0.02)
-        for name, p in made.named_parameters()
+        for name, p in model.named_parameters()
     }
     inside = (t.numel() for name, t in tensors.items() if "0" in name.split("."))
     files = {"config.json": json.dumps(config).encode()}
@@ -79,11 +79,11 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {}
     draws = np.random.default_rng(1)
     for device in chosen.devices.split(","):
-        made = {name: layer(config, device) for name, config in kinds().items()}
+        models = {name: layer(config, device) for name, config in kinds().items()}
         for turn in range(-1, chosen.times):
             # Each prompt is another one, as a common beginning would be reused.
             ids = draws.integers(0, 64, PROMPT).tolist()
-            for name, (model, count) in made.items():
+            for name, (model, count) in models.items():
                 row = rows.setdefault(
                     f"{device} {name}", {"device": device, "kind": name, "parameters": count}
                 )
@@ -95,12 +95,12 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
                 ended = time.perf_counter()
                 took = {"prompt": (first - begin) * 1e3, "token": (ended - first) * 1e3 / after}
                 if turn >= 0:
-                    for part, ms in took.items():
-                        row.setdefault("samples", {}).setdefault(part, []).append(ms)
+                    for phase, ms in took.items():
+                        row.setdefault("samples", {}).setdefault(phase, []).append(ms)
             which = f"round {turn + 1} of {chosen.times}" if turn >= 0 else "a warm round"
             tell(f"{device}: {which}")
     for row in rows.values():
-        row |= {part: min(taken) for part, taken in row["samples"].items()}
+        row |= {key: min(taken) for key, taken in row["samples"].items()}
     return {"results": list(rows.values())}
 
 
@@ -110,8 +110,8 @@ def table(result: dict[str, Any]) -> str:
     first: dict[str, list[float]] = {}
     for row in result["results"]:
         each = [
-            row[part] * 1e9 / tokens / row["parameters"]
-            for part, tokens in (("prompt", PROMPT), ("token", 1))
+            row[phase] * 1e9 / tokens / row["parameters"]
+            for phase, tokens in (("prompt", PROMPT), ("token", 1))
         ]
         base = first.setdefault(row["device"], each)
         rows.append(

@@ -29,9 +29,9 @@ def _weights(dtype: DType, rows: int, columns: int) -> list[rl.Tensor]:
 
 def _check(x: rl.Tensor, weight: rl.Tensor) -> None:
     values = weight.dequantize().numpy().astype(np.float64)
-    given = x.numpy().astype(np.float64)
-    off = np.abs(rl.linear(x, weight).numpy() - given @ values.T)
-    if not np.all(off <= 3e-5 * (np.abs(given) @ np.abs(values.T))):
+    inputs = x.numpy().astype(np.float64)
+    off = np.abs(rl.linear(x, weight).numpy() - inputs @ values.T)
+    if not np.all(off <= 3e-5 * (np.abs(inputs) @ np.abs(values.T))):
         raise SystemExit(f"{weight.dtype.name} is off by {off.max()}")
 
 
@@ -44,7 +44,7 @@ def measure(rounds: int, threads: int) -> dict[str, Any]:
     On one thread they are seconds of processor time, on more of the clock.
     """
     info = rl.device("cpu").info
-    found: dict[str, Any] = {"rows": {}, "nbytes": {}, "copied": 2 * COPY}
+    result: dict[str, Any] = {"rows": {}, "nbytes": {}, "copied": 2 * COPY}
     source, target = np.ones(COPY, np.uint8), np.empty(COPY, np.uint8)
     for rows, columns in SHAPES:
         x = rl.from_numpy(np.random.default_rng(2).standard_normal((1, columns), np.float32))
@@ -70,12 +70,12 @@ def measure(rounds: int, threads: int) -> dict[str, Any]:
                         took = clock() - began
                         if turn >= 0:
                             taken.append(took / len(weights.get(name, [name])))
-                found["rows"][key] = samples
-                found["nbytes"][key] = {name: each[0].nbytes for name, each in weights.items()}
+                result["rows"][key] = samples
+                result["nbytes"][key] = {name: each[0].nbytes for name, each in weights.items()}
     rl.set_linear_mode("exact")
-    found["versions"] = {
+    result["versions"] = {
         "numpy": np.__version__,
         "rushlight": rl.version.rushlight,
         "kernels": info["kernels"],
     }
-    return found
+    return result

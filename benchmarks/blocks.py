@@ -26,9 +26,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     from block_work import measure
 
     with step(f"{ROUNDS} rounds of all types"):
-        found = measure(ROUNDS, chosen.threads)
-    found["versions"]["python"] = platform.python_version()
-    return found
+        result = measure(ROUNDS, chosen.threads)
+    result["versions"]["python"] = platform.python_version()
+    return result
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -41,9 +41,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("'measure' in window")
         with step(f"{ROUNDS} rounds of all types"):
-            found: dict[str, Any] = page.evaluate(f"() => measure({ROUNDS}, 1)")
-        found["versions"]["chromium"] = page.context.browser.version
-    return found
+            result: dict[str, Any] = page.evaluate(f"() => measure({ROUNDS}, 1)")
+        result["versions"]["chromium"] = page.context.browser.version
+    return result
 
 
 def table(found: dict[str, Any]) -> str:

@@ -35,11 +35,11 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     for dtype in CACHE_TYPES:
         base = None if dtype == "float32" else model
         with step(f"{dtype}: perplexity"):
-            found = perplexity(model, ids, context=CONTEXT, base=base, cache_type=dtype)
+            figures = perplexity(model, ids, context=CONTEXT, base=base, cache_type=dtype)
         command = [sys.executable, __file__, "--fill", dtype, "--tokens", str(chosen.tokens)]
         with step(f"{dtype}: a conversation"):
             filled = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        rows.append({"dtype": dtype, **dataclasses.asdict(found), **json.loads(filled.stdout)})
+        rows.append({"dtype": dtype, **dataclasses.asdict(figures), **json.loads(filled.stdout)})
         tell_row(cells(rows[-1]))
     return {"results": rows, "tokens": chosen.tokens}
 
@@ -53,8 +53,8 @@ def fill(dtype: str, tokens: int) -> None:
 
     def read(cache: Any, count: int) -> None:
         with rl.no_grad(), rl.linear_mode("fast"):
-            for at in range(0, count, 128):
-                model(rl.tensor([ids[at : at + 128]]), cache, logits_to_keep=1)
+            for start in range(0, count, 128):
+                model(rl.tensor([ids[start : start + 128]]), cache, logits_to_keep=1)
 
     read(model.new_cache(1, dtype), 256)  # the weights are in memory now
     before = high_water()
@@ -71,13 +71,13 @@ def cells(row: dict[str, Any]) -> list[object]:
 
 def table(result: dict[str, Any]) -> str:
     """Divergence and memory by dtype."""
-    held = f"of {result['tokens']} tokens"
+    of_tokens = f"of {result['tokens']} tokens"
     head = [
         "cache",
         "perplexity",
         "KL from float32, nats",
         "same likeliest token",
-        f"MB {held}",
+        f"MB {of_tokens}",
         "MB added to the peak",
     ]
     return markdown(head, [cells(row) for row in result["results"]])

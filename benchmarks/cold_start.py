@@ -81,10 +81,10 @@ def chat(page: Any, url: str) -> float:
     page.click("#new")  # the page shows the last conversation
     page.fill("#draft", QUESTION)
     page.press("#draft", "Enter")
-    found = page.wait_for_function(
+    handle = page.wait_for_function(
         "document.querySelector('.assistant .body')?.innerText.trim() && performance.now() / 1000"
     )
-    seconds: float = found.json_value()
+    seconds: float = handle.json_value()
     page.click("#stop")
     page.wait_for_selector('html[data-state="ready"]')
     return seconds
@@ -99,11 +99,11 @@ def search(page: Any, url: str) -> float:
     page.wait_for_selector(f'html[data-state="ready"]:not([data-round="{before}"])')
     page.fill("#query", QUESTION)
     page.press("#query", "Enter")
-    found = page.wait_for_function(
+    handle = page.wait_for_function(
         "(query) => document.documentElement.dataset.query === query && performance.now() / 1000",
         arg=QUESTION,
     )
-    seconds: float = found.json_value()
+    seconds: float = handle.json_value()
     return seconds
 
 
@@ -112,10 +112,10 @@ def parts(page: Any, url: str, name: str) -> dict[str, float]:
     page.goto(f"{url}rushlight/NOTICE.txt")
     question = QUESTION if name == CHAT else ""
     times = page.evaluate(PARTS, [name, SENTENCES[:8], question])
-    found, before = {}, 0.0
-    for part in ORDER:
-        found[part], before = times[part] - before, times[part]
-    return {**found, "in all": before}
+    seconds, before = {}, 0.0
+    for stage in ORDER:
+        seconds[stage], before = times[stage] - before, times[stage]
+    return {**seconds, "in all": before}
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -137,8 +137,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                     first = visit(page, url)
                     page.wait_for_timeout(2500)  # until the worker has kept its snapshot
                 with step(f"{what}: {chosen.visits} visits"):
-                    kept = [visit(page, url) for _ in range(chosen.visits)]
-            results[what] = {"first visit": first, "kept": kept}
+                    cached = [visit(page, url) for _ in range(chosen.visits)]
+            results[what] = {"first visit": first, "kept": cached}
     return {"results": results, "versions": {"chromium": version}}
 
 
@@ -146,13 +146,13 @@ def table(result: dict[str, Any]) -> str:
     """Medians of the visits with everything cached, beside the first visit."""
     rows: list[list[object]] = []
     for what in ("Chat", "Search"):
-        found = result["results"][what]
-        rows.append([f"{what} page", found["first visit"], median(found["kept"])])
+        visits = result["results"][what]
+        rows.append([f"{what} page", visits["first visit"], median(visits["kept"])])
     for what in ("SmolLM2", "MiniLM"):
-        found = result["results"][what]
-        for part in (*ORDER, "in all"):
-            kept = median(visit[part] for visit in found["kept"])
-            rows.append([f"{what}: {part}", found["first visit"][part], kept])
+        visits = result["results"][what]
+        for stage in (*ORDER, "in all"):
+            cached = median(visit[stage] for visit in visits["kept"])
+            rows.append([f"{what}: {stage}", visits["first visit"][stage], cached])
     return markdown(["seconds", "first visit", "weights kept"], rows)
 
 

@@ -86,7 +86,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         )
         for name, place in places.items()
     }
-    found: dict[str, Any] = {}
+    samples: dict[str, Any] = {}
     with sides(commands) as started:
         for side in started.values():
             for kind, folder in _folders().items():
@@ -98,20 +98,20 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
         talks = alternate([*places], talk, chosen.rounds)
         _same([[t["text"] for t in taken] for taken in talks.values()])
-        for part in ("prompt", "answer"):
-            found[part] = {name: [t[part] for t in taken] for name, taken in talks.items()}
-        found["encode"] = alternate(
+        for phase in ("prompt", "answer"):
+            samples[phase] = {name: [t[phase] for t in taken] for name, taken in talks.items()}
+        samples["encode"] = alternate(
             [*places], lambda name, _: started[name].ask("encode", texts=TEXTS), chosen.rounds
         )
-        _same([[round(t["sum"], 5) for t in taken] for taken in found["encode"].values()])
+        _same([[round(t["sum"], 5) for t in taken] for taken in samples["encode"].values()])
         for device in ("cpu", "webgpu"):
-            found[f"replay {device}"] = alternate(
+            samples[f"replay {device}"] = alternate(
                 [*places],
                 lambda name, _, on=device: started[name].ask("replay", device=on, times=4),  # type: ignore[misc]
                 chosen.rounds,
             )
         peaks = {name: side.peak_mb for name, side in started.items()}
-    return {"samples": found, "peak_mb": peaks, "commits": _commits(places)}
+    return {"samples": samples, "peak_mb": peaks, "commits": _commits(places)}
 
 
 @contextmanager
@@ -163,20 +163,20 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             page, address = pages[name]
             page.goto(f"{address}rushlight/NOTICE.txt")
             prompt = f"{turn}. {PROMPT}"
-            given = [MODELS["llm"], MODELS["encoder"], prompt, TOKENS, TEXTS]
-            made = dict(page.evaluate(VISIT, given))
+            arguments = [MODELS["llm"], MODELS["encoder"], prompt, TOKENS, TEXTS]
+            times = dict(page.evaluate(VISIT, arguments))
             page.wait_for_timeout(2500)  # until the worker has kept its snapshot
-            return made
+            return times
 
         visits = alternate([*places], visit, chosen.rounds)
         replays = _replays(places, play, stack, chosen.rounds)
     _same([[v["text"] for v in taken] for taken in visits.values()])
     _same([[round(v["sum"], 4) for v in taken] for taken in visits.values()])
-    found = {
-        part: {n: [{"seconds": v[part] / 1000} for v in taken] for n, taken in visits.items()}
-        for part in ("opened", "chat", "prompt", "answer", "token", "encode")
+    by_phase = {
+        phase: {n: [{"seconds": v[phase] / 1000} for v in taken] for n, taken in visits.items()}
+        for phase in ("opened", "chat", "prompt", "answer", "token", "encode")
     }
-    return {"samples": {**found, **replays}, "commits": _commits(places)}
+    return {"samples": {**by_phase, **replays}, "commits": _commits(places)}
 
 
 def _replays(places: dict[str, Path], play: Any, stack: ExitStack, rounds: int) -> dict[str, Any]:
@@ -200,10 +200,10 @@ def _replays(places: dict[str, Path], play: Any, stack: ExitStack, rounds: int) 
         [*places], lambda name, _: pages[name].evaluate("(n) => bench.replays(n)", COUNT), rounds
     )
     return {
-        f"replay webgpu, {part}": {
-            name: [{"seconds": t[part] * 1e-6} for t in samples] for name, samples in taken.items()
+        f"replay webgpu, {layer}": {
+            name: [{"seconds": t[layer] * 1e-6} for t in samples] for name, samples in taken.items()
         }
-        for part in ("call", "port")
+        for layer in ("call", "port")
     }
 
 

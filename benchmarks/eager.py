@@ -41,7 +41,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         ours, theirs = (work.side(name) for name in ("rushlight", "torch"))
         _compare(ours, theirs, work.DRAWN)
         del ours, theirs
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "large": {},
         "versions": {
             "python": platform.python_version(),
@@ -54,25 +54,28 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     for lib in both.values():
         lib.set_num_threads(1)
     with step("ten elements"):
-        found["small"] = _in_turns(both, lambda name: work.call_seconds(work.small(both[name])))
+        result["small"] = _in_turns(both, lambda name: work.call_seconds(work.small(both[name])))
     for threads in ("1", "2"):
         commands = {name: _command(name, threads, peer) for name in ("rushlight", "torch", "numpy")}
-        with step(f"a million elements, threads {threads}"), sides(commands) as at:
-            found["large"][threads] = _in_turns(at, lambda name, at=at: at[name].ask("time"))  # type: ignore[misc]
-    return found
+        with step(f"a million elements, threads {threads}"), sides(commands) as started:
+            result["large"][threads] = _in_turns(
+                started,
+                lambda name, at=started: at[name].ask("time"),  # type: ignore[misc]
+            )
+    return result
 
 
 def _in_turns(
     sides: Iterable[str], once: Callable[[str], dict[str, float]]
 ) -> dict[str, dict[str, list[float]]]:
     """The seconds of each op of each side, one sample a round."""
-    found: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
+    samples: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
     for _ in range(ROUNDS):
-        for side, ops in found.items():
+        for side, ops in samples.items():
             time.sleep(SETTLE_S)
             for op, seconds in once(side).items():
                 ops.setdefault(op, []).append(seconds)
-    return found
+    return samples
 
 
 def _command(side: str, threads: str, peer: str) -> tuple[list[str], dict[str, str]]:

@@ -146,22 +146,22 @@ def numpys() -> Ops:
 
 def call_seconds(ops: Ops, times: int = 1000) -> dict[str, float]:
     """Seconds of processor time that a call takes; in a tab that is the clock's."""
-    found = {}
+    seconds = {}
     for name, fn in ops.items():
         fn()
         began = time.process_time()
         for _ in range(times):
             fn()
-        found[name] = (time.process_time() - began) / times
-    return found
+        seconds[name] = (time.process_time() - began) / times
+    return seconds
 
 
 def measure(rounds: int, times: int) -> dict[str, list[float]]:
     """What a call costs here, per round: for the page."""
     import rushlight as rl
 
-    found = [call_seconds(small(rl), times) for _ in range(rounds)]
-    return {name: [seconds[name] for seconds in found] for name in found[0]}
+    by_round = [call_seconds(small(rl), times) for _ in range(rounds)]
+    return {name: [seconds[name] for seconds in by_round] for name in by_round[0]}
 
 
 def side(name: str) -> Ops:
@@ -174,13 +174,13 @@ def side(name: str) -> Ops:
 
 def best_seconds(ops: Ops) -> dict[str, float]:
     """Seconds of each op, the best of five calls."""
-    found = dict.fromkeys(ops, float("inf"))
+    best = dict.fromkeys(ops, float("inf"))
     for name, fn in ops.items():
         for _ in range(5):
             began = time.perf_counter()
             fn()
-            found[name] = min(found[name], time.perf_counter() - began)
-    return found
+            best[name] = min(best[name], time.perf_counter() - began)
+    return best
 
 
 if __name__ == "__main__":

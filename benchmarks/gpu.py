@@ -60,9 +60,9 @@ SMOLLM2 = {
 
 def blocks(rng: np.random.Generator, out: int, taken: int) -> rl.Tensor:
     """A random q4_0 weight with about the deviation of an initial weight."""
-    made = rng.integers(0, 256, (out * taken // 32, 18), dtype=np.uint8)
-    made[:, :2] = np.array([0.2 / taken**0.5], np.float16).view(np.uint8)
-    return rl.Tensor.from_buffer(made.reshape(-1), rl.q4_0, (out, taken))
+    raw = rng.integers(0, 256, (out * taken // 32, 18), dtype=np.uint8)
+    raw[:, :2] = np.array([0.2 / taken**0.5], np.float16).view(np.uint8)
+    return rl.Tensor.from_buffer(raw.reshape(-1), rl.q4_0, (out, taken))
 
 
 def llama(config: dict[str, Any], device: str) -> Any:
@@ -73,7 +73,7 @@ def llama(config: dict[str, Any], device: str) -> Any:
     tensors = {"model.embed_tokens.weight": blocks(rng, config["vocab_size"], dim)}
     ones = rl.from_numpy(np.ones(dim, np.float32))
     for i in range(config["num_hidden_layers"]):
-        at = f"model.layers.{i}"
+        layer = f"model.layers.{i}"
         shapes = {
             "self_attn.q_proj": (dim, dim),
             "self_attn.k_proj": (groups, dim),
@@ -84,9 +84,9 @@ def llama(config: dict[str, Any], device: str) -> Any:
             "mlp.down_proj": (dim, inner),
         }
         for name, shape in shapes.items():
-            tensors[f"{at}.{name}.weight"] = blocks(rng, *shape)
+            tensors[f"{layer}.{name}.weight"] = blocks(rng, *shape)
         for name in ("input_layernorm", "post_attention_layernorm"):
-            tensors[f"{at}.{name}.weight"] = ones
+            tensors[f"{layer}.{name}.weight"] = ones
     tensors["model.norm.weight"] = ones
     files = {"config.json": json.dumps(config).encode()}
     return rl.models.assemble(files, tensors, device=device)
@@ -95,18 +95,18 @@ def llama(config: dict[str, Any], device: str) -> Any:
 def answers(model: Any, vocabulary: int, prompt: int, count: int) -> dict[str, list[float]]:
     """Seconds of prompts, and of each token after them. No two prompts begin alike."""
     rng = np.random.default_rng(1)
-    found: dict[str, list[float]] = {"prefill": [], "decode": []}
+    samples: dict[str, list[float]] = {"prefill": [], "decode": []}
     for turn in range(ROUNDS + 1):
         ids = rng.integers(0, vocabulary, prompt).tolist()
         began = time.perf_counter()
         steps = model.tokens(ids, max_new_tokens=count + 1)
         next(steps)
         first = time.perf_counter()
-        made = sum(1 for _ in steps)
-        if turn and made:
-            found["prefill"].append(first - began)
-            found["decode"].append((time.perf_counter() - first) / made)
-    return found
+        count_after = sum(1 for _ in steps)
+        if turn and count_after:
+            samples["prefill"].append(first - began)
+            samples["decode"].append((time.perf_counter() - first) / count_after)
+    return samples
 
 
 def same_as_cpu() -> None:
@@ -199,27 +199,27 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     smoke = getattr(chosen, "smoke", False)
     prompt, count, batch = (12, 3, 4) if smoke else (512, 64, 256)
     same_as_cpu()
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "models": {},
         "versions": {"adapter": info["device"], "driver": info["description"]},
     }
-    copied = found["copy"] = bandwidth(16 << 20 if smoke else 512 << 20)
-    given: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
+    copied = result["copy"] = bandwidth(16 << 20 if smoke else 512 << 20)
+    models: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
         "llama, 1.2 billion, q4_0": (lambda: llama(LLAMA, "webgpu"), LLAMA),
         "SmolLM2-135M, q4_1": (lambda: rl.models.load(NAME, device="webgpu"), SMOLLM2),
     }
     if getattr(chosen, "random", False):
-        del given["SmolLM2-135M, q4_1"]
-        given["SmolLM2-135M's shape, q4_0"] = (lambda: llama(SMOLLM2, "webgpu"), SMOLLM2)
+        del models["SmolLM2-135M, q4_1"]
+        models["SmolLM2-135M's shape, q4_0"] = (lambda: llama(SMOLLM2, "webgpu"), SMOLLM2)
     if smoke:
-        given = {"a tiny llama, q4_0": (lambda: llama(TINY, "webgpu"), TINY)}
-    for name, (make, config) in given.items():
+        models = {"a tiny llama, q4_0": (lambda: llama(TINY, "webgpu"), TINY)}
+    for name, (make, config) in models.items():
         with step(f"load {name}"):
             model = make()
         samples = answers(model, config["vocab_size"], prompt, count)
         prefill, decode = (median(samples[what]) for what in ("prefill", "decode"))
         moved = weight_bytes(model) / decode / 1e9
-        found["models"][name] = {
+        result["models"][name] = {
             "prompt": prompt,
             "prefill_per_s": prompt / prefill,
             "decode_per_s": 1 / decode,
@@ -233,18 +233,18 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
             ),
         }
         del model
-    if "SmolLM2-135M, q4_1" in given:
+    if "SmolLM2-135M, q4_1" in models:
         from rushlight.models.hub.names import resolve
 
         (file,) = resolve(NAME).glob("*.gguf")
-        found["models"]["SmolLM2-135M, q4_1"]["llama.cpp"] = llama_bench(str(file))
+        result["models"]["SmolLM2-135M, q4_1"]["llama.cpp"] = llama_bench(str(file))
     steps = 2 if smoke else 50
-    found["training"] = {
+    result["training"] = {
         "batch": batch,
         "seconds": training(batch, steps),
         "torch": torch_cuda(lambda s: s.ask("cnn", batch=batch, count=steps, rounds=ROUNDS)),
     }
-    return found
+    return result
 
 
 def table(found: dict[str, Any]) -> str:

@@ -68,8 +68,8 @@ def webgpu_native(chosen: argparse.Namespace) -> dict[str, Any]:
     import rushlight as rl
 
     model = rl.models.load(NAME, device="webgpu")
-    found = asyncio.run(measure_webgpu(model, *arguments(chosen)))
-    return summary(found, {"python": platform.python_version(), "wgpu": version("wgpu")})
+    times = asyncio.run(measure_webgpu(model, *arguments(chosen)))
+    return summary(times, {"python": platform.python_version(), "wgpu": version("wgpu")})
 
 
 def tab(chosen: argparse.Namespace, device: str = "cpu") -> dict[str, Any]:
@@ -78,11 +78,11 @@ def tab(chosen: argparse.Namespace, device: str = "cpu") -> dict[str, Any]:
     flags = WEBGPU if device == "webgpu" else []
     with served(PAGE, folders) as address, opened(address, flags) as page:
         page.wait_for_function("'measure' in window")
-        given = [NAME, device, *arguments(chosen)]
+        passed = [NAME, device, *arguments(chosen)]
         with step(f"load and {chosen.rounds + 1} answers on {device}"):
-            found = page.evaluate("(given) => measure(...given)", given)
+            times = page.evaluate("(given) => measure(...given)", passed)
         browser = page.context.browser.version
-    return summary(found, {"chromium": browser})
+    return summary(times, {"chromium": browser})
 
 
 def webgpu_tab(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def summary(found: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Milliseconds of a token."""
-    found = result["medians"]
-    if "own" in found:
+    medians = result["medians"]
+    if "own" in medians:
         head = [
             result["adapter"],
             "ms of a token",
@@ -121,13 +121,13 @@ def table(result: dict[str, Any]) -> str:
             "of the quickest quarter at most",
             "dispatches",
         ]
-        row = [f"load {result['load_average']['before']:.1f}", found["step"], found["waiting"]]
+        row = [f"load {result['load_average']['before']:.1f}", medians["step"], medians["waiting"]]
         quarter = quantiles(result["own_ms"])[0]
-        return markdown(head, [[*row, found["own"], quarter, result["dispatches"][-1]]])
+        return markdown(head, [[*row, medians["own"], quarter, result["dispatches"][-1]]])
     head = [result["kernels"], "ms of a token", "within kernels", "outside", "calls"]
     row = [f"{result['linear']} mode, threads {result['threads']}"]
-    values = [found[key] for key in ("step", "within", "outside")]
-    return markdown(head, [[*row, *values, f"{found['calls']:.0f}"]])
+    values = [medians[key] for key in ("step", "within", "outside")]
+    return markdown(head, [[*row, *values, f"{medians['calls']:.0f}"]])
 
 
 if __name__ == "__main__":

@@ -28,10 +28,10 @@ SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "384x1000x700", "333x10
 
 def sizes_of(chosen: argparse.Namespace, folder: str) -> list[tuple[int, ...]]:
     """The requested sizes. Writes an ONNX file of each into `folder`."""
-    found = [tuple(map(int, text.split("x"))) for text in chosen.sizes.split(",")]
-    for size in found:
+    sizes = [tuple(map(int, text.split("x"))) for text in chosen.sizes.split(",")]
+    for size in sizes:
         Path(folder, f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
-    return found
+    return sizes
 
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -39,25 +39,25 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
     for threads in map(int, chosen.threads.split(",")):
-        own, env = python_side("python.py", threads)
+        command, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(ORT))
         commands = {
-            "rushlight": ([*own, "rushlight"], env),
-            "NumPy": ([*own, "numpy"], env),
+            "rushlight": ([*command, "rushlight"], env),
+            "NumPy": ([*command, "numpy"], env),
             "onnxruntime": ([*other, "onnxruntime"], paths),
         }
-        with sides(commands) as at, TemporaryDirectory() as made:
+        with sides(commands) as started, TemporaryDirectory() as folder:
             rows = []
-            for n, k, m in sizes_of(chosen, made):
-                for name, side in at.items():
-                    side.ask("prepare", n=n, k=k, m=m, model=f"{made}/{n}x{k}x{m}.onnx")
+            for n, k, m in sizes_of(chosen, folder):
+                for name, side in started.items():
+                    side.ask("prepare", n=n, k=k, m=m, model=f"{folder}/{n}x{k}x{m}.onnx")
                     off, tolerance = side.ask("off", n=n, k=k, m=m), 1e-5 * k**0.5
                     if not off <= tolerance:
                         raise SystemExit(f"{name}, {n}x{k}x{m}: off by {off}, not {tolerance}")
                 times = max(1, int(2e9 / (2 * n * k * m)))
                 samples = alternate(
-                    list(at),
-                    lambda name, _, at=at, times=times: at[name].ask("multiply", times=times),  # type: ignore[misc]
+                    list(started),
+                    lambda name, _, at=started, times=times: at[name].ask("multiply", times=times),  # type: ignore[misc]
                     chosen.rounds,
                 )
                 row = {
@@ -69,9 +69,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 rows.append(row)
                 tell_row(cells(row))
             for row in rows:
-                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                row["peak_mb"] = {name: side.peak_mb for name, side in started.items()}
             results += rows
-            for side in at.values():
+            for side in started.values():
                 versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **ORT}}
 
@@ -81,13 +81,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     names = ["rushlight", "onnxruntime-web", "jax-js"]
     results: list[dict[str, Any]] = []
     peaks: dict[str, float] = {}
-    with TemporaryDirectory() as made:
-        sizes = sizes_of(chosen, made)
+    with TemporaryDirectory() as folder:
+        sizes = sizes_of(chosen, folder)
         folders = {
             "rushlight": chosen.site / "rushlight",
             "web": HERE / "web",
             "node_modules": npm(WEB),
-            "models": Path(made),
+            "models": Path(folder),
         }
         with served(PAGE, folders) as address:
             with opened(address) as page:
@@ -96,10 +96,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 with step(f"load {', '.join(names)}"):
                     versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
                 for size in sizes:
-                    found = measure_size(page, names, size, chosen.seconds, pid, 0.5)
-                    speed, spent = found["gflops"], found["times_best_peer_by_processor_time"]
+                    row_of_size = measure_size(page, names, size, chosen.seconds, pid, 0.5)
+                    speed, spent = (
+                        row_of_size["gflops"],
+                        row_of_size["times_best_peer_by_processor_time"],
+                    )
                     row = {
-                        **found,
+                        **row_of_size,
                         "threads": 1,
                         "per_s": speed,
                         "times_by_processor": {"best": spent},

@@ -145,7 +145,7 @@ def bandwidth(nbytes: int = 512 << 20) -> dict[str, Any]:
 def matvec(dtype: rl.DType, copied: float) -> list[dict[str, Any]]:
     """One row times quantized weights. The weights in turn exceed the card's cache."""
     rng = np.random.default_rng(0)
-    device, found = rl.device("webgpu"), []
+    device, rows = rl.device("webgpu"), []
     for out, taken in (MATVEC, MATVEC[::-1]):
         blocks = rng.integers(0, 256, (out * taken // 32, dtype.itemsize), dtype=np.uint8)
         blocks[:, :2] = np.array([0.01], np.float16).view(np.uint8)
@@ -160,7 +160,7 @@ def matvec(dtype: rl.DType, copied: float) -> list[dict[str, Any]]:
 
         samples = timed({"linear": work}, device.synchronize, 10)["linear"]
         speed = 8 * stored.nbytes / median(samples) / 1e6
-        found.append(
+        rows.append(
             {
                 "weight": f"{out}x{taken}",
                 "dtype": dtype.name,
@@ -169,13 +169,13 @@ def matvec(dtype: rl.DType, copied: float) -> list[dict[str, Any]]:
                 "milliseconds": samples,
             }
         )
-    return found
+    return rows
 
 
 def native(_: argparse.Namespace) -> dict[str, Any]:
     """On the first adapter."""
     info = rl.device("webgpu").info
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "versions": {
             "python": platform.python_version(),
             "numpy": np.__version__,
@@ -186,20 +186,20 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         said = subprocess.run(query, stdout=subprocess.PIPE, text=True)
-        found["versions"]["card"] = said.stdout.strip()
+        result["versions"]["card"] = said.stdout.strip()
     if info["type"] == "CPU":
         numpy: Any = lambda a, b: {"numpy": lambda: a @ b}  # noqa: E731
-        found["products"] = [products(size, rl.float32, 1, numpy) for size in CPU_SIZES]
-        return found
-    found["kept_as"] = "matmul_gpu"  # beside a CPU adapter's figures
-    found["vendor"], found["copy"] = vendor(), bandwidth()
-    found["products"] = [products(GPU_SIZE, d, 5, None) for d in (rl.float32, rl.float16)]
-    for row in found["products"]:
-        if "gflops" in found["vendor"]:
-            row["of_vendor"] = row["gflops"]["default"] / found["vendor"]["gflops"]
-    copied = found["copy"]["gb_per_s"]
-    found["matvec"] = [row for d in (rl.q4_0, rl.q8_0) for row in matvec(d, copied)]
-    return found
+        result["products"] = [products(size, rl.float32, 1, numpy) for size in CPU_SIZES]
+        return result
+    result["kept_as"] = "matmul_gpu"  # beside a CPU adapter's figures
+    result["vendor"], result["copy"] = vendor(), bandwidth()
+    result["products"] = [products(GPU_SIZE, d, 5, None) for d in (rl.float32, rl.float16)]
+    for row in result["products"]:
+        if "gflops" in result["vendor"]:
+            row["of_vendor"] = row["gflops"]["default"] / result["vendor"]["gflops"]
+    copied = result["copy"]["gb_per_s"]
+    result["matvec"] = [row for d in (rl.q4_0, rl.q8_0) for row in matvec(d, copied)]
+    return result
 
 
 def table(found: dict[str, Any]) -> str:

@@ -85,14 +85,14 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Every size in one page of one browser."""
     sizes = [tuple(map(int, text.split("x"))) for text in chosen.sizes.split(",")]
     results: list[dict[str, Any]] = []
-    with TemporaryDirectory() as made:
+    with TemporaryDirectory() as folder:
         for size in sizes:
-            (Path(made) / f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
+            (Path(folder) / f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
         folders = {
             "rushlight": chosen.site / "rushlight",
             "node_modules": npm(WEB),
             "web": HERE / "web",
-            "models": Path(made),
+            "models": Path(folder),
         }
         with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
             page.wait_for_function("window.bench")
@@ -145,17 +145,17 @@ def measure_size(
             if turn < turns[name]:
                 take(name)
     apart, tolerance = page.evaluate("bench.check()"), 1e-5 * k**0.5
-    for name, found in apart.items():
-        if not max(found.values()) <= tolerance:
-            raise SystemExit(f"{name}, {size}: off by {found}, {tolerance} is allowed")
+    for name, differences in apart.items():
+        if not max(differences.values()) <= tolerance:
+            raise SystemExit(f"{name}, {size}: off by {differences}, {tolerance} is allowed")
     flops = 2 * n * k * m
     speed = {name: flops / median(times) / 1e6 for name, times in samples.items()}
-    own, *others = (sum(spent[name]) / len(spent[name]) for name in names)
+    ours, *others = (sum(spent[name]) / len(spent[name]) for name in names)
     return {
         "size": "x".join(map(str, size)),
         "gflops": speed,
         "times_best_peer": speed[names[0]] / max(speed[n] for n in names[1:]),
-        "times_best_peer_by_processor_time": min(others) / own,
+        "times_best_peer_by_processor_time": min(others) / ours,
         "milliseconds": samples,
         "processor_milliseconds": spent,
         "largest_difference": apart,

@@ -79,7 +79,7 @@ def high_water(pid: int | str = "self") -> float:
 def browser_processes(root: int, kind: str) -> list[int]:
     """The processes of a kind, such as "renderer", below the browser process `root`."""
     parents: dict[int, int] = {}
-    found = set()
+    pids = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -89,9 +89,9 @@ def browser_processes(root: int, kind: str) -> list[int]:
                 continue
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
             if f"--type={kind}".encode() in command:
-                found.add(int(entry.name))
+                pids.add(int(entry.name))
     below = []
-    for pid in found:
+    for pid in pids:
         above = pid
         while above in parents and above != root:
             above = parents[above]
@@ -136,16 +136,16 @@ def served(page: str, folders: Mapping[str, Path], isolated: bool = False) -> It
     A folder named "" has its contents beside the page. isolated: send the headers that a peer with
     threads needs.
     """
-    with tempfile.TemporaryDirectory() as made:
-        place = Path(made)
+    with tempfile.TemporaryDirectory() as root:
+        place = Path(root)
         for name, folder in folders.items():
             for path in [folder] if name else folder.iterdir():
                 (place / (name or path.name)).symlink_to(path.resolve())
         (place / "benchmark.html").write_text(page, encoding="utf-8")
         server = subprocess.Popen(
-            [sys.executable, "-c", ISOLATED, made]
+            [sys.executable, "-c", ISOLATED, root]
             if isolated
-            else [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", made],
+            else [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", root],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -41,8 +41,8 @@ def check(vectors: Any) -> None:
 
 def texts() -> list[str]:
     """The texts of the golden file."""
-    found: list[str] = json.loads((PARITY / "texts.json").read_text(encoding="utf-8"))
-    return found
+    golden_texts: list[str] = json.loads((PARITY / "texts.json").read_text(encoding="utf-8"))
+    return golden_texts
 
 
 def mixed(count: int = 1000) -> list[str]:
@@ -144,10 +144,10 @@ def table(result: dict[str, Any]) -> str:
     """The figures of one place."""
     rows: list[list[object]] = [["64 sentences, per second", result["sentences_per_s"]]]
     if "cold" in result:
-        kept = float(np.median([visit["first"] for visit in result["cached"]]))
+        cached = float(np.median([visit["first"] for visit in result["cached"]]))
         rows += [
             ["page opened to first result, first visit, s", result["cold"]["first"]],
-            ["page opened to first result, weights kept, s", kept],
+            ["page opened to first result, weights kept, s", cached],
             ["wasm heap, MB", result["heap_mb"]],
             ["the page's process, peak MB", result["renderer_peak_mb"]],
         ]

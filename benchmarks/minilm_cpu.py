@@ -49,30 +49,32 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
     for threads in map(int, chosen.threads.split(",")):
-        own, env = python_side("python.py", threads)
+        command, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(ORT))
         commands = {
-            "rushlight": ([*own, "rushlight"], env),
+            "rushlight": ([*command, "rushlight"], env),
             "onnxruntime": ([*other, "onnxruntime"], paths),
         }
-        with sides(commands) as at, TemporaryDirectory() as made:
+        with sides(commands) as started, TemporaryDirectory() as place:
             loads = {
-                "rushlight": at["rushlight"].ask("load", folder=folder),
-                "onnxruntime": at["onnxruntime"].ask(
+                "rushlight": started["rushlight"].ask("load", folder=folder),
+                "onnxruntime": started["onnxruntime"].ask(
                     "load", folder=folder, model=model, length=LENGTH
                 ),
             }
-            for what, given in SETS.items():
-                found, first = {}, {}
-                for name, side in at.items():
-                    out = f"{made}/{name}.npy"
-                    first[name] = side.ask("encode", texts=given, out=out)
-                    found[name] = np.load(out)
-                worst = compare(found, what)
+            for what, sentences in SETS.items():
+                vectors, first = {}, {}
+                for name, side in started.items():
+                    out = f"{place}/{name}.npy"
+                    first[name] = side.ask("encode", texts=sentences, out=out)
+                    vectors[name] = np.load(out)
+                worst = compare(vectors, what)
                 many = what == MANY
                 samples = alternate(
-                    list(at),
-                    lambda name, _, at=at, given=given: at[name].ask("encode", texts=given),  # type: ignore[misc]
+                    list(started),
+                    lambda name, _, at=started, given=sentences: at[name].ask(  # type: ignore[misc]
+                        "encode", texts=given
+                    ),
                     1 if many else rounds,
                     warm=0,
                 )
@@ -81,17 +83,17 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 row = {
                     "what": what,
                     "threads": threads,
-                    **compared(samples, len(given)),
+                    **compared(samples, len(sentences)),
                     "samples": samples,
                     "largest_difference": worst,
                 }
-                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                row["peak_mb"] = {name: side.peak_mb for name, side in started.items()}
                 row["added_mb"] = {
-                    n: side.peak_mb - loads[n]["before_mb"] for n, side in at.items()
+                    n: side.peak_mb - loads[n]["before_mb"] for n, side in started.items()
                 }
                 results.append(row)
                 tell_row(cells(row))
-            for side in at.values():
+            for side in started.values():
                 versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **ORT}}
 
@@ -119,8 +121,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     folder = Path(resolve(NAME))
     tokenizer = load_tokenizer((folder / "tokenizer.json").read_bytes())
     ids = {
-        what: [e.ids for e in tokenizer.encode_batch(given, max_length=LENGTH)]
-        for what, given in SETS.items()
+        what: [e.ids for e in tokenizer.encode_batch(sentences, max_length=LENGTH)]
+        for what, sentences in SETS.items()
     }
     folders = {
         "": chosen.site,

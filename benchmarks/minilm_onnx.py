@@ -92,28 +92,30 @@ def write(folder: Path, out: Path) -> None:
     )
     x = "x0"
     for i in range(LAYERS):
-        at = f"encoder.layer.{i}"
-        parts = [f"{at}.attention.self.{part}" for part in ("query", "key", "value")]
+        prefix = f"encoder.layer.{i}"
+        parts = [
+            f"{prefix}.attention.self.{projection}" for projection in ("query", "key", "value")
+        ]
         joined = np.concatenate([stored[f"{p}.weight"].T for p in parts], 1)
         biases = np.concatenate([stored[f"{p}.bias"] for p in parts])
-        inputs = [x, const(f"{at}.qkv", joined), const(f"{at}.bias", biases), "mask"]
-        seen = node("Attention", inputs, f"{at}.seen", num_heads=HEADS)
-        for part, into in (("attention.output", "mid"), ("output", "out")):
-            name = f"{at}.{part}"
-            if part == "output":
-                wide = f"{at}.intermediate.dense"
-                up = node("MatMul", [x, weight(f"{wide}.weight")], f"{at}.up", own=False)
-                seen = node("BiasGelu", [up, weight(f"{wide}.bias")], f"{at}.gelu")
+        inputs = [x, const(f"{prefix}.qkv", joined), const(f"{prefix}.bias", biases), "mask"]
+        seen = node("Attention", inputs, f"{prefix}.seen", num_heads=HEADS)
+        for block, into in (("attention.output", "mid"), ("output", "out")):
+            name = f"{prefix}.{block}"
+            if block == "output":
+                wide = f"{prefix}.intermediate.dense"
+                up = node("MatMul", [x, weight(f"{wide}.weight")], f"{prefix}.up", own=False)
+                seen = node("BiasGelu", [up, weight(f"{wide}.bias")], f"{prefix}.gelu")
             dense = weight(f"{name}.dense.weight")
             down = node("MatMul", [seen, dense], f"{name}.down", own=False)
-            given = [
+            operands = [
                 down,
                 x,
                 weight(f"{name}.LayerNorm.weight"),
                 weight(f"{name}.LayerNorm.bias"),
                 weight(f"{name}.dense.bias"),
             ]
-            x = node("SkipLayerNormalization", given, f"{at}.{into}", epsilon=EPS)
+            x = node("SkipLayerNormalization", operands, f"{prefix}.{into}", epsilon=EPS)
     if pairs:
         # The first token's state passes a layer with tanh and one without.
         state = node("Gather", [x, const("zero", np.array(0, np.int64))], "cls", False, axis=1)
@@ -127,8 +129,8 @@ def write(folder: Path, out: Path) -> None:
         rows = const("rows", np.array([1], np.int64))
         real = node("Cast", ["mask"], "real", own=False, to=floats)
         column = node("Unsqueeze", [real, last], "column", own=False)
-        kept = node("Mul", [x, column], "kept", own=False)
-        total = node("ReduceSum", [kept, rows], "total", own=False, keepdims=0)
+        masked = node("Mul", [x, column], "kept", own=False)
+        total = node("ReduceSum", [masked, rows], "total", own=False, keepdims=0)
         count = node("ReduceSum", [real, rows], "count", own=False, keepdims=1)
         mean = node("Div", [total, count], "mean", own=False)
         norm = node("ReduceL2", [mean, last], "norm", own=False, keepdims=1)
@@ -146,9 +148,9 @@ def write(folder: Path, out: Path) -> None:
     )
     sets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=sets, ir_version=9)
-    made = out.with_suffix(".part")
-    onnx.save(model, str(made))
-    made.rename(out)
+    partial = out.with_suffix(".part")
+    onnx.save(model, str(partial))
+    partial.rename(out)
 
 
 if __name__ == "__main__":

@@ -40,10 +40,10 @@ WARM = 4  # texts
 def sets(tokenizer: Any) -> dict[str, tuple[list[str], list[list[int]]]]:
     """The 64 sentences, and golden texts of at most 40 tokens; each with its token ids."""
     short = [t for t in texts() if len(tokenizer.encode(t).ids) <= 40][:16]
-    given = {"64 sentences": SENTENCES, f"{len(short)} texts up to 40 tokens": short}
+    named = {"64 sentences": SENTENCES, f"{len(short)} texts up to 40 tokens": short}
     return {
         what: (some, [e.ids for e in tokenizer.encode_batch(some, max_length=LENGTH)])
-        for what, some in given.items()
+        for what, some in named.items()
     }
 
 
@@ -53,7 +53,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.models.hub.names import resolve
 
     folder = Path(resolve(NAME))
-    given = sets(load_tokenizer((folder / "tokenizer.json").read_bytes()))
+    by_name = sets(load_tokenizer((folder / "tokenizer.json").read_bytes()))
     folders = {
         "": chosen.site,
         "node_modules": npm(WEB),
@@ -67,13 +67,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
         def sample(name: str, what: str, turn: int = 0) -> dict[str, Any]:
             peer = name != NAMES[0]
-            rows = given[what][peer]
+            rows = by_name[what][peer]
             before = processor_ms(gpu)
             few = rows[:WARM] if peer and turn < 0 else rows
-            found: dict[str, Any] = page.evaluate(SAMPLE, [name, few])
-            return {**found, "processor_s": (processor_ms(gpu) - before) / 1000}
+            result: dict[str, Any] = page.evaluate(SAMPLE, [name, few])
+            return {**result, "processor_s": (processor_ms(gpu) - before) / 1000}
 
-        for what, (some, _) in given.items():
+        for what, (some, _) in by_name.items():
             samples = alternate(
                 NAMES,
                 lambda name, turn, what=what: sample(name, what, turn),  # type: ignore[misc]

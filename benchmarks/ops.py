@@ -41,9 +41,9 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     from work import measure
 
     with step(f"{ROUNDS + 1} rounds of all ops"):
-        found = measure(chosen.device, ROUNDS)
-    found["versions"]["python"] = platform.python_version()
-    return found
+        result = measure(chosen.device, ROUNDS)
+    result["versions"]["python"] = platform.python_version()
+    return result
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -56,11 +56,11 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
         page.wait_for_function("'measure' in window")
         with step(f"{ROUNDS + 1} rounds of all ops"):
-            found: dict[str, Any] = page.evaluate(
+            result: dict[str, Any] = page.evaluate(
                 "([device, rounds]) => measure(device, rounds)", [chosen.device, ROUNDS]
             )
-        found["versions"]["chromium"] = page.context.browser.version
-    return found
+        result["versions"]["chromium"] = page.context.browser.version
+    return result
 
 
 def table(found: dict[str, Any]) -> str:

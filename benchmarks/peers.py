@@ -50,10 +50,10 @@ def _place(packages: Mapping[str, str]) -> Path:
 
 def node_path() -> str:
     """PATH with a new enough Node.js in front."""
-    found = subprocess.run(
+    folder = subprocess.run(
         [HERE.parent / "tools" / "node.sh"], check=True, stdout=subprocess.PIPE, text=True
     )
-    return f"{found.stdout.strip()}:{os.environ['PATH']}"
+    return f"{folder.stdout.strip()}:{os.environ['PATH']}"
 
 
 def npm(packages: Mapping[str, str]) -> Path:

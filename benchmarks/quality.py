@@ -53,13 +53,16 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.models.importance import importance
 
     rows: list[dict[str, Any]] = []
-    with TemporaryDirectory() as made:
+    with TemporaryDirectory() as folder:
         for name in chosen.models.split(","):
-            given, label = source(name)
-            base_file, important = Path(made) / f"{name}.gguf", Path(made) / f"{name}.imatrix.gguf"
+            checkpoint, label = source(name)
+            base_file, important = (
+                Path(folder) / f"{name}.gguf",
+                Path(folder) / f"{name}.imatrix.gguf",
+            )
             train_text, text = parts()
             with step(f"{label}: weights in float32, and their importance"):
-                dequantize(given, base_file, "f32")
+                dequantize(checkpoint, base_file, "f32")
                 base: Any = models.load(base_file)
                 ids = base.prompt_ids(text)[: chosen.windows * CONTEXT]
                 seen = base.prompt_ids(train_text)[: 2 * chosen.windows * CONTEXT]
@@ -67,10 +70,10 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
             for kind in ("f32", *chosen.types.split(",")):
                 file = base_file
                 if kind != "f32":
-                    file = Path(made) / f"{name}-{kind}.gguf"
+                    file = Path(folder) / f"{name}-{kind}.gguf"
                     wanted = important if kind.endswith("+") else None
                     with step(f"quantize to {kind}"):
-                        quantize(given, file, kind.rstrip("+"), imatrix=wanted)
+                        quantize(checkpoint, file, kind.rstrip("+"), imatrix=wanted)
                 model: Any = models.load(file)
                 row = {"model": label, "type": kind, **sizes(file)}
                 with step(f"{kind}: perplexity"):
@@ -120,9 +123,9 @@ def llama_cpp(file: Path, ids: Sequence[int]) -> float:
         with library.model(file, CONTEXT) as model:
             model.logits(window[:first])
             # Of a batch with all its logits: llama.cpp's own tool computes them so, too.
-            found = model.every(window[first:-1])
-            for token, given in zip(window[first + 1 :], found, strict=True):
-                logits = given.astype(np.float64)
+            rows = model.every(window[first:-1])
+            for token, row in zip(window[first + 1 :], rows, strict=True):
+                logits = row.astype(np.float64)
                 top = logits.max()
                 losses.append(top + np.log(np.exp(logits - top).sum()) - logits[token])
     return float(np.exp(np.mean(losses)))

@@ -73,8 +73,8 @@ def write(config: dict[str, Any], kind: str, out: Path) -> None:
     names = {name: p.shape for name, p in model.named_parameters()}
     unread = [Weight(n, float32, shape, _refuse) for n, shape in names.items()]
     metadata, weights = as_gguf(files, unread, "random")
-    given = {w.name: (w.dtype, w.shape) for w in weights}
-    chosen = choose_types(kind, metadata, given)
+    stored = {w.name: (w.dtype, w.shape) for w in weights}
+    chosen = choose_types(kind, metadata, stored)
     known = {
         "general.quantization_version": np.uint32(2),
         "general.file_type": np.uint32(FILE_TYPES[kind][0]),

@@ -41,19 +41,19 @@ def measure(
     """Samples, and their medians."""
     replays(COUNT)
     samples = [replays(COUNT) for _ in range(rounds)]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "microseconds_a_dispatch": {key: median(s[key] for s in samples) for key in samples[0]},
         "replays": samples,
         "reads": {},
     }
     for nbytes in SIZES:
-        found["reads"][str(nbytes)] = alternate(
+        result["reads"][str(nbytes)] = alternate(
             readers,
             lambda name, _, n=nbytes: reads(name, n, READS),  # type: ignore[misc]
             rounds,
             settle=0,
         )
-    return found
+    return result
 
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -61,12 +61,12 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     import replaying
 
     replaying.check()
-    found = measure(
+    result = measure(
         chosen.rounds, replaying.replays, lambda _, *given: replaying.reads(*given), ["rushlight"]
     )
     info = replaying.device.info
     return {
-        **found,
+        **result,
         "versions": {
             "python": platform.python_version(),
             "numpy": np.__version__,
@@ -86,14 +86,14 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     with page_ as address, opened(address, WEBGPU) as page:
         page.wait_for_function("window.bench")
         numpy = page.evaluate("(sizes) => bench.open(sizes)", SIZES)
-        found = measure(
+        result = measure(
             chosen.rounds,
             lambda count: page.evaluate("(count) => bench.replays(count)", count),
             lambda *given: page.evaluate("(given) => bench.reads(...given)", given),
             ["rushlight", "awaited", "plain", "stopped"],
         )
         version = page.context.browser.version
-    return {**found, "versions": {"chromium": version, "numpy": numpy, "adapter": "SwiftShader"}}
+    return {**result, "versions": {"chromium": version, "numpy": numpy, "adapter": "SwiftShader"}}
 
 
 def table(found: dict[str, Any]) -> str:

@@ -43,9 +43,9 @@ def check() -> None:
     """Capture; stop if a replay is not 500 additions in 500 dispatches."""
     for start in range(3):
         before = device.backend.recorder.dispatches
-        found = step(given + float(start))
-        if found.tolist() != [float(start + DISPATCHES)] * 16:
-            raise SystemExit(f"the additions gave {found.tolist()}")
+        out = step(given + float(start))
+        if out.tolist() != [float(start + DISPATCHES)] * 16:
+            raise SystemExit(f"the additions gave {out.tolist()}")
         if device.backend.recorder.dispatches - before < DISPATCHES:
             raise SystemExit("the list has fewer dispatches than additions")
     _port.replay = _timed
@@ -57,20 +57,20 @@ def replays(count: int) -> dict[str, float]:
     Each call waits for the one before, outside of the timed part. own: the thread's processor time.
     """
     _spent[:] = [0.0, 0.0, 0]
-    passed = own = 0.0
+    passed = python_s = 0.0
     for _ in range(count):
         device.synchronize()
         began, computed = time.perf_counter(), _own()
         step(given)
         passed += time.perf_counter() - began
-        own += _own() - computed
+        python_s += _own() - computed
     device.synchronize()
     if _spent[2] != count:
         raise SystemExit(f"{_spent[2]} replays in {count} calls")
     each = 1e6 / (count * DISPATCHES)
     return {
         "call": passed * each,
-        "call_own": own * each,
+        "call_own": python_s * each,
         "port": _spent[0] * each,
         "port_own": _spent[1] * each,
     }

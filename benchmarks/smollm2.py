@@ -43,8 +43,8 @@ def check(ids: list[int]) -> None:
 
 def prompts() -> list[list[int]]:
     """One prompt of PROMPT_TOKENS tokens per round. No two begin alike, so none is reused."""
-    kept = [v.tolist() for n, v in goldens().items() if n.endswith(".ids")]
-    long = max(kept, key=len)
+    golden_ids = [v.tolist() for n, v in goldens().items() if n.endswith(".ids")]
+    long = max(golden_ids, key=len)
     return [long[i : i + PROMPT_TOKENS] for i in range(10, 10 + 7 * ROUNDS, 7)]
 
 
@@ -160,10 +160,10 @@ def tab(site: Path) -> dict[str, Any]:
         prefill, decode = [], []
         for ids in prompts():
             with step("an answer"):
-                found = page.evaluate("([ids, n]) => generate(ids, n)", [ids, NEW_TOKENS])
-            prefill.append(found["seconds"]["prefill"])
-            made = max(found["generatedTokens"] - 1, 1)
-            decode.append(found["seconds"]["decode"] * (NEW_TOKENS - 1) / made)
+                answer = page.evaluate("([ids, n]) => generate(ids, n)", [ids, NEW_TOKENS])
+            prefill.append(answer["seconds"]["prefill"])
+            count = max(answer["generatedTokens"] - 1, 1)
+            decode.append(answer["seconds"]["decode"] * (NEW_TOKENS - 1) / count)
         heap = page.evaluate("heap()")
         info = page.evaluate("info()")
         peak = renderer_peak()
@@ -189,10 +189,10 @@ def table(result: dict[str, Any]) -> str:
         ["answer, tokens per second", result["decode_tokens_per_s"]],
     ]
     if "cold" in result:
-        kept = float(np.median([visit["first"] for visit in result["cached"]]))
+        cached = float(np.median([visit["first"] for visit in result["cached"]]))
         rows += [
             ["page opened to first token, first visit, s", result["cold"]["first"]],
-            ["page opened to first token, weights kept, s", kept],
+            ["page opened to first token, weights kept, s", cached],
             ["wasm heap added, MB", result["heap_grown_mb"]],
             ["the page's process, peak MB", result["renderer_peak_mb"]],
         ]

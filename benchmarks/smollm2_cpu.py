@@ -38,28 +38,28 @@ def prompts(count: int) -> list[tuple[list[int], str]]:
 
     tokenizer: Any = rl.models.load(NAME).tokenizer
     long = max((v.tolist() for n, v in goldens().items() if n.endswith(".ids")), key=len)
-    found: list[tuple[list[int], str]] = []
+    pairs: list[tuple[list[int], str]] = []
     for start in range(10, len(long) - PROMPT_TOKENS, 5):
         ids = long[start : start + PROMPT_TOKENS]
         text = tokenizer.decode(ids)
         if tokenizer.encode(text, add_special_tokens=False).ids == ids:
-            found.append((ids, text))
-    if len(found) < count:
-        raise SystemExit(f"there are {len(found)} prompts for {count} rounds")
-    return found[:count]
+            pairs.append((ids, text))
+    if len(pairs) < count:
+        raise SystemExit(f"there are {len(pairs)} prompts for {count} rounds")
+    return pairs[:count]
 
 
 def agreement(found: dict[str, list[list[int]]], least: float) -> dict[str, float]:
     """The share of greedy tokens before the first difference, for each peer; at least `least`."""
-    own = found["rushlight"]
+    ours = found["rushlight"]
     shares = {}
     for name, theirs in found.items():
         if name == "rushlight":
             continue
         same = 0
-        for a, b in zip(own, theirs, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
             same += next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
-        shares[name] = same / sum(map(len, own))
+        shares[name] = same / sum(map(len, ours))
         if not shares[name] >= least:
             raise SystemExit(f"tokens agree with {name}'s for {shares[name]:.0%}, not {least:.0%}")
     return shares
@@ -88,15 +88,15 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.models.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
-    found: dict[str, Any] = {"results": [], "samples": {}, "versions": dict(LLAMA)}
+    result: dict[str, Any] = {"results": [], "samples": {}, "versions": dict(LLAMA)}
     works = [Work([ids for ids, _ in prompts((chosen.rounds or 5) + 1)])]
     for threads in map(int, chosen.threads.split(",")):
-        rows, (found["samples"][str(threads)],), versions = beside_llama(
+        rows, (result["samples"][str(threads)],), versions = beside_llama(
             model, works, threads, chosen.linear, check_exact
         )
-        found["results"] += rows
-        found["versions"] |= versions
-    return found
+        result["results"] += rows
+        result["versions"] |= versions
+    return result
 
 
 def check_exact(side: Any) -> None:
@@ -119,28 +119,31 @@ def beside_llama(
 
     The works share a pair of processes, in their order; a row's memory is the peak so far.
     """
-    own, env = python_side("python.py", threads)
+    command, env = python_side("python.py", threads)
     script = str(HERE / "sides" / "llama.mjs")
     node = ["node", script, str(threads), str(npm(LLAMA))]
-    commands = {"rushlight": ([*own, "rushlight"], env), "llama.cpp": (node, {"PATH": node_path()})}
+    commands = {
+        "rushlight": ([*command, "rushlight"], env),
+        "llama.cpp": (node, {"PATH": node_path()}),
+    }
     context = max(1024, max(len(ids) for work in works for ids in work.prompts) + NEW_TOKENS)
-    found: list[dict[str, Any]] = []
-    kept: list[dict[str, Any]] = []
-    with sides(commands) as at:
-        ours = at["rushlight"].ask("load", folder=str(file))
-        check(at["rushlight"])
-        ours["linear"] = at["rushlight"].ask("linear", mode=linear)
-        theirs = at["llama.cpp"].ask("load", model=str(file), context=context)
+    results: list[dict[str, Any]] = []
+    samples_of_works: list[dict[str, Any]] = []
+    with sides(commands) as started:
+        ours = started["rushlight"].ask("load", folder=str(file))
+        check(started["rushlight"])
+        ours["linear"] = started["rushlight"].ask("linear", mode=linear)
+        theirs = started["llama.cpp"].ask("load", model=str(file), context=context)
         loads = {"rushlight": ours, "llama.cpp": theirs}
         for work in works:
 
             def sample(name: str, turn: int, work: Work = work) -> Any:
                 mode = {"linear": linear} if name == "rushlight" else {}
                 ids = work.prompts[turn + work.warm]
-                return at[name].ask("generate", ids=ids, count=NEW_TOKENS, **mode)
+                return started[name].ask("generate", ids=ids, count=NEW_TOKENS, **mode)
 
-            samples = alternate(list(at), sample, len(work.prompts) - work.warm, work.warm)
-            kept.append(samples)
+            samples = alternate(list(started), sample, len(work.prompts) - work.warm, work.warm)
+            samples_of_works.append(samples)
             said = {n: [s["ids"] for s in taken] for n, taken in samples.items()}
             facts = {
                 "threads": threads,
@@ -150,14 +153,16 @@ def beside_llama(
             }
             rows = rows_of(samples, len(work.prompts[0]), **facts)
             for row in rows:
-                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                row["peak_mb"] = {name: side.peak_mb for name, side in started.items()}
                 row["added_mb"] = {
-                    n: side.peak_mb - loads[n]["before_mb"] for n, side in at.items()
+                    n: side.peak_mb - loads[n]["before_mb"] for n, side in started.items()
                 }
                 tell_row(cells(row))
-            found += rows
-        versions = {key: value for side in at.values() for key, value in side.ask("about").items()}
-    return found, kept, versions
+            results += rows
+        versions = {
+            key: value for side in started.values() for key, value in side.ask("about").items()
+        }
+    return results, samples_of_works, versions
 
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -210,11 +215,11 @@ def beside_wllama(
 
     def ask(page: Any, name: str, turn: int) -> dict[str, Any]:
         marks.clear()
-        found: dict[str, Any] = page.evaluate(generate, [name, *given[turn + 1], NEW_TOKENS])
+        answer: dict[str, Any] = page.evaluate(generate, [name, *given[turn + 1], NEW_TOKENS])
         began, first, last = marks
-        each = max(len(found["tokens"]) - 1, 1)
+        each = max(len(answer["tokens"]) - 1, 1)
         return {
-            **found,
+            **answer,
             "prefill_processor_s": first - began,
             "decode_processor_s": (last - first) / each,
         }

@@ -90,23 +90,26 @@ def result(samples: dict[str, list[dict[str, Any]]], versions: dict[str, Any]) -
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns."""
-    given = prompts()
-    own, env = python_side("python.py", 1)
-    commands = {"rushlight": ([*own, "rushlight"], env), "tinygrad": tinygrad_side(TINYGRAD, {})}
-    with sides(commands) as at:
-        at["rushlight"].ask("load", folder=str(model_file().parent), device="webgpu")
-        at["tinygrad"].ask("load", model=str(model_file()), context=CONTEXT)
+    token_rows = prompts()
+    command, env = python_side("python.py", 1)
+    commands = {
+        "rushlight": ([*command, "rushlight"], env),
+        "tinygrad": tinygrad_side(TINYGRAD, {}),
+    }
+    with sides(commands) as started:
+        started["rushlight"].ask("load", folder=str(model_file().parent), device="webgpu")
+        started["tinygrad"].ask("load", model=str(model_file()), context=CONTEXT)
 
         def sample(name: str, turn: int) -> Any:
             more = {"linear": "fast"} if name == "rushlight" else {}
-            ids = given[turn % len(given)]
-            found = at[name].ask("generate", ids=ids, count=chosen.tokens or 12, **more)
-            if name == "rushlight" and turn % len(given) == 0:
-                check(found["ids"])
-            return found
+            ids = token_rows[turn % len(token_rows)]
+            answer = started[name].ask("generate", ids=ids, count=chosen.tokens or 12, **more)
+            if name == "rushlight" and turn % len(token_rows) == 0:
+                check(answer["ids"])
+            return answer
 
-        samples = alternate(list(at), sample, chosen.rounds or 3, warm=2)
-        versions = {k: v for side in at.values() for k, v in side.ask("about").items()}
+        samples = alternate(list(started), sample, chosen.rounds or 3, warm=2)
+        versions = {k: v for side in started.values() for k, v in side.ask("about").items()}
     import rushlight as rl
 
     versions["adapter"] = rl.device("webgpu").info["device"]
@@ -118,40 +121,40 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     if not SWIFTSHADER.exists():
         raise SystemExit(f"{CHROMIUM}'s SwiftShader is not at {SWIFTSHADER}")
     folders = {"": chosen.site, "web": HERE / "web", "model.gguf": model_file()}
-    given, count = prompts()[:2], chosen.tokens or 4
+    token_rows, count = prompts()[:2], chosen.tokens or 4
     marks: list[float] = []  # seconds computed: before, at the first token, after the last
     driver = {name: str(SWIFTSHADER) for name in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES")}
     command, env = tinygrad_side(TINYGRAD_F32, {**driver, "HALF": "0"})
     with ExitStack() as stack:
-        at = stack.enter_context(sides({"tinygrad": (command, env)}))
+        started = stack.enter_context(sides({"tinygrad": (command, env)}))
         address = stack.enter_context(served(PAGE, folders))
         page = stack.enter_context(opened(address, WEBGPU))
         page.wait_for_function("window.bench")
         with step("load rushlight"):
             about = page.evaluate("bench.open(['rushlight'], 'fast', 'webgpu')")
-        own, (gpu,) = page_process(page), browser_processes(os.getpid(), "gpu-process")
+        renderer, (gpu,) = page_process(page), browser_processes(os.getpid(), "gpu-process")
 
         def mark() -> None:
-            marks.append((processor_ms(own) + processor_ms(gpu)) / 1000)
+            marks.append((processor_ms(renderer) + processor_ms(gpu)) / 1000)
 
         page.expose_function("mark", mark)
-        peer: Side = at["tinygrad"]
+        peer: Side = started["tinygrad"]
         peer.ask("load", model=str(model_file()), context=CONTEXT)
 
         def sample(name: str, turn: int) -> Any:
-            ids = given[(turn + 1) % len(given)]  # the shorter one warms
+            ids = token_rows[(turn + 1) % len(token_rows)]  # the shorter one warms
             if name == "tinygrad":
                 return peer.ask("generate", ids=ids, count=count)
             marks.clear()
-            found = page.evaluate(
+            answer = page.evaluate(
                 "([ids, count]) => bench.generate('rushlight', ids, '', count)",
                 [ids, count],
             )
-            if ids == given[0]:
-                check(found["ids"])
+            if ids == token_rows[0]:
+                check(answer["ids"])
             _, first, last = marks
-            found["decode_processor_s"] = (last - first) / (len(found["ids"]) - 1)
-            return found
+            answer["decode_processor_s"] = (last - first) / (len(answer["ids"]) - 1)
+            return answer
 
         samples = alternate(["rushlight", "tinygrad"], sample, chosen.rounds or 2, warm=1)
         versions = {**about, **peer.ask("about"), "chromium": page.context.browser.version}

@@ -62,10 +62,10 @@ def living() -> dict[str, Any]:
     """How many objects there are, by kind, and by the name of their type."""
     gc.collect()
     every = gc.get_objects()
-    types = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in every)
+    types = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in every)
     counts: dict[str, Any] = {"objects": len(every), "types": types}
     for name, kind in (("tensors", rl.Tensor), ("storages", Storage), ("nodes", Node)):
-        counts[name] = sum(isinstance(one, kind) for one in every)
+        counts[name] = sum(isinstance(each, kind) for each in every)
     return counts
 
 
@@ -100,18 +100,18 @@ def main() -> None:
     arguments.add_argument("--device", default="both", choices=("cpu", "webgpu", "both"))
     arguments.add_argument("--steps", type=int, default=100_000)
     arguments.add_argument("--samples", type=int, default=20)
-    given = arguments.parse_args()
-    for device in ("cpu", "webgpu") if given.device == "both" else (given.device,):
-        found = []
-        for one in soak(device, given.steps, given.samples):
-            found.append(one)
-            counts = ", ".join(f"{one[kind]} {kind}" for kind in KINDS)
+    args = arguments.parse_args()
+    for device in ("cpu", "webgpu") if args.device == "both" else (args.device,):
+        samples = []
+        for sample in soak(device, args.steps, args.samples):
+            samples.append(sample)
+            counts = ", ".join(f"{sample[kind]} {kind}" for kind in KINDS)
             print(
-                f"{device} step {one['step']}: loss {one['loss']:.4f}, {counts}, "
-                f"{one['memory'] / 1e6:.1f} MB, {one['seconds']:.1f} s",
+                f"{device} step {sample['step']}: loss {sample['loss']:.4f}, {counts}, "
+                f"{sample['memory'] / 1e6:.1f} MB, {sample['seconds']:.1f} s",
                 flush=True,
             )
-        first, last = found[min(1, len(found) - 1)], found[-1]
+        first, last = samples[min(1, len(samples) - 1)], samples[-1]
         grown = ", ".join(f"{last[kind] - first[kind]:+d} {kind}" for kind in KINDS)
         print(
             f"{device}: since step {first['step']} {grown}, "

@@ -61,25 +61,25 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
             commands[name] = [*command, name], env
         for precision in chosen.precisions.split(","):
             kinds = PRECISIONS[precision]
-            with sides(commands) as at, TemporaryDirectory() as made:
-                for kind, (who, side) in zip(kinds, at.items(), strict=True):
-                    given = ggml[kind] if who == "whisper.cpp" else folder
-                    side.ask("listen", folder=given, dtype=kind)
+            with sides(commands) as started, TemporaryDirectory() as folder_of_sound:
+                for kind, (who, side) in zip(kinds, started.items(), strict=True):
+                    model = ggml[kind] if who == "whisper.cpp" else folder
+                    side.ask("listen", folder=model, dtype=kind)
                 for name in chosen.recordings.split(","):
-                    path = str(written(Path(made) / f"{name}.wav", voice(name)))
+                    path = str(written(Path(folder_of_sound) / f"{name}.wav", voice(name)))
 
                     def sample(
-                        who: str, _: int, at: Any = at, path: str = path, name: str = name
+                        who: str, _: int, at: Any = started, path: str = path, name: str = name
                     ) -> dict[str, float]:
-                        found: dict[str, Any] = at[who].ask("transcribe", path=path)
-                        check(who, name, found.pop("text"))
-                        return found
+                        answer: dict[str, Any] = at[who].ask("transcribe", path=path)
+                        check(who, name, answer.pop("text"))
+                        return answer
 
                     what = f"{name}, {precision}"
-                    row = measured(at, sample, chosen.rounds or 3, what, threads)
+                    row = measured(started, sample, chosen.rounds or 3, what, threads)
                     results.append(row)
                     tell_row(cells(row))
-                for side in at.values():
+                for side in started.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **FASTER_WHISPER, **WHISPER_CPP}}
 
@@ -113,9 +113,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             page.evaluate("(packed) => bench.give(packed)", packed)
 
             def sample(who: str, _: int, name: str = name) -> dict[str, float]:
-                found = spent("(who) => bench.transcribe(who)", who)
-                check(who, name, found.pop("text"))
-                return found
+                answer = spent("(who) => bench.transcribe(who)", who)
+                check(who, name, answer.pop("text"))
+                return answer
 
             # The peer takes many seconds for a sample: the first recording warms both.
             taken = alternate(names, sample, chosen.rounds or 1, 0 if results else 1)
@@ -129,10 +129,10 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     speed, peaks, spent = row["per_s"], row.get("peak_mb", {}), row["times_by_processor"]
-    found = [row["what"], row["threads"], *(1 / one for one in speed.values())]
+    cells_of_row = [row["what"], row["threads"], *(1 / per_s for per_s in speed.values())]
     for peer, ratio in row["times"].items():
-        found += [ratio, spent.get(peer, "")]
-    return [*found, *peaks.values()]
+        cells_of_row += [ratio, spent.get(peer, "")]
+    return [*cells_of_row, *peaks.values()]
 
 
 def table(result: dict[str, Any]) -> str:

@@ -30,29 +30,29 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Each contender and precision, once for each draw."""
     from rushlight.models.hub.names import resolve
 
-    own, env = python_side("python.py", chosen.threads)
+    command, env = python_side("python.py", chosen.threads)
     other, theirs = python_side("python.py", chosen.threads, pypi(FASTER_WHISPER))
     commands = {
-        "rushlight": ([*own, "rushlight"], env),
+        "rushlight": ([*command, "rushlight"], env),
         "faster-whisper": ([*other, "faster-whisper"], theirs),
     }
     results = []
-    with TemporaryDirectory() as made:
-        paths = [Path(made) / f"mix{draw}.wav" for draw in range(chosen.draws)]
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"mix{draw}.wav" for draw in range(chosen.draws)]
         texts = [mixed(path, 60 * chosen.minutes, draw) for draw, path in enumerate(paths)]
         for name, kinds in KINDS.items():
             for kind in kinds[: 1 if chosen.float_only else 2]:
                 row: dict[str, Any] = {"who": name, "kind": kind}
                 results.append(row | {"errors": [], "texts": [], "seconds": []})
                 for path, text in zip(paths, texts, strict=True):
-                    with sides({name: commands[name]}) as at:
-                        at[name].ask("listen", folder=str(resolve(MODEL)), dtype=kind)
-                        found = at[name].ask("transcribe", path=str(path))
-                    off = word_errors(found["text"], text)
+                    with sides({name: commands[name]}) as started:
+                        started[name].ask("listen", folder=str(resolve(MODEL)), dtype=kind)
+                        answer = started[name].ask("transcribe", path=str(path))
+                    off = word_errors(answer["text"], text)
                     for key, value in (
                         ("errors", off),
-                        ("texts", found["text"]),
-                        ("seconds", found["seconds"]),
+                        ("texts", answer["text"]),
+                        ("seconds", answer["seconds"]),
                     ):
                         results[-1][key].append(value)
                     tell(f"{name}, {kind}: {off:.2%} of the words are wrong")

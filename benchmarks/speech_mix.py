@@ -30,8 +30,8 @@ def written(path: Path, samples: np.ndarray) -> Path:
 def voice(name: str) -> np.ndarray:
     """The samples of a recording at 16 kHz, which is all that whisper.cpp reads."""
     audio = rl.audio.load(recording(name))
-    found: np.ndarray = rl.audio.resample(rl.tensor(audio.samples), audio.rate, RATE).numpy()
-    return found
+    samples: np.ndarray = rl.audio.resample(rl.tensor(audio.samples), audio.rate, RATE).numpy()
+    return samples
 
 
 def mixed(path: Path, seconds: float, seed: int = 0) -> str:

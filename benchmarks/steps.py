@@ -144,11 +144,11 @@ async def measure_webgpu(
         place, name, usual = port._encoding, "checked", port._encoding.checked
         submit = waits.around(usual.wgpuQueueSubmit)
         port._encoding.checked = _Timed(usual, wgpuQueueSubmit=submit)
-        kept = Reading.wait
-        Reading.wait = waits.around(kept)  # type: ignore[method-assign]
+        usual_wait = Reading.wait
+        Reading.wait = waits.around(usual_wait)  # type: ignore[method-assign]
     wall: list[float] = []
     waiting: list[float] = []
-    own: list[float] = []
+    own_ms: list[float] = []
     try:
         for turn in range(rounds + 1):
             place_in_answer = 0
@@ -161,21 +161,21 @@ async def measure_webgpu(
                     wall.append(1000 * (now - began))
                     waiting.append(1000 * (waits.seconds - before[0]))
                     outside = cpu - spent - (waits.processor - before[1])
-                    own.append(
+                    own_ms.append(
                         wall[-1] - waiting[-1] if sys.platform == "emscripten" else 1000 * outside
                     )
                 began, spent, before = now, cpu, (waits.seconds, waits.processor)
     finally:
         setattr(place, name, usual)
         if sys.platform != "emscripten":
-            Reading.wait = kept  # type: ignore[method-assign]
+            Reading.wait = usual_wait  # type: ignore[method-assign]
     executables = [
         e.body.executable for e in model._session._next.executables.values() if e.body is not None
     ]
     return {
         "step_ms": wall,
         "waiting_ms": waiting,
-        "own_ms": own,
+        "own_ms": own_ms,
         "linear": linear,
         "adapter": str(model.device.info["device"]),
         "dispatches": [len(p.ops) for p in executables],

@@ -50,7 +50,7 @@ def batches(ids: Any, seed: int) -> Iterator[Any]:
     places = rl.Generator(seed)
     while True:
         draws = rl.rand(ROWS, generator=places).numpy() * (len(ids) - LENGTH - 1)
-        yield np.stack([ids[int(at) : int(at) + LENGTH + 1] for at in draws])
+        yield np.stack([ids[int(start) : int(start) + LENGTH + 1] for start in draws])
 
 
 def train(folder: Path, steps: int, device: str, text: str) -> None:

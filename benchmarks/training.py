@@ -32,25 +32,25 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
             command, env = python_side("training.py", threads, peer)
             commands[name] = ([*command, name], env)
         for kind, count in WORK.items():
-            with sides(commands) as at:
-                for side in at.values():
+            with sides(commands) as started:
+                for side in started.values():
                     side.ask("prepare", kind=kind)
                 losses: dict[int, dict[str, float]] = {}
 
                 def sample(
-                    who: str, turn: int, at: Any = at, count: int = count, losses: Any = losses
+                    who: str, turn: int, at: Any = started, count: int = count, losses: Any = losses
                 ) -> dict[str, float]:
-                    found: dict[str, float] = at[who].ask("steps", count=count)
-                    losses.setdefault(turn, {})[who] = found["loss"]
-                    return found
+                    times: dict[str, float] = at[who].ask("steps", count=count)
+                    losses.setdefault(turn, {})[who] = times["loss"]
+                    return times
 
-                row = measured(at, sample, chosen.rounds, kind, threads)
+                row = measured(started, sample, chosen.rounds, kind, threads)
                 for turn, said in losses.items():
                     if max(said.values()) - min(said.values()) > MOST_APART:
                         raise SystemExit(f"{kind}, turn {turn}: the losses differ: {said}")
                 results.append(row)
                 tell_row(cells(row))
-                for side in at.values():
+                for side in started.values():
                     versions |= side.ask("about")
     return {"results": results, "versions": versions}
 

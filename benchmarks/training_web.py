@@ -49,8 +49,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         first = losses[NAMES[0]]
         if not all(
             abs(a - b) < MOST_APART
-            for found in losses.values()
-            for a, b in zip(found, first, strict=True)
+            for each in losses.values()
+            for a, b in zip(each, first, strict=True)
         ):
             raise SystemExit(f"the losses differ: {losses}")
         samples = alternate(NAMES, lambda name, _: steps(name, STEPS[name])[0], chosen.rounds, 0)
@@ -64,7 +64,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Milliseconds of a step, and times the faster peer's speed."""
-    ms = {name: 1e3 * median(found) for name, found in result["results"].items()}
+    ms = {name: 1e3 * median(seconds) for name, seconds in result["results"].items()}
     row = ["CNN, batch of 64", *ms.values(), min(ms[name] for name in NAMES[1:]) / ms[NAMES[0]]]
     return markdown(["a step in the tab, ms", *NAMES, "times the faster peer's speed"], [row])
 

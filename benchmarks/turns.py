@@ -36,7 +36,7 @@ def alternate(
     The first `warm` rounds are dropped; their turns count from -warm to -1. Rounds of seconds are
     told.
     """
-    found: dict[str, list[Sample]] = {name: [] for name in names}
+    samples: dict[str, list[Sample]] = {name: [] for name in names}
     for turn in range(-warm, rounds):
         began, took = time.perf_counter(), []
         for i in range(len(names)):
@@ -46,11 +46,11 @@ def alternate(
             taken = sample(name, turn)
             took.append(f"{name} {time.perf_counter() - since:.1f} s")
             if turn >= 0:
-                found[name].append(taken)
+                samples[name].append(taken)
         if time.perf_counter() - began > TOLD_S:
             which = f"round {turn + 1} of {rounds}" if turn >= 0 else "a warm round"
             tell(f"{which}: {', '.join(took)}")
-    return found
+    return samples
 
 
 class Side:
@@ -111,9 +111,9 @@ def _end(process: subprocess.Popen[str]) -> None:
 def python_side(script: str, threads: int, path: Path | None = None) -> Any:
     """Command and environment of a script of sides/ that runs on `threads` threads."""
     source = str(HERE.parent / "src")
-    found = os.pathsep.join([str(path), source] if path else [source])
+    python_path = os.pathsep.join([str(path), source] if path else [source])
     count = str(threads)
-    env = {"PYTHONPATH": found, "OPENBLAS_NUM_THREADS": count, "OMP_NUM_THREADS": count}
+    env = {"PYTHONPATH": python_path, "OPENBLAS_NUM_THREADS": count, "OMP_NUM_THREADS": count}
     return [sys.executable, str(HERE / "sides" / script), count], env
 
 
@@ -168,8 +168,8 @@ class Processor:
     def evaluate(self, script: str, given: Any) -> dict[str, Any]:
         """The script's result, an object, with "processor_s"."""
         before = processor_ms(self.pid)
-        found = self.page.evaluate(script, given)
-        return {**found, "processor_s": (processor_ms(self.pid) - before) / 1000}
+        result = self.page.evaluate(script, given)
+        return {**result, "processor_s": (processor_ms(self.pid) - before) / 1000}
 
 
 def renderer_peak() -> float:

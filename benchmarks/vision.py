@@ -45,13 +45,13 @@ def written(kinds: list[str]) -> Path:
     place = cache_dir() / "benchmarks" / f"networks-torch@{TORCH['torch']}"
     if missing := [kind for kind in kinds if not (place / kind).is_dir()]:
         command, env = python_side("vision.py", 2, pypi(TORCH))
-        with sides({"torch": ([*command, "torch"], env)}) as at:
+        with sides({"torch": ([*command, "torch"], env)}) as started:
             for kind in missing:
-                part = place / f"{kind}.part"
-                shutil.rmtree(part, ignore_errors=True)
-                part.mkdir(parents=True)
-                at["torch"].ask("write", kind=kind, folder=str(part))
-                part.rename(place / kind)
+                temporary = place / f"{kind}.part"
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir(parents=True)
+                started["torch"].ask("write", kind=kind, folder=str(temporary))
+                temporary.rename(place / kind)
                 tell(f"{kind} is written")
     return place
 
@@ -61,7 +61,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     kinds = chosen.networks.split(",")
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
-    with TemporaryDirectory() as made:
+    with TemporaryDirectory() as out:
         place = written(kinds)
         for threads in map(int, chosen.threads.split(",")):
             peers = {"rushlight": None, "onnxruntime": pypi(TORCH), "torch": pypi(TORCH)}
@@ -70,17 +70,19 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 command, env = python_side("vision.py", threads, path)
                 commands[name] = ([*command, name], env)
             for kind in kinds:
-                with sides(commands) as at:
-                    found, formats = {}, {}
-                    for name, side in at.items():
+                with sides(commands) as started:
+                    outs, formats = {}, {}
+                    for name, side in started.items():
                         formats[name] = side.ask("load", kind=kind, folder=str(place / kind))
-                        side.ask("infer", count=1, out=f"{made}/{name}.npz")
-                        with np.load(f"{made}/{name}.npz") as arrays:
-                            found[name] = [arrays[n] for n in arrays.files]
-                    worst = compare(found, kind)
+                        side.ask("infer", count=1, out=f"{out}/{name}.npz")
+                        with np.load(f"{out}/{name}.npz") as arrays:
+                            outs[name] = [arrays[n] for n in arrays.files]
+                    worst = compare(outs, kind)
                     row = measured(
-                        at,
-                        lambda name, _, at=at, kind=kind: at[name].ask("infer", count=WORK[kind]),  # type: ignore[misc]
+                        started,
+                        lambda name, _, at=started, kind=kind: at[name].ask(  # type: ignore[misc]
+                            "infer", count=WORK[kind]
+                        ),
                         chosen.rounds,
                         NAMES.get(kind, kind),
                         threads,
@@ -88,7 +90,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                     row |= {"largest_difference": worst, "format": formats["torch"]}
                     results.append(row)
                     tell_row(cells(row))
-                    for side in at.values():
+                    for side in started.values():
                         versions |= side.ask("about")
     return {"results": results, "versions": versions}
 
@@ -97,9 +99,9 @@ def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     took = {name: 1000 / per_s for name, per_s in row["per_s"].items()}
     spent = row["times_by_processor"]
-    found: list[object] = [row["what"], row["threads"], *took.values(), *row["times"].values()]
-    found += [spent.get(name, "") for name in row["times"]]
-    return found + list(row.get("peak_mb", {}).values())
+    values: list[object] = [row["what"], row["threads"], *took.values(), *row["times"].values()]
+    values += [spent.get(name, "") for name in row["times"]]
+    return values + list(row.get("peak_mb", {}).values())
 
 
 def table(result: dict[str, Any]) -> str:

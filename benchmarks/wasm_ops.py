@@ -59,7 +59,7 @@ def table(result: dict[str, Any]) -> str:
     """Milliseconds of a call, and times the faster peer's speed."""
     rows: list[list[object]] = []
     for op, samples in result["results"].items():
-        ms = {name: 1e3 * median(found) for name, found in samples.items()}
+        ms = {name: 1e3 * median(seconds) for name, seconds in samples.items()}
         rows.append([op, *ms.values(), min(ms[name] for name in NAMES[1:]) / ms[NAMES[0]]])
     return markdown(["a million elements, ms", *NAMES, "times the faster peer's speed"], rows)
 

@@ -30,16 +30,16 @@ def ggml_file(name: str, kind: str, folder: Path) -> Path:
     path = folder / f"ggml-{name}-{kind}.bin"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
+        partial = path.with_suffix(".part")
         with step(f"write {path.name}"):
-            part.write_bytes(_written(name, kind))
-            part.rename(path)
+            partial.write_bytes(_written(name, kind))
+            partial.rename(path)
     return path
 
 
 def _written(name: str, kind: str) -> bytes:
-    made = held(rl.models.load(name))
-    d = made["dims"]
+    checkpoint = held(rl.models.load(name))
+    d = checkpoint["dims"]
     keys = ("n_vocab", "n_audio_ctx", "n_audio_state", "n_audio_head", "n_audio_layer",
             "n_text_ctx", "n_text_state", "n_text_head", "n_text_layer", "n_mels")  # fmt: skip
     out = [b"lmgg", struct.pack("<11i", *(d[key] for key in keys), _FILES[kind])]
@@ -48,7 +48,7 @@ def _written(name: str, kind: str) -> bytes:
     tokens = _tokens(name)
     out += [struct.pack("<i", len(tokens))]
     out += [struct.pack("<i", len(token)) + token for token in tokens]
-    for key, value in made["model_state_dict"].items():
+    for key, value in checkpoint["model_state_dict"].items():
         x = value.numpy().astype(np.float32)
         x = x[:, None] if "conv" in key and x.ndim == 1 else x
         matrix = x.ndim > 1 and not key.endswith(("positional_embedding", ".bias"))

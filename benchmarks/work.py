@@ -39,7 +39,7 @@ def jobs(device: str) -> dict[str, Job]:
         if not off <= 1e-4 * np.abs(expected).max():
             raise SystemExit(f"off by {off}")
 
-    found: dict[str, Job] = {}
+    by_name: dict[str, Job] = {}
     for rows, shapes in (
         (1, ((576, 576), (1536, 576), (576, 1536), (49152, 576))),
         (120, ((576, 576), (1536, 576), (576, 1536))),
@@ -49,7 +49,7 @@ def jobs(device: str) -> dict[str, Job]:
             weight = stored.to(device)
             exact = x.numpy().astype(np.float64) @ stored.to(rl.float32).numpy().T
             check(rl.linear(x, weight), exact)
-            found[f"linear {rows}x{taken} to {out}, q4_1"] = Job(
+            by_name[f"linear {rows}x{taken} to {out}, q4_1"] = Job(
                 lambda x=x, weight=weight: rl.linear(x, weight),  # type: ignore[misc]
                 50 if rows * out < 10000 else 4,
                 2.0 * rows * taken * out,
@@ -57,18 +57,18 @@ def jobs(device: str) -> dict[str, Job]:
             )
     for queries, keys in ((1, 512), (120, 120)):
         q, k, v = tensor(1, 9, queries, 64), tensor(1, 3, keys, 64), tensor(1, 3, keys, 64)
-        found[f"attention {queries} on {keys}"] = Job(
+        by_name[f"attention {queries} on {keys}"] = Job(
             lambda q=q, k=k, v=v: rl.attention(q, k, v, causal=q.shape[2] > 1),  # type: ignore[misc]
             20 if queries == 1 else 4,
             4.0 * 9 * 64 * queries * keys,
             4.0 * (2 * 9 * 64 * queries + 2 * 3 * 64 * keys),
         )
     x, scale = tensor(120, 576), tensor(576)
-    found["rms_norm 120x576"] = Job(
+    by_name["rms_norm 120x576"] = Job(
         lambda: rl.rms_norm(x, 576, scale), 20, 4.0 * 120 * 576, 8.0 * 120 * 576
     )
     a, b = tensor(512, 512), tensor(512, 512)
-    found["matmul 512"] = Job(lambda: a @ b, 2, 2.0 * 512**3, 12.0 * 512**2)
+    by_name["matmul 512"] = Job(lambda: a @ b, 2, 2.0 * 512**3, 12.0 * 512**2)
     tiny = tensor(16)
 
     def chain() -> None:
@@ -76,8 +76,8 @@ def jobs(device: str) -> dict[str, Job]:
         for _ in range(500):
             y = y + 1.0
 
-    found["500 additions to 16 numbers"] = Job(chain, 1, 8000.0, 64000.0)
-    return found
+    by_name["500 additions to 16 numbers"] = Job(chain, 1, 8000.0, 64000.0)
+    return by_name
 
 
 def measure(device: str, rounds: int) -> dict[str, Any]:

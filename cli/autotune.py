@@ -56,7 +56,7 @@ def _work(model: str, device: str) -> Callable[[], object]:
     import rushlight as rl
 
     pipe = rl.pipeline(model=fetched(model), device=device)
-    return lambda: [pipe(given, **options) for given, options in pipe.task.samples]
+    return lambda: [pipe(sample, **options) for sample, options in pipe.task.samples]
 
 
 def _measure(device: str, work: Callable[[], object] | None) -> None:

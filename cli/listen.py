@@ -34,8 +34,8 @@ def listen(task: Task, given: Mapping[str, Any], ready: Callable[[], Pipeline]) 
         shown = task.streams and folder is None and form == "txt"
         began = time.perf_counter()
         with show.bar(file.name, unit="s", least=31) as progress:
-            part = (lambda token: print(token.text.strip(), flush=True)) if shown else None
-            result = pipe.run(file, {}, part=part, progress=progress)
+            on_piece = (lambda token: print(token.text.strip(), flush=True)) if shown else None
+            result = pipe.run(file, {}, part=on_piece, progress=progress)
         spent = time.perf_counter() - began
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)

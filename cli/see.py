@@ -41,15 +41,15 @@ def see(
     chosen = check_served(loaded, task or first_task(loaded))
     if chosen.input.kind != "images":
         raise ValueError(f"{chosen.name} does not take images; --task names one that does")
-    given = _given(options or [])
+    passed = _given(options or [])
     if labels:
-        given["candidate_labels"] = labels if len(labels) > 1 else labels[0]
-    pipe = Pipeline(chosen, loaded, given)
+        passed["candidate_labels"] = labels if len(labels) > 1 else labels[0]
+    pipe = Pipeline(chosen, loaded, passed)
     began = time.perf_counter()
     with show.bar(chosen.name, unit="images", least=4) as progress:
-        found = pipe.run(list(files), {}, progress=progress)
+        results = pipe.run(list(files), {}, progress=progress)
     spent = time.perf_counter() - began
-    rows = found.tolist() if chosen.output == "vectors" else found
+    rows = results.tolist() if chosen.output == "vectors" else results
     if as_json:
         named = [{"file": str(f), "value": _plain(row)} for f, row in zip(files, rows, strict=True)]
         print(
@@ -98,9 +98,9 @@ def _plotted(file: Path, row: Any, folder: Path | None, ending: str = "seen") ->
 def _plain(value: Any) -> Any:
     """A result for JSON, with lists for arrays."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(field) for name, field in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -108,11 +108,11 @@ def _print(file: str, row: Any) -> None:
     """A result of one image, a line each for classes and objects."""
     if isinstance(row, list) and row and isinstance(row[0], dict):
         print(file)
-        for one in row:
+        for entry in row:
             told = ("label", "score", "mask", "keypoints")
-            rest = [f"{k} {_short(v)}" for k, v in one.items() if k not in told]
-            score = f"{one['score']:6.3f}  " if "score" in one else ""
-            print(f"  {score}{one.get('label', '')}  {'  '.join(rest)}".rstrip())
+            rest = [f"{k} {_short(v)}" for k, v in entry.items() if k not in told]
+            score = f"{entry['score']:6.3f}  " if "score" in entry else ""
+            print(f"  {score}{entry.get('label', '')}  {'  '.join(rest)}".rstrip())
     elif isinstance(row, list) and row and isinstance(row[0], float):
         print(f"{file}  [{' '.join(f'{x:.4f}' for x in row[:4])} ... {len(row)} numbers]")
     else:

@@ -81,7 +81,7 @@ def build(
 
 def _names(given: list[str]) -> list[str]:
     """The names of repeated options, each a list with commas or a folder's path."""
-    split = ([part] if Path(part).exists() else part.split(",") for part in given)
+    split = ([name] if Path(name).exists() else name.split(",") for name in given)
     return [name.strip() for names in split for name in names if name.strip()]
 
 

@@ -89,7 +89,8 @@ def _input_flags(task: Task) -> dict[str, Flag]:
     name, help = task.input.name, task.input.help
     if fields := KINDS[task.input.kind].fields:
         return {
-            one: (Annotated[str, typer.Option(help=f"The {one}.")], _REQUIRED) for one in fields
+            field: (Annotated[str, typer.Option(help=f"The {field}.")], _REQUIRED)
+            for field in fields
         }
     if task.input.kind == "texts":
         texts = Annotated[list[str] | None, typer.Argument(help=help, show_default=False)]
@@ -118,7 +119,7 @@ def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> d
     """The flags of a task's options, except those that a shell cannot pass."""
     from rushlight.models.tasks.kinds import KINDS
 
-    found: dict[str, Flag] = {}
+    flags: dict[str, Flag] = {}
     for option in options:
         kind, default = KINDS[option.kind].flag, defaults[option.name]
         if kind is None:
@@ -129,8 +130,8 @@ def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> d
             default = list(default)
         elif option.default is None:
             kind = kind | None
-        found[option.name] = (Annotated[kind, told], default)
-    return found
+        flags[option.name] = (Annotated[kind, told], default)
+    return flags
 
 
 def _parsed(option: Option, value: Any) -> Any:
@@ -169,18 +170,18 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
     as_json = given["as_json"]
     began = time.perf_counter()
     with show.bar(task.name, unit="texts", least=256) as progress:
-        part = None if as_json or task.input.kind == "texts" else show.show_piece
-        result = pipe.run(what, {}, part=part, progress=progress)
-    found = show.as_facts(task.output, result, time.perf_counter() - began)
-    seconds = {name: round(s, 4) for name, s in {"load": load, **found["seconds"]}.items()}
+        on_piece = None if as_json or task.input.kind == "texts" else show.show_piece
+        result = pipe.run(what, {}, part=on_piece, progress=progress)
+    facts = show.as_facts(task.output, result, time.perf_counter() - began)
+    seconds = {name: round(s, 4) for name, s in {"load": load, **facts["seconds"]}.items()}
     if as_json:
         names = {"model": given["model"], "device": given["device"]}
-        print(json.dumps({**names, **found, "seconds": seconds}))
+        print(json.dumps({**names, **facts, "seconds": seconds}))
     elif task.output == "text":
         lines = [result.text] if isinstance(result.text, str) else result.text
         print("\n".join(map(str, lines)) if task.input.kind == "texts" or not task.streams else "")
     elif task.output == "vectors":
-        show.show_vectors(what, found["embeddings"])
+        show.show_vectors(what, facts["embeddings"])
         print(
             f"{len(what)} texts on {given['device']}: loaded in {load:.2f} s, embedded in "
             f"{seconds['encode']:.2f} s",
@@ -195,13 +196,13 @@ def _input(task: Task, given: Mapping[str, Any]) -> Any:
     from rushlight.models.tasks.kinds import KINDS
 
     if fields := KINDS[task.input.kind].fields:
-        return {one: given[one] for one in fields}
-    found = given[task.input.name]
+        return {field: given[field] for field in fields}
+    texts = given[task.input.name]
     if task.input.kind != "texts":
-        return found
-    if bool(found) == (given["file"] is not None):
+        return texts
+    if bool(texts) == (given["file"] is not None):
         raise typer.BadParameter("pass texts, or a file of texts with --file")
-    return found or _lines(given["file"])
+    return texts or _lines(given["file"])
 
 
 def _lines(file: Path) -> list[str]:

@@ -62,8 +62,8 @@ def sum(
     size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
     """
     dims = normalize_dims("masked.sum", dim, input.shape)
-    found: Tensor = f.sum(_filled(input, mask, 0), dims, keepdim, dtype=_sum_dtype(input, dtype))
-    return found
+    total: Tensor = f.sum(_filled(input, mask, 0), dims, keepdim, dtype=_sum_dtype(input, dtype))
+    return total
 
 
 def prod(
@@ -79,10 +79,10 @@ def prod(
     `mask` selects elements of `input`, `dtype` is that of the result, `keepdim` leaves dims with
     size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
     """
-    found = _filled(input, mask, 1).to(_sum_dtype(input, dtype))
+    product = _filled(input, mask, 1).to(_sum_dtype(input, dtype))
     for d in reversed(normalize_dims("masked.prod", dim, input.shape)):
-        found = f.prod(found, d, keepdim)
-    return found
+        product = f.prod(product, d, keepdim)
+    return product
 
 
 def _running(name: str, one: float) -> Callable[..., Tensor]:
@@ -90,8 +90,8 @@ def _running(name: str, one: float) -> Callable[..., Tensor]:
 
     def call(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
         kind = input.dtype if dtype is None else as_dtype(dtype)
-        found: Tensor = run(_filled(input, mask, one), dim, dtype=kind)
-        return found.to(kind)
+        running: Tensor = run(_filled(input, mask, one), dim, dtype=kind)
+        return running.to(kind)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
@@ -115,8 +115,8 @@ def _extreme(name: str, value: float) -> Callable[..., Tensor]:
         dtype: Dtype = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        found: Tensor = run(_filled(input, mask, value), dim, keepdim)
-        return found.to(input.dtype if dtype is None else as_dtype(dtype))
+        extreme: Tensor = run(_filled(input, mask, value), dim, keepdim)
+        return extreme.to(input.dtype if dtype is None else as_dtype(dtype))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
@@ -177,12 +177,12 @@ def median(
     kind = input.dtype if dtype is None else as_dtype(dtype)
     floats = input.dtype.is_floating_point
     wide = input if floats else input.to(float32)
-    found: Tensor = f.nanmedian(_filled(wide, mask, math.nan), dim, keepdim).values
+    medians: Tensor = f.nanmedian(_filled(wide, mask, math.nan), dim, keepdim).values
     if floats:
-        return found
-    if f.isnan(found).any().item():
+        return medians
+    if f.isnan(medians).any().item():
         raise ValueError("masked.median: a row of integers has no element")
-    return found.to(kind)
+    return medians.to(kind)
 
 
 def logsumexp(
@@ -199,8 +199,8 @@ def logsumexp(
     size 1. Raises IndexError for a mask of more dims, or a dim that there is not.
     """
     dims = normalize_dims("masked.logsumexp", dim, input.shape)
-    found = f.logsumexp(_filled(input, mask, -math.inf), dims, keepdim)
-    return found.to(input.dtype if dtype is None else as_dtype(dtype))
+    logs = f.logsumexp(_filled(input, mask, -math.inf), dims, keepdim)
+    return logs.to(input.dtype if dtype is None else as_dtype(dtype))
 
 
 def logaddexp(
@@ -237,8 +237,8 @@ def norm(
     kind = input.dtype if dtype is None else as_dtype(dtype)
     x = _filled(input, mask, math.inf if ord == -math.inf else 0)
     dims = normalize_dims("masked.norm", dim, input.shape)
-    found: Tensor = _linalg.vector_norm(x, 2 if ord is None else ord, dims, keepdim, dtype=kind)
-    return found
+    norms: Tensor = _linalg.vector_norm(x, 2 if ord is None else ord, dims, keepdim, dtype=kind)
+    return norms
 
 
 def var(
@@ -288,10 +288,10 @@ def std(
     of the result, `keepdim` leaves dims with size 1. Raises IndexError for a mask of more dims, or
     a dim that there is not.
     """
-    found = var(
+    variance = var(
         input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask
     )
-    return f.sqrt(found)
+    return f.sqrt(variance)
 
 
 def _normal(name: str, value: float) -> Callable[..., Tensor]:
@@ -300,8 +300,8 @@ def _normal(name: str, value: float) -> Callable[..., Tensor]:
     def call(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
         kind = input.dtype if dtype is None else as_dtype(dtype)
         d = normalize_dim(name, dim, input.shape)
-        found: Tensor = run(_filled(input, mask, value), d, dtype=kind)
-        return found
+        normalized: Tensor = run(_filled(input, mask, value), d, dtype=kind)
+        return normalized
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (

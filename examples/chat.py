@@ -26,13 +26,13 @@ def main() -> None:
     arguments.add_argument("question", nargs="?")
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--tokens", type=int, default=200, help="the most tokens of an answer")
-    given = arguments.parse_args()
-    model = rl.models.load("smollm2-135m-instruct", device=given.device)
+    args = arguments.parse_args()
+    model = rl.models.load("smollm2-135m-instruct", device=args.device)
     messages: list[dict[str, str]] = []
-    for question in questions(given.question):
+    for question in questions(args.question):
         messages.append({"role": "user", "content": question})
         answer = ""
-        for piece in model.chat(messages, max_new_tokens=given.tokens):
+        for piece in model.chat(messages, max_new_tokens=args.tokens):
             print(piece, end="", flush=True)
             answer += piece
         print()

@@ -44,23 +44,27 @@ def main() -> None:
     arguments.add_argument("--steps", type=int)
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--output", type=Path, help="the folder of checkpoints and logs")
-    given = arguments.parse_args()
+    args = arguments.parse_args()
     rl.manual_seed(0)
     try:
-        train, test = (rl.datasets.FashionMNIST(given.data, train=part) for part in (True, False))
+        train, test = (
+            rl.datasets.FashionMNIST(args.data, train=is_train) for is_train in (True, False)
+        )
     except FileNotFoundError as error:
         raise SystemExit(f"{error}\nInstall dataset-fashion-mnist, or give --data.") from None
-    model = network().to(given.device)  # batches follow it there
+    model = network().to(args.device)  # batches follow it there
     batches = rl.utils.data.DataLoader(train, 64, shuffle=True)
     held_out = rl.utils.data.DataLoader(test, 500)
-    steps = given.steps or given.epochs * len(batches)
+    steps = args.steps or args.epochs * len(batches)
     optimizer = rl.optim.AdamW(model.parameters(), 1e-3)
     callbacks: list[rl.training.Callback] = [rl.training.EventCallback(tell)]
     resume = None
-    if given.output:
-        kept = rl.training.ModelCheckpoint(given.output, "val_accuracy", "max", every_n_steps=500)
-        callbacks += [kept, rl.training.CSVLogger(given.output / "log.csv")]
-        resume = kept.last if kept.last.is_file() else None
+    if args.output:
+        checkpoint = rl.training.ModelCheckpoint(
+            args.output, "val_accuracy", "max", every_n_steps=500
+        )
+        callbacks += [checkpoint, rl.training.CSVLogger(args.output / "log.csv")]
+        resume = checkpoint.last if checkpoint.last.is_file() else None
     trainer = rl.Trainer(
         model,
         optimizer,
@@ -71,7 +75,7 @@ def main() -> None:
         callbacks=callbacks,
         report_every=100,
     )
-    trainer.fit(batches, held_out, epochs=given.epochs, steps=steps, resume=resume)
+    trainer.fit(batches, held_out, epochs=args.epochs, steps=steps, resume=resume)
     accuracy = trainer.validate(held_out)["val_accuracy"]
     print(f"{trainer.step} steps, {accuracy:.1%} of {len(test)} test images")
 

@@ -28,11 +28,11 @@ UNSEEN = {
 
 def answers(model: Any) -> dict[str, str]:
     """What the model says about the words that it has not learned."""
-    found = {}
+    by_word = {}
     for word in UNSEEN:
         asked = [{"role": "system", "content": "Sort."}, {"role": "user", "content": word}]
-        found[word] = "".join(model.chat(asked, max_new_tokens=8, temperature=0.0)).strip()
-    return found
+        by_word[word] = "".join(model.chat(asked, max_new_tokens=8, temperature=0.0)).strip()
+    return by_word
 
 
 def report(when: str, said: dict[str, str]) -> None:
@@ -48,21 +48,21 @@ def main() -> None:
     arguments.add_argument("--steps", type=int, default=100)
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--output", help="the folder of the adapter, in PEFT's format")
-    given = arguments.parse_args()
+    args = arguments.parse_args()
     rl.manual_seed(0)
-    model = rl.models.load("smollm2-135m-instruct", device=given.device)
+    model = rl.models.load("smollm2-135m-instruct", device=args.device)
     report("before", answers(model))
     config = adapters.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
     adapters.add_adapter(model, config)
     rows = finetune.read_rows(Path(__file__).with_name("kinds.jsonl"))
-    losses = finetune.finetune(model, rows, steps=given.steps, lr=1e-3)
+    losses = finetune.finetune(model, rows, steps=args.steps, lr=1e-3)
     print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} after {len(losses)} steps")
     said = answers(model)
     report("after", said)
     for word, text in said.items():
         print(f"  {word:8} {text}")
-    if given.output:
-        adapters.save_adapter(model, given.output)
+    if args.output:
+        adapters.save_adapter(model, args.output)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,14 @@ import rushlight as rl
 def paragraphs(folder: Path) -> list[tuple[str, str]]:
     """Every paragraph of the folder's .txt and .md files, with the name of its file."""
     files = sorted(p for p in folder.rglob("*") if p.suffix in (".txt", ".md") and p.is_file())
-    found = []
+    pieces = []
     for path in files:
         for piece in path.read_text(encoding="utf-8", errors="replace").split("\n\n"):
             if text := " ".join(piece.split()):
-                found.append((str(path.relative_to(folder)), text))
-    if not found:
+                pieces.append((str(path.relative_to(folder)), text))
+    if not pieces:
         raise SystemExit(f"{folder} has no .txt or .md files with text")
-    return found
+    return pieces
 
 
 def _tell(done: int, of: int) -> None:
@@ -39,14 +39,14 @@ def vectors(model: Any, texts: list[str], kept: Path) -> rl.Tensor:
     if kept.exists():
         old = rl.load(kept)
         if old["texts"].tolist() == mark.tolist():
-            found: rl.Tensor = old["vectors"].to(model.device)
-            return found
-    made: rl.Tensor = model.encode(
+            stored: rl.Tensor = old["vectors"].to(model.device)
+            return stored
+    new: rl.Tensor = model.encode(
         texts, progress=lambda done, of: print(f"\r{done} of {of}", end="")
     )
     print()
-    rl.save({"vectors": made.cpu(), "texts": mark}, kept)
-    return made
+    rl.save({"vectors": new.cpu(), "texts": mark}, kept)
+    return new
 
 
 def main() -> None:
@@ -56,14 +56,14 @@ def main() -> None:
     arguments.add_argument("query")
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--top", type=int, default=5)
-    given = arguments.parse_args()
-    model = rl.models.load("all-minilm-l6-v2", device=given.device)
-    found = paragraphs(given.folder)
-    table = vectors(model, [text for _, text in found], given.folder / ".vectors.safetensors")
-    scores = table @ model.encode([given.query])[0]
-    best, order = scores.topk(min(given.top, len(found)))
+    args = arguments.parse_args()
+    model = rl.models.load("all-minilm-l6-v2", device=args.device)
+    pieces = paragraphs(args.folder)
+    table = vectors(model, [text for _, text in pieces], args.folder / ".vectors.safetensors")
+    scores = table @ model.encode([args.query])[0]
+    best, order = scores.topk(min(args.top, len(pieces)))
     for score, i in zip(best.tolist(), order.tolist(), strict=True):
-        print(f"{score:.3f}  {found[i][0]}: {found[i][1][:200]}")
+        print(f"{score:.3f}  {pieces[i][0]}: {pieces[i][1][:200]}")
 
 
 if __name__ == "__main__":

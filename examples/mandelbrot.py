@@ -43,16 +43,16 @@ def orbit(x: Any, y: Any) -> Any:
     """The count and its slopes along x and y, (3, ...), as the shader computes them."""
     c = x + 1j * y
     z, d = np.zeros_like(c), np.zeros_like(c)
-    found = np.zeros((3, *x.shape))
+    result = np.zeros((3, *x.shape))
     with np.errstate(all="ignore"):  # escaped points are iterated further and overflow
         for k in range(STEPS):
             d = 2 * z * d + 1
             z = z * z + c
-            new = (found[0] == 0) & (abs(z) > 100)
+            new = (result[0] == 0) & (abs(z) > 100)
             log_z = np.log(abs(z))
             rise = -(z.conj() * d) / (abs(z) ** 2 * log_z * np.log(2))
-            found[:, new] = np.stack([k + 2 - np.log2(log_z), rise.real, -rise.imag])[:, new]
-    return found
+            result[:, new] = np.stack([k + 2 - np.log2(log_z), rise.real, -rise.imag])[:, new]
+    return result
 
 
 def slopes(grad: rl.Tensor, x: rl.Tensor, y: rl.Tensor, out: rl.Tensor) -> Any:
@@ -93,15 +93,15 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--size", type=int, default=64, help="rows of the picture")
     arguments.add_argument("--out", type=Path, help="write a grey picture (PGM)")
-    given = arguments.parse_args()
+    args = arguments.parse_args()
     began = time.perf_counter()
-    light = picture(given.size, given.device).cpu().numpy()
+    light = picture(args.size, args.device).cpu().numpy()
     print(f"{light.shape[1]} x {light.shape[0]} points in {time.perf_counter() - began:.3f} s")
-    if given.out:
+    if args.out:
         head = f"P5 {light.shape[1]} {light.shape[0]} 255\n".encode()
-        given.out.write_bytes(head + (255 * light).astype(np.uint8).tobytes())
-    for row in light[:: max(1, given.size // 24)]:
-        few = row[:: max(1, given.size // 48)]
+        args.out.write_bytes(head + (255 * light).astype(np.uint8).tobytes())
+    for row in light[:: max(1, args.size // 24)]:
+        few = row[:: max(1, args.size // 48)]
         print("".join(" .:-=+*%@"[int(8.9 * v)] if v else "#" for v in few))
 
 

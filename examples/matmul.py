@@ -20,10 +20,10 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--size", type=int, default=512, help="rows and columns")
     arguments.add_argument("--dtype", default="float32", choices=["float32", "float16"])
-    given = arguments.parse_args()
-    device, n = rl.device(given.device), given.size
+    args = arguments.parse_args()
+    device, n = rl.device(args.device), args.size
     generator = np.random.default_rng(0)
-    arrays = [generator.standard_normal((n, n)).astype(given.dtype) for _ in range(2)]
+    arrays = [generator.standard_normal((n, n)).astype(args.dtype) for _ in range(2)]
     a, b = (rl.from_numpy(x).to(device) for x in arrays)
 
     c = a @ b  # the first call also compiles the kernel
@@ -38,7 +38,7 @@ def main() -> None:
 
     want = arrays[0].astype(np.float64) @ arrays[1].astype(np.float64)
     error = np.abs(c.float().cpu().numpy() - want).max() / np.abs(want).max()
-    print(f"{n} x {n} {given.dtype} on {given.device} ({device.info['device']})")
+    print(f"{n} x {n} {args.dtype} on {args.device} ({device.info['device']})")
     print(f"{1000 * took:.2f} ms, {2e-9 * n**3 / took:.1f} GFLOP/s, largest error {error:.1e}")
 
 

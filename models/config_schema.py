@@ -102,15 +102,15 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
     supported.
     """
     named = values.get("architectures")
-    if architectures and named and named not in [[one] for one in architectures]:
+    if architectures and named and named not in [[supported] for supported in architectures]:
         raise ArchitectureError(named, tuple(architectures))
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     reference = keys_for(cls, values)
     values = reference.renamed(values)
-    own = fields if reference.own else {*getattr(cls, "own", ()), "model_type"}
+    read_keys = fields if reference.own else {*getattr(cls, "own", ()), "model_type"}
     known: dict[str, Any] = {}
     for name, field in fields.items():
-        if name in values and (reference.knows(name) or name in own):
+        if name in values and (reference.knows(name) or name in read_keys):
             label, value = f"config.json: {name}", values[name]
             known[name] = checked(label, name, str(field.type), value)
         elif (default := reference.default(name)) is not None and name != "tie_word_embeddings":
@@ -123,7 +123,9 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
         if name in known or name in HARMLESS or not reference.knows(name):
             continue
         allowed = neutral.get(name, (derived(name, values, reference),))
-        if not allowed or any(same(value, one) for one in (*allowed, reference.default(name))):
+        if not allowed or any(
+            same(value, neutral_value) for neutral_value in (*allowed, reference.default(name))
+        ):
             continue
         raise FormatError(
             f"config.json: {name} is {brief(value)}, which is not supported and may change "
@@ -153,8 +155,8 @@ def keys_for(cls: type, values: Mapping[str, Any]) -> Reference:
 
     They are those of the model_type in the values, or of the default of `cls`.
     """
-    own = getattr(cls, "model_type", "")
-    for kind in (values.get("model_type"), own):
+    model_type = getattr(cls, "model_type", "")
+    for kind in (values.get("model_type"), model_type):
         reference = reference_keys(kind) if isinstance(kind, str) else None
         if reference is not None:
             return reference
@@ -170,7 +172,7 @@ def derived(name: str, values: Mapping[str, Any], reference: Reference) -> Any:
         "head_dim": ("hidden_size", "num_attention_heads"),
         "num_feat_extract_layers": ("conv_dim",),
     }.get(name, ())
-    match [values.get(one, reference.default(one)) for one in of]:
+    match [values.get(key, reference.default(key)) for key in of]:
         case [int(width), int(heads)] if heads:
             return width // heads
         case [list(sizes)]:

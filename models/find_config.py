@@ -70,12 +70,16 @@ def auto(config: dict[str, Any]) -> dict[str, Any]:
 def base_of(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """config.json of a sentence encoder, which is read as a base model if it has no head."""
     named, tied = config.get("architectures"), config.get("tie_word_embeddings")
-    one = named[0] if isinstance(named, list) and len(named) == 1 else None
-    if tied is not False or not isinstance(one, str) or not one.endswith("ForCausalLM"):
+    architecture = named[0] if isinstance(named, list) and len(named) == 1 else None
+    if (
+        tied is not False
+        or not isinstance(architecture, str)
+        or not architecture.endswith("ForCausalLM")
+    ):
         return config
     if any(name.endswith(("lm_head.weight", "embed_out.weight")) for name in tensors):
         return config
-    return config | {"architectures": [one.removesuffix("ForCausalLM") + "Model"]}
+    return config | {"architectures": [architecture.removesuffix("ForCausalLM") + "Model"]}
 
 
 def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -85,8 +89,8 @@ def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[s
     """
     name, known = config["architecture"], families("timm")
     begins = [start for start in known if name.startswith(start)]
-    found = max(begins, key=len) if begins else name
-    family = family_of(found, "config.json: timm's architecture", "timm")
+    start_of_name = max(begins, key=len) if begins else name
+    family = family_of(start_of_name, "config.json: timm's architecture", "timm")
     try:
         return family.timm_config(config, tensors)  # type: ignore[misc]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -89,15 +89,15 @@ def importance(
     linear: as in `perplexity`, which evaluates the windows. ValueError for a family without names
     in GGUF, and as `perplexity`.
     """
-    with _watched(causal(model)) as found:
+    with _watched(causal(model)) as sums:
 
         def told(done: int, total: int) -> None:
-            found.read()
+            sums.read()
             if progress is not None:
                 progress(done, total)
 
         quality = perplexity(model, text, context=context, linear=linear, progress=told)
-    return Importance(found.sums, found.counts, context, quality)
+    return Importance(sums.sums, sums.counts, context, quality)
 
 
 class _Watch:
@@ -119,10 +119,10 @@ class _Watch:
             rows = ops.cat([rows, ops.ones(rows.shape[0], 1, device=x.device)], 1)
             if experts:
                 empty = ops.zeros(experts, rows.shape[1], device=x.device)
-                found = empty.index_add(0, index[0].reshape(-1), rows)
+                squares = empty.index_add(0, index[0].reshape(-1), rows)
             else:
-                found = rows.sum(0, keepdim=True)
-            self.pending.setdefault(name, []).append(found)
+                squares = rows.sum(0, keepdim=True)
+            self.pending.setdefault(name, []).append(squares)
             out: Tensor = usual(x, *index)
             return out
 
@@ -130,13 +130,13 @@ class _Watch:
 
     def read(self) -> None:
         """Add what is pending to the sums, by one read."""
-        parts = [(name, t) for name, found in self.pending.items() for t in found]
+        parts = [(name, t) for name, pending in self.pending.items() for t in pending]
         self.pending = {}
         flat = ops.cat([t.reshape(-1) for _, t in parts]).numpy().astype(np.float64)
-        at = 0
+        start = 0
         for name, t in parts:
-            values = flat[at : at + t.numel()].reshape(t.shape)
-            at += t.numel()
+            values = flat[start : start + t.numel()].reshape(t.shape)
+            start += t.numel()
             self.sums[name] = self.sums.get(name, 0) + values[:, :-1]
             self.counts[name] = self.counts.get(name, 0) + values[:, -1]
 
@@ -166,10 +166,12 @@ def gguf_names(model: CausalLM) -> dict[str, str]:
         raise ValueError(f"importance: {model.config.model_type} has no names in GGUF")
     known = architecture.names
     parts = {ours: theirs for theirs, ours in known.items() if "{}" in theirs}
-    found = {}
+    by_path = {}
     for path, _ in model.named_modules():
         number = re.search(r"\.(\d+)\.", path)
-        part = parts.get(path[: number.start(1)] + "{}" + path[number.end(1) :]) if number else None
-        if part is not None and number is not None:
-            found[path] = f"{part.format(number[1])}.weight"
-    return found
+        their_name = (
+            parts.get(path[: number.start(1)] + "{}" + path[number.end(1) :]) if number else None
+        )
+        if their_name is not None and number is not None:
+            by_path[path] = f"{their_name.format(number[1])}.weight"
+    return by_path

@@ -195,10 +195,10 @@ def assemble(
     """
     tensors = one_width(unwrapped(tensors))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
-    model, found, small, files = _shortened(files, tensors, wanted)
+    model, by_name, small, files = _shortened(files, tensors, wanted)
     # With assign the parameters share the mapped file or the downloaded bytes.
     plain = wanted or named_dtype(parse_object("config.json", small["config.json"]))
-    placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
+    placed = {n: _placed(t, target, wanted, plain) for n, t in by_name.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(files)
     small |= {name: files[name] for name in files if name.startswith(FOLDER)}
@@ -264,14 +264,14 @@ def _matched(
                 f"config.json: {key} is {layers}, but the checkpoint has only "
                 f"{len(tensors)} tensors"
             )
-    own = {"config.json": told or small["config.json"]}
+    config_file = {"config.json": told or small["config.json"]}
     named = config.get("architectures")
-    model, found, config = fitted(family, config, tensors)
+    model, by_name, config = fitted(family, config, tensors)
     if config.get("architectures") != named:  # what is saved is of the class that is served
         saved = parse_object("config.json", small["config.json"])
         saved["architectures"] = config["architectures"]
         small["config.json"] = json.dumps(saved).encode()
-    return model, found, small, ChainMap(own, files)  # type: ignore[arg-type]
+    return model, by_name, small, ChainMap(config_file, files)  # type: ignore[arg-type]
 
 
 def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Tensor:

@@ -35,45 +35,47 @@ def parts_of(family: Family, name: str) -> dict[str, Callable[[Tensor], Tensor]]
     """The names of a tensor's parts in the model, and what makes them; {} if it has none."""
     for end, kind in family.parts.items():
         if name.endswith(end):
-            return {name.removesuffix(end) + own: take for own, take in kind.parts.items()}
+            return {name.removesuffix(end) + ending: take for ending, take in kind.parts.items()}
     return {}
 
 
 def join(family: Family, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a model as a checkpoint has them: parts are joined, one whole at a time."""
-    ends = {own: (end, kind) for end, kind in family.parts.items() for own in kind.parts}
+    ends = {ending: (end, kind) for end, kind in family.parts.items() for ending in kind.parts}
     for name, t in tensors.items():
-        own = next((one for one in ends if name.endswith(one)), None)
-        if own is None:
+        ending_of_part = next((candidate for candidate in ends if name.endswith(candidate)), None)
+        if ending_of_part is None:
             yield name, t
             continue
-        (end, kind), before = ends[own], name.removesuffix(own)
-        if own == next(iter(kind.parts)):
-            yield before + end, kind.join(*(tensors[before + one] for one in kind.parts))
+        (end, kind), before = ends[ending_of_part], name.removesuffix(ending_of_part)
+        if ending_of_part == next(iter(kind.parts)):
+            yield before + end, kind.join(*(tensors[before + suffix] for suffix in kind.parts))
 
 
 def split(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint, with those that the family has in parts replaced by them."""
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in join_blocks(tensors).items() if family.parts else tensors.items():
         parts = parts_of(family, name)
         try:
-            found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}
+            by_name |= (
+                {part_name: take(t) for part_name, take in parts.items()} if parts else {name: t}
+            )
         except (LookupError, TypeError, ValueError) as error:
             raise LoadError(
                 f'"{name}" is {t.dtype.name} {t.shape}, which has no parts: {error}'
             ) from error
-    return found
+    return by_name
 
 
 def join_blocks(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors, with each X_blocks and X_scales as one tensor X of MXFP4."""
-    found = dict(tensors)
+    joined = dict(tensors)
     for name in tensors:
-        whole = name.removesuffix(BLOCKS)
-        if whole != name and whole + SCALES in tensors:
-            found[whole] = _blocks(whole, found.pop(name), found.pop(whole + SCALES))
-    return found
+        stem = name.removesuffix(BLOCKS)
+        if stem != name and stem + SCALES in tensors:
+            joined[stem] = _blocks(stem, joined.pop(name), joined.pop(stem + SCALES))
+    return joined
 
 
 def _blocks(name: str, blocks: Tensor, scales: Tensor) -> Tensor:
@@ -87,13 +89,13 @@ def _blocks(name: str, blocks: Tensor, scales: Tensor) -> Tensor:
             f"{name}{BLOCKS} is {blocks.dtype.name} {blocks.shape}, {name}{SCALES} "
             f"{scales.dtype.name} {scales.shape}; blocks are uint8 of 16 bytes a scale"
         )
-    given = blocks.numpy().reshape(-1, 16)
-    made = np.empty((len(given), 17), np.uint8)
-    made[:, 0] = scales.numpy().reshape(-1)
-    made[:, 1::2] = given[:, :8] & 15 | given[:, 8:] << 4
-    made[:, 2::2] = given[:, :8] >> 4 | given[:, 8:] & 240
+    halves = blocks.numpy().reshape(-1, 16)
+    packed = np.empty((len(halves), 17), np.uint8)
+    packed[:, 0] = scales.numpy().reshape(-1)
+    packed[:, 1::2] = halves[:, :8] & 15 | halves[:, 8:] << 4
+    packed[:, 2::2] = halves[:, :8] >> 4 | halves[:, 8:] & 240
     shape = (*scales.shape[:-1], scales.shape[-1] * mxfp4.block)
-    return Tensor.from_buffer(made.reshape(-1), mxfp4, shape)
+    return Tensor.from_buffer(packed.reshape(-1), mxfp4, shape)
 
 
 def swap(t: Tensor) -> Tensor:

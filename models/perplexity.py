@@ -83,8 +83,8 @@ def perplexity(
         if first is not None:
             window[0] = first
         with autograd.no_grad(), linear_mode(linear):
-            for part in _parts(model, cache, other, window, context - 1 - counted):
-                sums.add(part.numpy())
+            for figures in _parts(model, cache, other, window, context - 1 - counted):
+                sums.add(figures.numpy())
         if progress is not None:
             progress(done, len(starts))
     return sums.result(len(starts))
@@ -150,19 +150,19 @@ def _parts(
             continue
         after = window[max(start, first) + 1 : max(start, first) + 1 + keep]
         target = tensor(after, device=logits.device).unsqueeze(1)
-        found = [-logits.gather(1, target).squeeze(1)]
+        rows = [-logits.gather(1, target).squeeze(1)]
         if base is not None:
             base = base.to(logits.device)
             p = base.exp()
-            found.append((p * (base - logits)).where(p > 0, 0.0).sum(1))
-            found.append((base.argmax(1) == logits.argmax(1)).float())
-        yield stack(found)
+            rows.append((p * (base - logits)).where(p > 0, 0.0).sum(1))
+            rows.append((base.argmax(1) == logits.argmax(1)).float())
+        yield stack(rows)
 
 
 def _logits(model: CausalLM, cache: Cache, ids: list[int], keep: int, extra: int) -> Tensor:
     """Logarithms of probabilities after the last `keep` tokens before `extra`, (keep, vocab)."""
-    given = tensor([ids], device=model.device)
-    logits = model(given, cache, logits_to_keep=max(keep, 0) + extra or 1)[0]
+    token_ids = tensor([ids], device=model.device)
+    logits = model(token_ids, cache, logits_to_keep=max(keep, 0) + extra or 1)[0]
     out: Tensor = logits[: max(keep, 0)].float().log_softmax(-1)
     return out
 

@@ -44,11 +44,11 @@ class Reference:
 
     def renamed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values by the keys' own names; one under another name comes first, but for null."""
-        found = dict(values)
+        renamed = dict(values)
         for name, key in self.alias.items():
-            if (value := found.pop(name, None)) is not None:
-                found[key] = value
-        return found
+            if (value := renamed.pop(name, None)) is not None:
+                renamed[key] = value
+        return renamed
 
 
 # Of a model_type without a line: every key counts.

@@ -81,11 +81,11 @@ def save_folder(
 
 
 def _listed(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
+    return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
 def _refuse_to_replace(target: Path, names: set[str], overwrite: bool) -> None:
-    there = [one for one in _listed(target) if one in names or _WEIGHTS.fullmatch(one)]
+    there = [name for name in _listed(target) if name in names or _WEIGHTS.fullmatch(name)]
     if there and not overwrite:
         raise FileExistsError(
             f"save_pretrained: {target / there[0]} exists already\n"
@@ -94,8 +94,8 @@ def _refuse_to_replace(target: Path, names: set[str], overwrite: bool) -> None:
 
 
 def _small_files(model: Model) -> dict[str, bytes]:
-    found = dict(model.files)
-    raw = found.get("config.json")
+    files = dict(model.files)
+    raw = files.get("config.json")
     config: dict[str, Any] = dict(vars(model.config)) if raw is None else json.loads(raw)
     for key in ("rope_scaling", "rope_parameters"):
         scaling = config.get(key)
@@ -112,18 +112,18 @@ def _small_files(model: Model) -> dict[str, bytes]:
     tied = getattr(getattr(model, "spec", None), "tied", None)
     if tied is not None and not hasattr(model.config, "scale_decoder_outputs"):  # T5: of scales
         config["tie_word_embeddings"] = tied
-    found["config.json"] = json.dumps(config, indent=2).encode()
-    found |= model.after.files if getattr(model, "after", None) is not None else {}
+    files["config.json"] = json.dumps(config, indent=2).encode()
+    files |= model.after.files if getattr(model, "after", None) is not None else {}
     if isinstance(model.tokenizer, NativeTokenizer):
-        found["tokenizer.json"] = model.tokenizer.to_json()
-    return found
+        files["tokenizer.json"] = model.tokenizer.to_json()
+    return files
 
 
 def checkpoint_weights(
     model: Model, dequantize: DType | str | None
 ) -> Iterator[tuple[str, Tensor]]:
     """The parameters under the checkpoint's names: single experts, not stacks."""
-    found = {}
+    by_name = {}
     for name, t in model.state_dict().items():
         if ".attached." in name:
             raise ValueError(
@@ -140,8 +140,8 @@ def checkpoint_weights(
                     "rl.quantize"
                 )
             t = t.dequantize().to(dequantize)
-        found[name] = t.detach()
-    for name, t in join(family_of(model.config.model_type, "model_type"), found):
+        by_name[name] = t.detach()
+    for name, t in join(family_of(model.config.model_type, "model_type"), by_name):
         stack = _STACK.fullmatch(name)
         if stack is None:
             yield name, t
@@ -174,6 +174,6 @@ def _names(count: int) -> list[str]:
 
 
 def _index(names: list[str], shards: list[dict[str, Tensor]]) -> bytes:
-    places = {key: name for name, part in zip(names, shards, strict=True) for key in part}
-    total = sum(t.nbytes for part in shards for t in part.values())
+    places = {key: name for name, shard in zip(names, shards, strict=True) for key in shard}
+    total = sum(t.nbytes for shard in shards for t in shard.values())
     return json.dumps({"metadata": {"total_size": total}, "weight_map": places}).encode()

@@ -72,20 +72,23 @@ class SentenceEncoder(Model):
 
     def configure_vectors(self, files: Mapping[str, bytes]) -> None:
         """Read the modules, the length limit and the prompts."""
-        own = next((name for name in _LIMITS if name in files), _LIMITS[0])
+        limits_file = next((name for name in _LIMITS if name in files), _LIMITS[0])
         limits = [self.context_length]
-        for name, key in (("tokenizer_config.json", "model_max_length"), (own, "max_seq_length")):
+        for name, key in (
+            ("tokenizer_config.json", "model_max_length"),
+            (limits_file, "max_seq_length"),
+        ):
             value = small_json(files, name).get(key)
             if isinstance(value, (int, float)) and value >= 1:
                 limits.append(int(min(value, self.context_length)))
         self.max_length = min(limits)
-        self.lowercase = small_json(files, own).get("do_lower_case") is True
+        self.lowercase = small_json(files, limits_file).get("do_lower_case") is True
         if "modules.json" in files:
-            self.after = found = Modules(files, self.width)
-            one = len(found.poolings) == 1
-            self.pooling = found.poolings[0] if one else found.poolings
-            self.normalize = found.normalize
-            for name, steps in (("token_steps", found.tokens), ("text_steps", found.texts)):
+            self.after = modules = Modules(files, self.width)
+            single = len(modules.poolings) == 1
+            self.pooling = modules.poolings[0] if single else modules.poolings
+            self.normalize = modules.normalize
+            for name, steps in (("token_steps", modules.tokens), ("text_steps", modules.texts)):
                 setattr(self, name, steps.to(device=self.device, dtype="float32"))
         self._read_prompts(small_json(files, "config_sentence_transformers.json"))
 
@@ -186,16 +189,16 @@ class SentenceEncoder(Model):
                 "encode: the checkpoint gives a vector for each token; call encode_tokens"
             )
         width = self.embedding_width
-        kept = dim if dim is not None else min(self.truncate or width, width)
-        if not 1 <= kept <= width:
+        features = dim if dim is not None else min(self.truncate or width, width)
+        if not 1 <= features <= width:
             raise ValueError(f"encode: dim is {dim}; embeddings have 1 to {width} features")
         number, before = self._prompted(prompt_name, prompt, adapter)
-        whole = self.normalize or dim is not None if normalize is None else normalize
+        to_unit = self.normalize or dim is not None if normalize is None else normalize
         skipped = self.after is not None and not self.after.include_prompt
         way = Way(
             self._prompt_tokens(before) if skipped and before else 0,
-            kept if kept < width else 0,
-            whole,
+            features if features < width else 0,
+            to_unit,
             number,
         )
         parts: list[Tensor] = []
@@ -206,7 +209,7 @@ class SentenceEncoder(Model):
             place += rows
             yield len(place), total
         if not parts:
-            return ops.zeros(0, kept, device=self.device)
+            return ops.zeros(0, features, device=self.device)
         order = sorted(range(len(place)), key=place.__getitem__)
         return ops.cat(parts).index_select(0, tensor(order, device=self.device))
 
@@ -229,14 +232,14 @@ class SentenceEncoder(Model):
         same.
         """
         number, before = self._prompted(prompt_name, prompt, adapter)
-        found: dict[int, Tensor] = {}
+        by_text: dict[int, Tensor] = {}
         for rows, encoded, _ in self._batches(list(texts), batch_size, before):
             ids, mask = self._padded(encoded)
             with autograd.no_grad():
                 vectors = token_vectors(self, ids, mask, number)
             for row, i in enumerate(rows):
-                found[i] = vectors[row, : len(encoded[row])]
-        return [found[i] for i in range(len(found))]
+                by_text[i] = vectors[row, : len(encoded[row])]
+        return [by_text[i] for i in range(len(by_text))]
 
     def encode_sparse(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """SPLADE's weights of the words of the vocabulary, (n, vocab): the maximum over the tokens
@@ -286,8 +289,8 @@ class SentenceEncoder(Model):
     def _prompt_tokens(self, prompt: str) -> int:
         """The tokens of a prompt with those before it."""
         assert self.tokenizer is not None
-        found = self.tokenizer.encode(prompt, max_length=self.max_length)
-        return len(found) - (bool(found.special) and found.special[-1])
+        encoding = self.tokenizer.encode(prompt, max_length=self.max_length)
+        return len(encoding) - (bool(encoding.special) and encoding.special[-1])
 
     def _batches(
         self, texts: Sequence[str], batch_size: int, before: str

@@ -243,19 +243,19 @@ def read_list(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
 
 def _poolings(c: dict[str, Any]) -> tuple[str, ...]:
     """The poolings of a config.json; without any it is the mean."""
-    given = c.get("pooling_mode")
-    named = given if isinstance(given, list) else [given] if given is not None else []
-    found = [NEWER.get(str(name), str(name)) for name in named]
-    if given is None:
+    mode = c.get("pooling_mode")
+    named = mode if isinstance(mode, list) else [mode] if mode is not None else []
+    poolings = [NEWER.get(str(name), str(name)) for name in named]
+    if mode is None:
         on = [
             n.removeprefix("pooling_mode_")
             for n, v in c.items()
             if n.startswith("pooling_mode_") and v
         ]
-        found = [p for p in POOLINGS if p in on] + [p for p in on if p not in POOLINGS]
-    for one in found:
-        choose("pooling_mode", one, POOLINGS)
-    return tuple(found) or ("mean_tokens",)
+        poolings = [p for p in POOLINGS if p in on] + [p for p in on if p not in POOLINGS]
+    for pooling in poolings:
+        choose("pooling_mode", pooling, POOLINGS)
+    return tuple(poolings) or ("mean_tokens",)
 
 
 def pooled(hidden: Tensor, mask: Tensor, poolings: tuple[str, ...], skip: int) -> Tensor:
@@ -268,27 +268,27 @@ def pooled(hidden: Tensor, mask: Tensor, poolings: tuple[str, ...], skip: int) -
         seen = mask & (places >= skip)
     weight = seen.to(hidden.dtype)
     # One more than the place of each token; sums of them are exact in float32.
-    at = (places + 1).to(hidden.dtype)
-    found = []
+    ordinals = (places + 1).to(hidden.dtype)
+    vectors = []
     for pooling in poolings:
         if pooling == "cls_token" and not skip:
-            found.append(hidden[:, 0])
+            vectors.append(hidden[:, 0])
             continue
         if pooling == "max_tokens":
-            found.append(
+            vectors.append(
                 hidden.masked_fill(seen.logical_not().unsqueeze(-1), -float("inf")).amax(1)
             )
             continue
         shares = weight
         if pooling == "weightedmean_tokens":
-            shares = weight * at
+            shares = weight * ordinals
         elif pooling in ("lasttoken", "cls_token"):
-            edge = (weight * at).amax(1, True) if pooling == "lasttoken" else float(skip + 1)
-            shares = (at == edge).to(hidden.dtype) * weight
+            edge = (weight * ordinals).amax(1, True) if pooling == "lasttoken" else float(skip + 1)
+            shares = (ordinals == edge).to(hidden.dtype) * weight
         total = shares.sum(1, keepdim=True).clamp(min=1e-9)
         root = pooling == "mean_sqrt_len_tokens"
-        found.append((hidden * shares.unsqueeze(-1)).sum(1) / (total.sqrt() if root else total))
-    return found[0] if len(found) == 1 else ops.cat(found, -1)
+        vectors.append((hidden * shares.unsqueeze(-1)).sum(1) / (total.sqrt() if root else total))
+    return vectors[0] if len(vectors) == 1 else ops.cat(vectors, -1)
 
 
 def expanded(scores: Tensor, mask: Tensor, splade: tuple[str, int]) -> Tensor:

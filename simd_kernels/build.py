@@ -134,22 +134,24 @@ def build(name: str, out: Path, *flags: str) -> Path:
                 (*base, *cpu, "-c", str(HERE / f), "-o", o)
                 for f, o in zip(("main.c", "pool.c"), objects, strict=False)
             ]
-            for (table, one), o in zip(target.cpus.items(), objects[2:], strict=True):
-                wide = ("-mprefer-vector-width=512",) if "v4" in one else ()
-                jobs.append((*base, f"-mcpu={one}", *wide, "-fPIC", f"-DRL_TABLE={table}",
+            for (table, processor), o in zip(target.cpus.items(), objects[2:], strict=True):
+                wide = ("-mprefer-vector-width=512",) if "v4" in processor else ()
+                jobs.append((*base, f"-mcpu={processor}", *wide, "-fPIC", f"-DRL_TABLE={table}",
                              "-c", str(HERE / "variant.c"), "-o", o))  # fmt: skip
         list(pool.map(lambda job: _zig(*job), jobs))
-        made = Path(folder, target.file)
+        linked = Path(folder, target.file)
         if name.startswith("wasm"):
             side = "--experimental-pic --no-entry --export-dynamic --import-memory --strip-all"
             options = ("-shared", "--allow-undefined", *side.split())
-            _zig("wasm-ld", *options, "-o", str(made), *objects)
+            _zig("wasm-ld", *options, "-o", str(linked), *objects)
         else:
             # Otherwise the name would be the path that the library was built at.
-            own = (f"-Wl,-install_name,@rpath/{target.file}",) if "macos" in target.triple else ()
-            link = ("cc", *flags, "-target", target.triple, "-shared", "-s", *own)
-            _zig(*link, "-o", str(made), *objects)
-        return made.replace(out / target.file)
+            install_name = (
+                (f"-Wl,-install_name,@rpath/{target.file}",) if "macos" in target.triple else ()
+            )
+            link = ("cc", *flags, "-target", target.triple, "-shared", "-s", *install_name)
+            _zig(*link, "-o", str(linked), *objects)
+        return linked.replace(out / target.file)
 
 
 TAB = ("wasm-simd128", "wasm-relaxed")
@@ -209,8 +211,8 @@ def main(args: list[str]) -> int:
     if not args and this_machine() is None:
         print(f"C kernels are not supported on {sys.platform} {platform.machine()}; NumPy's run")
     # The libraries of different machines have the same name, so each has a folder.
-    found = [build(a, HERE / "build" / a) for a in args] if args else build_missing(wanted())
-    for path in found:
+    libraries = [build(a, HERE / "build" / a) for a in args] if args else build_missing(wanted())
+    for path in libraries:
         print(path, path.stat().st_size)
     return 0
 

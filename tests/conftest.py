@@ -60,8 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "warm_start: pages of a fresh profile take a kept start (tests/browser)"
     )
     writes = os.environ.get("RUSHLIGHT_DURATIONS") == "write"
-    everything = os.environ.get("RUSHLIGHT_SUBJECTS") == "all" and not config.option.keyword
-    if writes and everything and not hasattr(config, "workerinput"):
+    # Only what hears from workers that run every test: tests start other runs, of some.
+    shared = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if writes and shared and everything and not config.option.keyword:
         config.pluginmanager.register(_beside("order").Stopwatch())
         config.pluginmanager.register(_beside("changes").Recorder())
 

@@ -83,18 +83,18 @@ class Place:
 
 
 def _python(path: str, room: str, source: str) -> list[Place]:
-    found = []
+    swappable = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         new = SWAPS.get(token.string)
         unary = token.string in "+-*" and re.search(r"[(\[{,=:]\s*$", token.line[: token.start[1]])
         if new is not None and not unary and not token.line.lstrip().startswith(("def ", "@")):
-            found.append(Place(room, path, token.start[0], token.start[1], token.end[1], new))
-    return found
+            swappable.append(Place(room, path, token.start[0], token.start[1], token.end[1], new))
+    return swappable
 
 
 def _other(path: str, room: str, source: str) -> list[Place]:
     """Places in C, WGSL or JavaScript: outside comments, strings and declarations."""
-    found = []
+    swappable = []
     for number, line in enumerate(source.split("\n"), 1):
         code = line.split("//")[0]
         if re.match(r"\s*(\*|/\*|#|import|export|static|\}|const \w+ =$)", code) or '"' in code:
@@ -103,21 +103,21 @@ def _other(path: str, room: str, source: str) -> list[Place]:
             spaced = code[max(0, match.start() - 1) : match.end() + 1]
             new = SWAPS.get(match[0])
             if new is not None and spaced.startswith(" ") and spaced.endswith(" "):
-                found.append(Place(room, path, number, match.start(), match.end(), new))
-    return found
+                swappable.append(Place(room, path, number, match.start(), match.end(), new))
+    return swappable
 
 
 def places(seed: int) -> list[Place]:
     """One place per room."""
     chosen = []
     for room, (pattern, _) in ROOMS.items():
-        found: list[Place] = []
+        candidates: list[Place] = []
         for file in sorted(ROOT.glob(pattern)):
             path = file.relative_to(ROOT).as_posix()
             if "/build/" not in path and file.name != "build.py":
                 read = _python if path.endswith(".py") else _other
-                found += read(path, room, file.read_text(encoding="utf-8"))
-        chosen.append(random.Random(f"{seed} {room}").choice(found))
+                candidates += read(path, room, file.read_text(encoding="utf-8"))
+        chosen.append(random.Random(f"{seed} {room}").choice(candidates))
     return chosen
 
 
@@ -156,12 +156,12 @@ def _test(words: list[str], place: Place, root: Path) -> str | None:
 
 def _noticed(place: Place, root: Path) -> tuple[bool, str]:
     """Whether a test fails with the broken place and passes without it, and what happened."""
-    whole = (root / place.path).read_text(encoding="utf-8")
+    source = (root / place.path).read_text(encoding="utf-8")
     place.apply(root)
     for tests in ROOMS[place.room][1]:
         if (failed := _test(shlex.split(tests), place, root)) is None:
             continue
-        (root / place.path).write_text(whole, encoding="utf-8")
+        (root / place.path).write_text(source, encoding="utf-8")
         if "::" in failed and _test([failed], place, root):
             return False, f"NOT COUNTED: {failed} fails without the change as well"
         return True, f"noticed by {failed}"
@@ -174,17 +174,17 @@ def main() -> int:
     parser.add_argument("command", choices=("list", "run"))
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM")
     parser.add_argument("--seed", type=int, default=12)
-    given = parser.parse_args()
+    args = parser.parse_args()
     missed = 0
-    for place in places(given.seed):
-        if given.rooms and place.room not in given.rooms:
+    for place in places(args.seed):
+        if args.rooms and place.room not in args.rooms:
             continue
         print(place, flush=True)
-        if given.command == "run":
+        if args.command == "run":
             with tempfile.TemporaryDirectory() as folder:
-                found, what = _noticed(place, _copy(Path(folder) / "checkout"))
+                noticed, what = _noticed(place, _copy(Path(folder) / "checkout"))
             print(f"  {what}", flush=True)
-            missed += not found
+            missed += not noticed
     return int(missed > 0)
 
 

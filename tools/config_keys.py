@@ -124,7 +124,7 @@ BY_HAND |= dict.fromkeys(OWN, {})  # type: ignore[arg-type]
 def plain(value: Any) -> Any:
     """A default as JSON has it; None for an object."""
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     return value if value is None or isinstance(value, bool | int | float | str) else None
@@ -132,33 +132,33 @@ def plain(value: Any) -> Any:
 
 def fields(cls: type) -> dict[str, Any]:
     """The fields of a configuration class with their defaults."""
-    found = {}
+    defaults = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         value = field.default
         if field.default_factory is not dataclasses.MISSING:
             value = field.default_factory()
-        found[field.name] = plain(None if value is dataclasses.MISSING else value)
-    return found
+        defaults[field.name] = plain(None if value is dataclasses.MISSING else value)
+    return defaults
 
 
 def popped(cls: type) -> dict[str, Any]:
     """What the class takes out of the keys that are not its fields."""
-    found = {}
-    for one in cls.__mro__:
-        if not one.__module__.startswith("transformers.models."):
+    defaults = {}
+    for base in cls.__mro__:
+        if not base.__module__.startswith("transformers.models."):
             continue
-        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(one)))):
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(base)))):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="kwargs"), attr="pop" | "get"),
                     args=[ast.Constant(value=str(name)), *rest],
                 ):
                     literal = rest and isinstance(rest[0], ast.Constant)
-                    found[name] = rest[0].value if literal else None  # type: ignore[attr-defined]
+                    defaults[name] = rest[0].value if literal else None  # type: ignore[attr-defined]
                     theta: Any = getattr(cls, "default_theta", None)
                     if rest and ast.unparse(rest[0]).endswith("default_theta"):
-                        found[name] = theta if isinstance(theta, int | float) else None
-    return found
+                        defaults[name] = theta if isinstance(theta, int | float) else None
+    return defaults
 
 
 def is_config(node: ast.expr) -> bool:
@@ -168,18 +168,18 @@ def is_config(node: ast.expr) -> bool:
 
 def read_by_name(path: Path) -> dict[str, Any]:
     """The names that a model's file reads of configurations, with getattr's plain defaults."""
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Attribute(value=value, attr=name, ctx=ast.Load()) if is_config(value):
-                found.setdefault(name, None)
+                defaults.setdefault(name, None)
             case ast.Call(
                 func=ast.Name(id="getattr" | "hasattr"),
                 args=[value, ast.Constant(value=str(name)), *rest],
             ) if is_config(value):
                 literal = rest and isinstance(rest[0], ast.Constant)
-                found[name] = rest[0].value if literal else None  # type: ignore[attr-defined]
-    return found
+                defaults[name] = rest[0].value if literal else None  # type: ignore[attr-defined]
+    return defaults
 
 
 def entry(cls: Any, base: Any) -> dict[str, Any]:
@@ -200,23 +200,23 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     general = fields(base)
     keys = {n: v for n, v in keys.items() if n not in general or v != general[n]}
     known = {*keys, *general, *EVERYWHERE, *cls.attribute_map, *dir(base)}
-    for one in kin:  # a file serves several classes
-        known |= {*fields(one), *dir(one)}
+    for relative in kin:  # a file serves several classes
+        known |= {*fields(relative), *dir(relative)}
     asked: dict[str, Any] = {}
     for path in sorted(folder.glob("modeling_*.py")):
         asked |= {n: v for n, v in read_by_name(path).items() if n not in known}
         if MASKS.search(path.read_text(encoding="utf-8")):
             asked["is_causal"] = True
     asked |= {n: v for n, v in popped(cls).items() if n not in keys}
-    for one in cls.__mro__:  # a property that sets another key
-        if one.__module__.startswith("transformers.models."):
+    for relative in cls.__mro__:  # a property that sets another key
+        if relative.__module__.startswith("transformers.models."):
             asked |= {
                 n: None
-                for n, v in vars(one).items()
+                for n, v in vars(relative).items()
                 if isinstance(v, property) and v.fset is not None
             }
-    own = cls.convert_rope_params_to_dict is not base.convert_rope_params_to_dict
-    if "rope_parameters" in keys and not own:  # else `popped` has what it reads
+    converts = cls.convert_rope_params_to_dict is not base.convert_rope_params_to_dict
+    if "rope_parameters" in keys and not converts:  # else `popped` has what it reads
         asked |= {n: v for n, v in ROTARY.items() if n not in keys}
         if "rope_theta" not in keys and isinstance(cls.default_theta, int | float):
             asked["rope_theta"] = cls.default_theta
@@ -230,8 +230,8 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     alias |= TAKEN.get(cls.model_type, {})
     asked |= WRITTEN.get(cls.model_type, {})
     asked = {n: v for n, v in asked.items() if n not in alias}
-    found = {"keys": keys, "asked": asked, "alias": alias, "parts": parts}
-    return {n: v for n, v in found.items() if v}
+    line = {"keys": keys, "asked": asked, "alias": alias, "parts": parts}
+    return {n: v for n, v in line.items() if v}
 
 
 def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
@@ -241,24 +241,24 @@ def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
 
     general = fields(PreTrainedConfig)
     del general["is_encoder_decoder"]  # counts where a class says true
-    found: dict[str, dict[str, Any]] = {"*": {"keys": general, "asked": EVERYWHERE}}
+    lines: dict[str, dict[str, Any]] = {"*": {"keys": general, "asked": EVERYWHERE}}
     todo = [*families(), *more]
     classes = {}
     while todo:
         kind = todo.pop()
-        if kind in found or kind in BY_HAND:
+        if kind in lines or kind in BY_HAND:
             continue
         cls = CONFIG_MAPPING[kind] if kind in CONFIG_MAPPING else classes.get(kind)
         if cls is None:  # of other packages' checkpoints, whose keys a family makes itself
             continue
-        found[kind] = entry(cls, PreTrainedConfig)
+        lines[kind] = entry(cls, PreTrainedConfig)
         for spec in cls.sub_configs_defaults.values():
             if hasattr(spec.config_class, "model_type"):
                 classes[spec.model_type] = spec.config_class
             todo.append(spec.model_type)
-    for kind, made in BY_HAND.items():
-        found[kind] = found[made["same"]] if "same" in made else made
-    return dict(sorted(found.items()))
+    for kind, line in BY_HAND.items():
+        lines[kind] = lines[line["same"]] if "same" in line else line
+    return dict(sorted(lines.items()))
 
 
 def main() -> None:

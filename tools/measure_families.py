@@ -66,9 +66,9 @@ def texts(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
         if only and config["model_type"] not in only:
             continue
         model = tests.model(row, table, device)
-        found = rl.from_numpy(tests.run(model, *tests.given(row, table)))
+        logits = rl.from_numpy(tests.run(model, *tests.given(row, table)))
         kind = str(tests.metadata(row)[0]["model_type"])
-        yield kind, "transformers", _off(found, rl.from_numpy(tests.golden(row)[0]))
+        yield kind, "transformers", _off(logits, rl.from_numpy(tests.golden(row)[0]))
 
 
 def images(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
@@ -85,23 +85,23 @@ def images(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
         ids = rl.tensor(tests.table.ids_of(), device=device)
         with rl.no_grad():
             if row == "clip-text":
-                found = model(ids)
+                result = model(ids)
             elif getattr(model.config, "task", "classify") != "classify":
-                found = model.seen(pixels)[0].sigmoid()
+                result = model.seen(pixels)[0].sigmoid()
             elif row.startswith(("sam", "mobile_sam")):
-                found = model.encode_image(pixels)
+                result = model.encode_image(pixels)
             elif row.startswith("owl"):
-                found = model.ground(pixels, model.encode_text(ids))[0]
+                result = model.ground(pixels, model.encode_text(ids))[0]
             elif "masks" in golden:
-                found = model.seen(pixels)[0]
+                result = model.seen(pixels)[0]
             elif "out" not in golden:  # of a backbone
-                found = model.encode_image(pixels)
+                result = model.encode_image(pixels)
             else:
-                found = model(ids, pixels) if "texts" in golden else model(pixels)
+                result = model(ids, pixels) if "texts" in golden else model(pixels)
         yield (
             model.config.model_type,
             source,
-            _off(found, golden["out" if "out" in golden else "features"]),
+            _off(result, golden["out" if "out" in golden else "features"]),
         )
 
 

@@ -188,7 +188,7 @@ def main() -> None:
         for line in row.read_text(encoding="utf-8").splitlines()
         if line.startswith('        "')
     ]
-    chosen = " or ".join(f"[{one}]" for one in rows)
+    chosen = " or ".join(f"[{label}]" for label in rows)
     steps.run("tests/parity/make_family_goldens.py", *rows, reference=True)
     steps.run("tests/parity/compare_configs.py", "--goldens", name, reference=True)
     names = ["test_families.py", "test_changed_keys.py"]

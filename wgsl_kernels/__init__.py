@@ -45,12 +45,12 @@ def text(file: str) -> str:
 @cache
 def library() -> dict[str, str]:
     """The definitions of library/*.wgsl by name, each with the comment above it."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for place, source in sorted(_files().items()):
         for piece in re.split(r"\n{2,}", source) if place.startswith("library/") else ():
             for name in _DEFINES.findall(piece):
-                found[name] = piece.strip()
-    return found
+                by_name[name] = piece.strip()
+    return by_name
 
 
 def define(source: str) -> None:
@@ -78,8 +78,8 @@ def compose(file: str, *lines: str) -> str:
     """
     first = [s for s in lines if s.startswith(("enable ", "requires "))]
     body = "\n".join([*(s for s in lines if s not in first), text(file)])
-    own = set(_DEFINES.findall(body))
-    todo = sorted((set(_WORD.findall(body)) & library().keys()) - own)
+    defined = set(_DEFINES.findall(body))
+    todo = sorted((set(_WORD.findall(body)) & library().keys()) - defined)
     used: set[str] = set()
     pieces: list[str] = []
     while todo:

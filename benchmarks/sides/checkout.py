@@ -58,9 +58,9 @@ def generate(text: str, tokens: int) -> dict[str, Any]:
 
 def encode(texts: list[str]) -> dict[str, Any]:
     """Encodes texts; gives the sum of the first vector, to compare."""
-    found: list[Any] = []
-    times = timed(lambda: found.append(held["encoder"].encode(texts)))
-    return {**times, "sum": float(found[0][0].sum().item())}
+    encoded: list[Any] = []
+    times = timed(lambda: encoded.append(held["encoder"].encode(texts)))
+    return {**times, "sum": float(encoded[0][0].sum().item())}
 
 
 def replay(device: str, times: int) -> dict[str, float]:
@@ -79,10 +79,10 @@ def replay(device: str, times: int) -> dict[str, float]:
     _, run, x = held["chain"]
     took = {"seconds": 0.0, "processor_s": 0.0}
     for _ in range(times):
-        found: list[Any] = []
-        one = timed(lambda found=found: found.append(run(x)))  # type: ignore[misc]
-        found[0].numpy()
-        took = {key: took[key] + one[key] for key in took}
+        outs: list[Any] = []
+        times_of_run = timed(lambda found=outs: found.append(run(x)))  # type: ignore[misc]
+        outs[0].numpy()
+        took = {key: took[key] + times_of_run[key] for key in took}
     return {key: value / times / CHAIN for key, value in took.items()}
 
 

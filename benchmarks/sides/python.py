@@ -81,8 +81,8 @@ class Contender:
 
     def values(self) -> np.ndarray:
         """The product."""
-        found: np.ndarray = self.product()
-        return found
+        product: np.ndarray = self.product()
+        return product
 
 
 class Rushlight(Contender):
@@ -103,8 +103,8 @@ class Rushlight(Contender):
         self.product = lambda: x @ y
 
     def values(self) -> np.ndarray:
-        found: np.ndarray = self.product().numpy()
-        return found
+        product: np.ndarray = self.product().numpy()
+        return product
 
     def load(self, folder: str, device: str = "cpu") -> dict[str, Any]:
         """Load a model; returns the seconds, and the memory before loading."""
@@ -114,8 +114,8 @@ class Rushlight(Contender):
 
     def linear(self, mode: str) -> str:
         """The mode of linear layers that is in use after a request for `mode`."""
-        found: str = self.model.linear_in_use(mode)
-        return found
+        in_use: str = self.model.linear_in_use(mode)
+        return in_use
 
     def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
         """The time of encoding; writes the vectors to the file `out`."""
@@ -130,8 +130,8 @@ class Rushlight(Contender):
         """The time of ranking texts, with the logit of each in their order."""
         watch = Watch()
         pipe = self.rl.pipeline("text-ranking", self.model)
-        found = pipe(texts, query=query, function_to_apply="none")
-        scores = {row["corpus_id"]: row["score"] for row in found}
+        rows = pipe(texts, query=query, function_to_apply="none")
+        scores = {row["corpus_id"]: row["score"] for row in rows}
         return {**watch.read(), "scores": [scores[i] for i in range(len(texts))]}
 
     def open(self, direction: str) -> None:
@@ -142,8 +142,10 @@ class Rushlight(Contender):
     def translate(self, texts: list[str], together: bool) -> dict[str, Any]:
         """The time of translating texts, in batches or one after another."""
         watch = Watch()
-        found = self.pipe(texts, batch_size=64) if together else [self.pipe(t) for t in texts]
-        return {**watch.read(), "texts": found}
+        translations = (
+            self.pipe(texts, batch_size=64) if together else [self.pipe(t) for t in texts]
+        )
+        return {**watch.read(), "texts": translations}
 
     def listen(self, folder: str, dtype: str) -> None:
         """Load a model of speech, quantized if the dtype is."""
@@ -163,19 +165,19 @@ class Rushlight(Contender):
         if not hasattr(self, "finder"):
             self.finder = self.rl.pipeline("voice-activity-detection", "silero-vad")
         watch = Watch()
-        found = self.finder(path, probabilities=True)["probabilities"]
+        probabilities = self.finder(path, probabilities=True)["probabilities"]
         took = watch.read()
-        np.save(out, np.array(found))
+        np.save(out, np.array(probabilities))
         return took
 
     def generate(self, ids: list[int], count: int, linear: str) -> dict[str, Any]:
         """Greedy tokens, with the time to the first and of each later one."""
         watch = Watch()
         steps = self.model.tokens(ids, max_new_tokens=count, linear=linear)
-        found = [next(steps).id]
+        tokens = [next(steps).id]
         prefill = watch.read("prefill")
-        found += [token.id for token in steps]
-        return {**prefill, **watch.read("decode", max(len(found) - 1, 1)), "ids": found}
+        tokens += [token.id for token in steps]
+        return {**prefill, **watch.read("decode", max(len(tokens) - 1, 1)), "ids": tokens}
 
 
 class OnnxRuntime(Contender):
@@ -239,19 +241,19 @@ class OnnxRuntime(Contender):
         """The results of texts or pairs of texts, 32 of like length at a time."""
         encoded = self.tokenizer.encode_batch(rows)
         order = sorted(range(len(rows)), key=lambda i: -len(encoded[i].ids))
-        names = [given.name for given in self.session.get_inputs()]
+        names = [source.name for source in self.session.get_inputs()]
         parts = []
         for start in range(0, len(order), 32):
             chosen = [encoded[i] for i in order[start : start + 32]]
-            given = {n: np.zeros((len(chosen), len(chosen[0].ids)), np.int32) for n in names}
+            inputs = {n: np.zeros((len(chosen), len(chosen[0].ids)), np.int32) for n in names}
             for row, e in enumerate(chosen):
                 values = {"ids": e.ids, "segments": e.type_ids, "mask": e.attention_mask}
                 for name in names:
-                    given[name][row, : len(e.ids)] = values[name]
-            parts.append(self.session.run(None, given)[0])
-        found = np.concatenate(parts)
-        found[order] = found.copy()
-        return found
+                    inputs[name][row, : len(e.ids)] = values[name]
+            parts.append(self.session.run(None, inputs)[0])
+        results = np.concatenate(parts)
+        results[order] = results.copy()
+        return results
 
 
 class FastTranslate(Contender):
@@ -268,10 +270,10 @@ class FastTranslate(Contender):
         watch = Watch()
         if together and THREADS > 1:
             with ThreadPoolExecutor(THREADS) as pool:
-                found = list(pool.map(self.engine.translate, texts))
+                translations = list(pool.map(self.engine.translate, texts))
         else:
-            found = [self.engine.translate(text) for text in texts]
-        return {**watch.read(), "texts": found}
+            translations = [self.engine.translate(text) for text in texts]
+        return {**watch.read(), "texts": translations}
 
 
 class FasterWhisper(Contender):
@@ -337,13 +339,17 @@ class SileroOnnx(Contender):
             rate = file.getframerate()
             raw = np.frombuffer(file.readframes(file.getnframes()), "<i2")
         samples = np.pad(raw.astype(np.float32) / 32768, (64, -len(raw) % 512))
-        state, found = np.zeros((2, 1, 128), np.float32), []
-        for at in range(0, len(samples) - 64, 512):
-            given = {"input": samples[None, at : at + 576], "state": state, "sr": np.array(rate)}
-            value, state = self.session.run(None, given)
-            found.append(float(value[0, 0]))
+        state, probabilities = np.zeros((2, 1, 128), np.float32), []
+        for start in range(0, len(samples) - 64, 512):
+            inputs = {
+                "input": samples[None, start : start + 576],
+                "state": state,
+                "sr": np.array(rate),
+            }
+            value, state = self.session.run(None, inputs)
+            probabilities.append(float(value[0, 0]))
         took = watch.read()
-        np.save(out, np.array(found))
+        np.save(out, np.array(probabilities))
         return took
 
 

@@ -56,13 +56,13 @@ class Contender:
     def generate(self, ids: list[int], count: int) -> dict[str, Any]:
         """Greedy tokens, with the time of each token after the first."""
         steps = self.model.generate(list(ids))
-        found = [next(steps)]
+        tokens = [next(steps)]
         began, spent = time.perf_counter(), time.process_time()
-        found += [next(steps) for _ in range(count - 1)]
+        tokens += [next(steps) for _ in range(count - 1)]
         return {
             "decode_seconds": (time.perf_counter() - began) / (count - 1),
             "decode_processor_s": (time.process_time() - spent) / (count - 1),
-            "ids": found,
+            "ids": tokens,
         }
 
 

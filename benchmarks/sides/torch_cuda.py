@@ -31,12 +31,12 @@ class Contender:
     ) -> dict[str, list[float]]:
         """Seconds of prompts of `prompt` tokens, and of each of `count` tokens after them."""
         torch, transformers = self.torch, import_module("transformers")
-        given = transformers.LlamaConfig(**config, torch_dtype="float16")
+        llama_config = transformers.LlamaConfig(**config, torch_dtype="float16")
         with torch.device("cuda"):
-            model = transformers.LlamaForCausalLM(given).half().eval()
-        found: dict[str, list[float]] = {"prefill": [], "decode": []}
+            model = transformers.LlamaForCausalLM(llama_config).half().eval()
+        samples: dict[str, list[float]] = {"prefill": [], "decode": []}
         for turn in range(rounds + 1):
-            ids = torch.randint(0, given.vocab_size, (1, prompt), device="cuda")
+            ids = torch.randint(0, llama_config.vocab_size, (1, prompt), device="cuda")
             with torch.inference_mode():
                 torch.cuda.synchronize()
                 began = time.perf_counter()
@@ -50,9 +50,9 @@ class Contender:
                     token.item()
                 last = time.perf_counter()
             if turn:
-                found["prefill"].append(first - began)
-                found["decode"].append((last - first) / count)
-        return found
+                samples["prefill"].append(first - began)
+                samples["decode"].append((last - first) / count)
+        return samples
 
     def cnn(self, batch: int, count: int, rounds: int) -> list[float]:
         """Seconds of a training step."""

@@ -80,8 +80,8 @@ class Trainer:
 
     def about(self) -> dict[str, str]:
         """Versions."""
-        own = CONTENDER.partition(" ")[0]
-        return {"python": platform.python_version(), own: str(self.xp.__version__)}
+        library = CONTENDER.partition(" ")[0]
+        return {"python": platform.python_version(), library: str(self.xp.__version__)}
 
     def prepare(self, kind: str) -> None:
         """Make a network with its batches."""

@@ -46,10 +46,10 @@ class Contender:
         """The time of a picture, from `count` in a row; writes the arrays to the file `out`."""
         watch = Watch()
         for _ in range(count):
-            found = self.run()
+            outs = self.run()
         took: dict[str, float] = watch.read("", count)
         if out:
-            np.savez(out, *found)
+            np.savez(out, *outs)
         return took
 
 
@@ -75,8 +75,8 @@ class Rushlight(Contender):
 
         def run() -> list[np.ndarray]:
             with self.rl.no_grad():
-                found = captured(model, what, pixels)
-            return [t.numpy() for t in (found if isinstance(found, tuple) else [found])]
+                outs = captured(model, what, pixels)
+            return [t.numpy() for t in (outs if isinstance(outs, tuple) else [outs])]
 
         self.run = run
 
@@ -104,9 +104,9 @@ class Torch(Contender):
         """Write the network's files, which all contenders load."""
         import torch
 
-        sys.stdout, kept = sys.stderr, sys.stdout
+        sys.stdout, stdout = sys.stderr, sys.stdout
         import_module("vision_models").write(kind, folder, torch.from_numpy(pixels_of(kind)))
-        sys.stdout = kept
+        sys.stdout = stdout
 
     def load(self, kind: str, folder: str) -> str:
         """Load a network; returns the format."""
@@ -122,8 +122,8 @@ class Torch(Contender):
 
             def run(net: Any = net, pixels: Any = pixels) -> list[np.ndarray]:
                 with torch.inference_mode():
-                    found = net(pixels)
-                return [t.numpy() for t in (found if isinstance(found, tuple) else [found])]
+                    outs = net(pixels)
+                return [t.numpy() for t in (outs if isinstance(outs, tuple) else [outs])]
 
             nets[name] = run
             run()

@@ -15,11 +15,11 @@ SIDES: Any = import_module("vision").SIDES  # of this folder
 
 
 def _conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> Any:
-    made = nn.Module()
-    made.conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-    made.bn, made.act = nn.BatchNorm2d(outputs, 1e-3), nn.SiLU(inplace=True)
-    made.forward = lambda x: made.act(made.bn(made.conv(x)))
-    return made
+    block = nn.Module()
+    block.conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+    block.bn, block.act = nn.BatchNorm2d(outputs, 1e-3), nn.SiLU(inplace=True)
+    block.forward = lambda x: block.act(block.bn(block.conv(x)))
+    return block
 
 
 class _C2f(nn.Module):  # type: ignore[misc]
@@ -29,15 +29,15 @@ class _C2f(nn.Module):  # type: ignore[misc]
         self.cv1, self.cv2 = _conv(inputs, outputs), _conv((2 + depth) * half, outputs)
         self.m, self.adds = nn.ModuleList(), adds
         for _ in range(depth):
-            part = nn.Module()
-            part.cv1, part.cv2 = _conv(half, half, 3), _conv(half, half, 3)
-            self.m.append(part)
+            bottleneck = nn.Module()
+            bottleneck.cv1, bottleneck.cv2 = _conv(half, half, 3), _conv(half, half, 3)
+            self.m.append(bottleneck)
 
     def forward(self, x: Any) -> Any:
         parts = list(self.cv1(x).chunk(2, 1))
-        for part in self.m:
-            made = part.cv2(part.cv1(parts[-1]))
-            parts.append(parts[-1] + made if self.adds else made)
+        for bottleneck in self.m:
+            y = bottleneck.cv2(bottleneck.cv1(parts[-1]))
+            parts.append(parts[-1] + y if self.adds else y)
         return self.cv2(torch.cat(parts, 1))
 
 
@@ -76,13 +76,13 @@ class _Detect(nn.Module):  # type: ignore[misc]
             down, across = torch.meshgrid(rows, columns, indexing="ij")
             places.append(torch.stack([across.reshape(-1), down.reshape(-1)]))
             steps.append(torch.full((1, down.numel()), float(step)))
-        at, step = torch.cat(places, 1), torch.cat(steps, 1)
+        centers, step = torch.cat(places, 1), torch.cat(steps, 1)
         sides = torch.cat([f(x).flatten(2) for f, x in zip(self.cv2, maps, strict=True)], 2)
         logits = torch.cat([f(x).flatten(2) for f, x in zip(self.cv3, maps, strict=True)], 2)
         batch, _, count = sides.shape
         shares = sides.view(batch, 4, 16, count).transpose(1, 2).softmax(1)
         apart = self.dfl.conv(shares).view(batch, 4, count)
-        low, high = at - apart[:, :2], at + apart[:, 2:]
+        low, high = centers - apart[:, :2], centers + apart[:, 2:]
         boxes = torch.cat([(low + high) / 2, high - low], 1) * step / (8 * maps[0].shape[2])
         return logits.transpose(1, 2), boxes.transpose(1, 2)
 
@@ -102,14 +102,14 @@ class Yolo(nn.Module):  # type: ignore[misc]
         ])  # fmt: skip
 
     def forward(self, pixels: Any) -> Any:
-        made: list[Any] = []
+        maps: list[Any] = []
         x = pixels
         joined = {11: 6, 14: 4, 17: 12, 20: 9}
-        for i, part in enumerate(self.model):
+        for i, layer in enumerate(self.model):
             if i == 22:
-                return part([made[15], made[18], made[21]])
-            x = torch.cat([x, made[joined[i]]], 1) if i in joined else part(x)
-            made.append(x)
+                return layer([maps[15], maps[18], maps[21]])
+            x = torch.cat([x, maps[joined[i]]], 1) if i in joined else layer(x)
+            maps.append(x)
 
 
 class _Sam(nn.Module):  # type: ignore[misc]
@@ -138,12 +138,12 @@ def build(kind: str) -> Any:
         import torchvision
 
         net = getattr(torchvision.models, "vit_b_16" if kind == "vit_b" else kind)()
-    for part in net.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            nn.init.uniform_(part.weight, 0.8, 1.2)
-            nn.init.normal_(part.bias, std=0.1)
-            nn.init.normal_(part.running_mean, std=0.1)
-            nn.init.uniform_(part.running_var, 0.5, 1.5)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.8, 1.2)
+            nn.init.normal_(module.bias, std=0.1)
+            nn.init.normal_(module.running_mean, std=0.1)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
     if kind == "vit_b":
         nn.init.normal_(net.heads.head.weight, std=0.02)
     return net.eval()
@@ -154,13 +154,13 @@ def write(kind: str, folder: str, pixels: Any) -> None:
     from safetensors.torch import save_file
 
     net, place = build(kind), Path(folder)
-    held = net
+    encoder = net
     if kind == "sam_encoder":
-        held = net.net
+        encoder = net.net
         (place / "config.json").write_text(
-            json.dumps({**held.config.to_dict(), "architectures": ["SamModel"]}, default=str)
+            json.dumps({**encoder.config.to_dict(), "architectures": ["SamModel"]}, default=str)
         )
-    state = {n: t.clone().contiguous() for n, t in held.state_dict().items()}
+    state = {n: t.clone().contiguous() for n, t in encoder.state_dict().items()}
     save_file(state, place / "model.safetensors")
     torch.onnx.export(
         net,

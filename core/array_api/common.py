@@ -46,13 +46,13 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     dtypes = [dtype_of(x) for x in arrays_and_dtypes if type(x) not in _NUMBERS]
     if not dtypes:
         raise TypeError("result_type: needs a tensor or a dtype beside Python's numbers")
-    found = reduce(promote_types, dtypes)
+    dtype_of_all = reduce(promote_types, dtypes)
     for x in arrays_and_dtypes:
-        if type(x) is complex and found.kind == "f":
-            found = promote_types(found, DTYPES["complex64"])
-        elif type(x) in _NUMBERS and found.kind not in _NUMBERS[type(x)]:
-            raise TypeError(f"result_type: {x!r} does not go with {found.name}")
-    return found
+        if type(x) is complex and dtype_of_all.kind == "f":
+            dtype_of_all = promote_types(dtype_of_all, DTYPES["complex64"])
+        elif type(x) in _NUMBERS and dtype_of_all.kind not in _NUMBERS[type(x)]:
+            raise TypeError(f"result_type: {x!r} does not go with {dtype_of_all.name}")
+    return dtype_of_all
 
 
 def promoted(*values: Any) -> tuple[Tensor, ...]:
@@ -114,15 +114,15 @@ class _Info:
         return {kind: DTYPES[name] for kind, name in names.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        found = {}
+        supported = {}
         for name in STANDARD:
             if kind is None or isdtype(DTYPES[name], kind):
                 try:
                     F["empty"]((0,), dtype=name, device=_device(device or HOST))
                 except TypeError:  # a dtype that the device has not
                     continue
-                found[name] = DTYPES[name]
-        return found
+                supported[name] = DTYPES[name]
+        return supported
 
 
 def __array_namespace_info__() -> Any:

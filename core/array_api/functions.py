@@ -268,8 +268,8 @@ def _cumulative(name: str, torch: str, first: str) -> Function:
         axis = _one_dim(name, axis, x)
         out = F[torch](x, axis, dtype=dtype or _sum_dtype(x))
         if include_initial:
-            one = [1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
-            out = F["cat"]([F[first](one, dtype=out.dtype, device=x.device), out], axis)
+            first_shape = [1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
+            out = F["cat"]([F[first](first_shape, dtype=out.dtype, device=x.device), out], axis)
         return out
 
     return call

@@ -21,8 +21,8 @@ class GradcheckError(RuntimeError):
 
 def _results(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     out = fn(*inputs)
-    found = [out] if isinstance(out, Tensor) else list(out)
-    return [t for t in found if isinstance(t, Tensor) and t.dtype.kind == "f"]
+    outs = [out] if isinstance(out, Tensor) else list(out)
+    return [t for t in outs if isinstance(t, Tensor) and t.dtype.kind == "f"]
 
 
 def _slopes(
@@ -62,27 +62,27 @@ def gradcheck(
     `eps` is the step of the differences; `atol` and `rtol` are the tolerances. ValueError where no
     input needs a gradient.
     """
-    given: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    wanted = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+    arguments: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but "
             "none of the them have requires_grad=True."
         )
-    outs = _results(func, given)
-    for at in wanted:
-        x = given[at]
-        for j, slope in enumerate(_slopes(func, given, at, eps) if x.numel() else ()):
+    outs = _results(func, arguments)
+    for number in wanted:
+        x = arguments[number]
+        for j, slope in enumerate(_slopes(func, arguments, number, eps) if x.numel() else ()):
             have = np.zeros(slope.shape)
             for k in range(outs[j].numel() if outs[j].requires_grad else 0):
-                one = outs[j].reshape(-1)[k]
-                (g,) = grad(one, x, retain_graph=True, allow_unused=True)
+                element = outs[j].reshape(-1)[k]
+                (g,) = grad(element, x, retain_graph=True, allow_unused=True)
                 have[:, k] = 0 if g is None else g.detach().cpu().numpy().reshape(-1)
             if not np.allclose(have, slope, rtol, atol, equal_nan=True):
                 if not raise_exception:
                     return False
                 raise GradcheckError(
-                    f"Jacobian mismatch for output {j} with respect to input {at},\n"
+                    f"Jacobian mismatch for output {j} with respect to input {number},\n"
                     f"numerical:{slope}\nanalytical:{have}"
                 )
     return True
@@ -106,20 +106,20 @@ def gradgradcheck(
     `func`, `eps`, `atol`, `rtol`, `raise_exception`, `options` and the errors it raises are those
     of gradcheck.
     """
-    given: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    wanted = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
-    outs = [t for t in _results(func, given) if t.requires_grad]
+    arguments: list[Any] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
+    outs = [t for t in _results(func, arguments) if t.requires_grad]
     if grad_outputs is None:
         seeds = [randn(*t.shape, dtype=t.dtype, device=t.device).requires_grad_() for t in outs]
     else:
         seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
 
     def slope(*args: Any) -> list[Tensor]:
-        xs, vs = args[: len(given)], args[len(given) :]
-        made = [t for t in _results(func, xs) if t.requires_grad]
-        found = grad(made, [xs[i] for i in wanted], vs, create_graph=True, allow_unused=True)
-        return [g for g in found if g is not None]
+        xs, vs = args[: len(arguments)], args[len(arguments) :]
+        results = [t for t in _results(func, xs) if t.requires_grad]
+        grads = grad(results, [xs[i] for i in wanted], vs, create_graph=True, allow_unused=True)
+        return [g for g in grads if g is not None]
 
     return gradcheck(
-        slope, [*given, *seeds], eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+        slope, [*arguments, *seeds], eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
     )

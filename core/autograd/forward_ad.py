@@ -91,5 +91,5 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if level is None and _local.scope is None:
         return UnpackedDualTensor(tensor, None)
     scope = _current("unpack_dual", level)
-    found: Any = Tangents(scope, [tensor])(_local.tangents)
-    return UnpackedDualTensor(scope.settled(tensor), found[0])
+    tangents: Any = Tangents(scope, [tensor])(_local.tangents)
+    return UnpackedDualTensor(scope.settled(tensor), tangents[0])

@@ -82,13 +82,13 @@ class FunctionCtx:
         node = self._node
         if node is None:
             return self._save
-        found: list[Tensor | None] = []
+        saved: list[Tensor | None] = []
         for i, t in enumerate(self._save):
             value = None if t is None else node.unpack(i)
             if value is not None and i in self._places and is_grad_enabled():
                 value = value.rejoin(_output(node, self._places[i], value))
-            found.append(value)
-        return tuple(found)
+            saved.append(value)
+        return tuple(saved)
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Say that forward writes to these arguments; it must return them."""
@@ -120,18 +120,18 @@ class _Call(Op):
         self, node: Node, grad: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
         """What the Function's backward gives, checked."""
-        ctx, given = self.ctx, []
-        for i, made in enumerate(self.outputs):
-            part = grad.of.get(i)
-            if part is None and made is not None and ctx._materialize:
-                part = zeros(made[0], dtype=made[1], device=made[2])
-            given.append(part)
+        ctx, grads = self.ctx, []
+        for i, described in enumerate(self.outputs):
+            grad_of_output = grad.of.get(i)
+            if grad_of_output is None and described is not None and ctx._materialize:
+                grad_of_output = zeros(described[0], dtype=described[1], device=described[2])
+            grads.append(grad_of_output)
         ctx._node, ctx.needs_input_grad = node, needs
         try:
-            found = self.function.backward(ctx, *given)
+            returned = self.function.backward(ctx, *grads)
         finally:
             ctx._node = None
-        parts = list(found) if isinstance(found, tuple | list) else [found]
+        parts = list(returned) if isinstance(returned, tuple | list) else [returned]
         count = len(self.inputs)
         if len(parts) < count or any(p is not None for p in parts[count:]):
             raise RuntimeError(
@@ -164,8 +164,8 @@ class _Call(Op):
                     f"function {self.name} returned an invalid gradient at index {i}: got "
                     f"{part.shape}, but expected a shape compatible with {meta.shape}"
                 ) from None
-        found: Tensor = part.to(meta.dtype)
-        return found
+        converted: Tensor = part.to(meta.dtype)
+        return converted
 
 
 class Function:
@@ -233,13 +233,13 @@ class Function:
         if is_grad_enabled() and any(needs):
             metas: tuple[Meta | None, ...] = (None,) * len(args)
             node = Node(op, Context({}, metas, Meta(*_first(args)), needs), edges, {})
-        found = [
+        results = [
             _result(i, o, args, ctx, node) if isinstance(o, Tensor) else o
             for i, o in enumerate(outs)
         ]
         if node is not None:
             _save(ctx, node, outs)
-        return tuple(found) if several else found[0]
+        return tuple(results) if several else results[0]
 
 
 def _needed_around(tensors: list[Any]) -> bool:
@@ -284,16 +284,16 @@ def _result(
 
 def _save(ctx: FunctionCtx, node: Node, outs: list[Any]) -> None:
     """Give the node what was saved. A result goes without its history, which holds the node."""
-    kept: list[Any] = []
+    marks: list[Any] = []
     for i, t in enumerate(ctx._save):
-        at = next((j for j, o in enumerate(outs) if o is t and t is not None), None)
-        if at is not None:
-            ctx._places[i] = at
+        place = next((j for j, o in enumerate(outs) if o is t and t is not None), None)
+        if place is not None:
+            ctx._places[i] = place
             t = t.alias(t.layout)  # type: ignore[union-attr]
         if t is not None:
             node.save(i, t)
-        kept.append(None if t is None else True)
-    ctx._save = tuple(kept)
+        marks.append(None if t is None else True)
+    ctx._save = tuple(marks)
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -302,13 +302,14 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fn)
     def call(ctx: Any, *grads: Any) -> Any:
         with no_grad():
-            found = fn(ctx, *grads)
+            grads_in = fn(ctx, *grads)
         first = next((g for g in grads if isinstance(g, Tensor) and g.requires_grad), None)
         if first is None or not is_grad_enabled():
-            return found
-        several = isinstance(found, tuple)
+            return grads_in
+        several = isinstance(grads_in, tuple)
         parts = [
-            p.detach() if isinstance(p, Tensor) else p for p in (found if several else [found])
+            p.detach() if isinstance(p, Tensor) else p
+            for p in (grads_in if several else [grads_in])
         ]
         for p in parts:
             if isinstance(p, Tensor):

@@ -37,16 +37,16 @@ def _grads(
 ) -> tuple[Tensor, ...]:
     """Gradients with zeros for what is not used; strict: RuntimeError instead."""
     rows = [(o, w) for o, w in zip(outputs, v, strict=True) if o.requires_grad]
-    found: tuple[Tensor | None, ...] = (None,) * len(inputs)
+    grads: tuple[Tensor | None, ...] = (None,) * len(inputs)
     if rows:
         outs, seeds = zip(*rows, strict=True)
-        found = grad(
+        grads = grad(
             outs, inputs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True
         )
-    if strict and any(g is None for g in found):
+    if strict and any(g is None for g in grads):
         raise RuntimeError("the output does not depend on every input, which strict=True asks for")
     return tuple(
-        x.detach().zeros_like() if g is None else g for x, g in zip(inputs, found, strict=True)
+        x.detach().zeros_like() if g is None else g for x, g in zip(inputs, grads, strict=True)
     )
 
 
@@ -61,12 +61,12 @@ def _given(name: str, v: Any, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"{name}: v may be left out only for a single element")
         return (like[0].detach().ones_like(),)
-    found = _tuple(v)
-    if [w.shape for w in found] != [x.shape for x in like]:
+    vector = _tuple(v)
+    if [w.shape for w in vector] != [x.shape for x in like]:
         raise RuntimeError(
-            f"{name}: v has shapes {[w.shape for w in found]}, not {[x.shape for x in like]}"
+            f"{name}: v has shapes {[w.shape for w in vector]}, not {[x.shape for x in like]}"
         )
-    return found
+    return vector
 
 
 def _end(found: Any, create_graph: bool) -> Any:
@@ -87,8 +87,8 @@ def vjp(
         xs = _leaves(_tuple(inputs), create_graph)
         out = func(*xs)
         outs = _tuple(out)
-        found = _grads(outs, xs, _given("vjp", v, outs), create_graph, strict)
-    return _like(out, _end(outs, create_graph)), _like(inputs, _end(found, create_graph))
+        grads = _grads(outs, xs, _given("vjp", v, outs), create_graph, strict)
+    return _like(out, _end(outs, create_graph)), _like(inputs, _end(grads, create_graph))
 
 
 def jvp(
@@ -110,8 +110,8 @@ def jvp(
         outs = _tuple(out)
         dummies = tuple(o.detach().zeros_like().requires_grad_() for o in outs)
         slopes = _grads(outs, xs, dummies, True, strict)
-        found = _grads(slopes, dummies, vs, create_graph, strict)
-    return _like(out, _end(outs, create_graph)), _like(out, _end(found, create_graph))
+        products = _grads(slopes, dummies, vs, create_graph, strict)
+    return _like(out, _end(outs, create_graph)), _like(out, _end(products, create_graph))
 
 
 def jacobian(
@@ -167,8 +167,8 @@ def hessian(
     def slope(*xs: Tensor) -> Any:
         outs = _tuple(func(*xs))
         _scalar("hessian", outs)
-        one = outs[0].detach().ones_like()
-        return _like(inputs, _grads(outs, xs, (one,), True, strict))
+        seed = outs[0].detach().ones_like()
+        return _like(inputs, _grads(outs, xs, (seed,), True, strict))
 
     return jacobian(slope, inputs, create_graph, strict)
 
@@ -189,8 +189,8 @@ def vhp(
         outs = _tuple(out)
         _scalar("vhp", outs)
         slopes = _grads(outs, xs, (outs[0].detach().ones_like(),), True, strict)
-        found = _grads(slopes, xs, _given("vhp", v, xs), create_graph, strict)
-    return _like(out, _end(outs, create_graph)), _like(inputs, _end(found, create_graph))
+        products = _grads(slopes, xs, _given("vhp", v, xs), create_graph, strict)
+    return _like(out, _end(outs, create_graph)), _like(inputs, _end(products, create_graph))
 
 
 hvp = vhp  # a Hessian is symmetric

@@ -40,15 +40,15 @@ def grad(
         return sweep.grad(outputs, inputs, grad_outputs, retain_graph, **options)
     if grad_outputs is None:
         raise RuntimeError("grad: is_grads_batched needs grad_outputs")
-    given = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    seeds_or_none = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     used: list[bool] = []
 
     def row(*seeds: Any) -> list[Tensor]:
-        whole = iter(seeds)
-        each = [None if g is None else next(whole) for g in given]
-        found = sweep.grad(outputs, inputs, each, retain_graph, **options)
-        used[:] = [g is not None for g in found]
-        return [g for g in found if g is not None]
+        remaining = iter(seeds)
+        each = [None if g is None else next(remaining) for g in seeds_or_none]
+        grads = sweep.grad(outputs, inputs, each, retain_graph, **options)
+        used[:] = [g is not None for g in grads]
+        return [g for g in grads if g is not None]
 
-    rows = iter(vmap(row)(*(g for g in given if g is not None)))
+    rows = iter(vmap(row)(*(g for g in seeds_or_none if g is not None)))
     return tuple(next(rows) if there else None for there in used)

@@ -24,5 +24,5 @@ class Variable(metaclass=_Tensors):
 
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
         """x as a tensor of its own history that shares its memory."""
-        found = data.detach()
-        return found.requires_grad_() if requires_grad else found
+        variable = data.detach()
+        return variable.requires_grad_() if requires_grad else variable

@@ -30,8 +30,8 @@ class Size(tuple[int, ...]):
     @overload
     def __getitem__(self, key: slice) -> Size: ...
     def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return Size(found) if isinstance(key, slice) else found
+        item = tuple.__getitem__(self, key)
+        return Size(item) if isinstance(key, slice) else item
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple(self) + tuple(other))

@@ -175,8 +175,8 @@ class GeneralizedPareto(Distribution):
     def mean(self) -> Tensor:
         """The expected value; nan for a concentration of at least 1."""
         k = self.concentration
-        found = self.loc + self.scale / (1 - f.where(k < 1, k, 0.5))
-        return f.where(k < 1, found, math.nan)
+        mean = self.loc + self.scale / (1 - f.where(k < 1, k, 0.5))
+        return f.where(k < 1, mean, math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -187,8 +187,8 @@ class GeneralizedPareto(Distribution):
     def variance(self) -> Tensor:
         """The variance; nan for a concentration of at least 1/2."""
         k = f.where(self.concentration < 0.5, self.concentration, 0.25)
-        found = self.scale.square() / ((1 - k).square() * (1 - 2 * k))
-        return f.where(self.concentration < 0.5, found, math.nan)
+        variance = self.scale.square() / ((1 - k).square() * (1 - 2 * k))
+        return f.where(self.concentration < 0.5, variance, math.nan)
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""
@@ -213,8 +213,8 @@ class ContinuousBernoulli(ByProbs):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        given, self._lims = self._take(probs, logits), lims
-        super().__init__(given.shape, validate_args=validate_args)
+        parameter, self._lims = self._take(probs, logits), lims
+        super().__init__(parameter.shape, validate_args=validate_args)
         if probs is not None:
             self.probs = clamp_probs(self.probs)
 
@@ -244,32 +244,32 @@ class ContinuousBernoulli(ByProbs):
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of at most `value`."""
         away, p = self._split()
-        part = (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1)
-        inside = f.where(away, part, value)
+        away_from_half = (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1)
+        inside = f.where(away, away_from_half, value)
         return f.where(value <= 0, 0.0, f.where(value >= 1, 1.0, inside))
 
     def icdf(self, value: Tensor) -> Tensor:
         """The inverse of `cdf`."""
         away, p = self._split()
         low = f.log1p(-p)
-        part = (f.log1p(-p + value * (2 * p - 1)) - low) / (p.log() - low)
-        return f.where(away, part, value)
+        away_from_half = (f.log1p(-p + value * (2 * p - 1)) - low) / (p.log() - low)
+        return f.where(away, away_from_half, value)
 
     @property
     def mean(self) -> Tensor:
         """The expected value."""
         away, p = self._split()
         x = self.probs - 0.5
-        part = p / (2 * p - 1) + 1 / (f.log1p(-p) - p.log())
-        return f.where(away, part, 0.5 + (1 / 3 + 16 / 45 * x.square()) * x)
+        away_from_half = p / (2 * p - 1) + 1 / (f.log1p(-p) - p.log())
+        return f.where(away, away_from_half, 0.5 + (1 / 3 + 16 / 45 * x.square()) * x)
 
     @property
     def variance(self) -> Tensor:
         """The variance."""
         away, p = self._split()
         x = (self.probs - 0.5).square()
-        part = p * (p - 1) / (1 - 2 * p).square() + 1 / (f.log1p(-p) - p.log()).square()
-        return f.where(away, part, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
+        away_from_half = p * (p - 1) / (1 - 2 * p).square() + 1 / (f.log1p(-p) - p.log()).square()
+        return f.where(away, away_from_half, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""

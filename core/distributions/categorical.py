@@ -31,14 +31,14 @@ class Categorical(ByProbs):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = self._take(probs, logits)
-        if given.ndim < 1:
+        parameter = self._take(probs, logits)
+        if parameter.ndim < 1:
             raise ValueError("Categorical: probs or logits must have at least one dim")
         if logits is None:
-            self.probs = given / given.sum(-1, keepdim=True)
+            self.probs = parameter / parameter.sum(-1, keepdim=True)
         else:
-            self.logits = given - f.logsumexp(given, -1, keepdim=True)
-        super().__init__(given.shape[:-1], validate_args=validate_args)
+            self.logits = parameter - f.logsumexp(parameter, -1, keepdim=True)
+        super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
     def _to_probs(self, logits: Tensor) -> Tensor:
         return f.softmax(logits, -1)
@@ -94,10 +94,10 @@ class Categorical(ByProbs):
     def log_prob(self, value: Tensor) -> Tensor:
         """The log probability."""
         self._validate_sample(value)
-        at, logits = value.to("int64").unsqueeze(-1), self.logits
-        shape = f.broadcast_shapes(at.shape[:-1], logits.shape[:-1])
-        at, logits = at.expand(*shape, 1), logits.expand(*shape, logits.shape[-1])
-        return logits.gather(-1, at).squeeze(-1)
+        index, logits = value.to("int64").unsqueeze(-1), self.logits
+        shape = f.broadcast_shapes(index.shape[:-1], logits.shape[:-1])
+        index, logits = index.expand(*shape, 1), logits.expand(*shape, logits.shape[-1])
+        return logits.gather(-1, index).squeeze(-1)
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""
@@ -251,8 +251,8 @@ class Multinomial(_OfClasses):
     def entropy(self) -> Tensor:
         """The entropy in nats."""
         n = self.total_count
-        one = Binomial(n, probs=self.probs, validate_args=False)
-        counts = one.enumerate_support(False)[1:]
-        part = (f.exp(one.log_prob(counts)) * f.lgamma(counts + 1)).sum(0).sum(-1)
-        whole = f.lgamma(f.full((), n + 1.0, dtype=part.dtype, device=part.device))
-        return n * self._categorical.entropy() - whole + part
+        binomial = Binomial(n, probs=self.probs, validate_args=False)
+        counts = binomial.enumerate_support(False)[1:]
+        repeated = (f.exp(binomial.log_prob(counts)) * f.lgamma(counts + 1)).sum(0).sum(-1)
+        log_factorial = f.lgamma(f.full((), n + 1.0, dtype=repeated.dtype, device=repeated.device))
+        return n * self._categorical.entropy() - log_factorial + repeated

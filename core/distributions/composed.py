@@ -150,12 +150,15 @@ class MixtureSameFamily(Distribution):
     @property
     def support(self) -> Any:
         """The support of the components."""
-        found = self._component_distribution.support
-        if "upper_bound" in vars(found) or "lower_bound" in vars(found):
+        support = self._component_distribution.support
+        if "upper_bound" in vars(support) or "lower_bound" in vars(support):
             return constraints.Constraint(
-                found.name, lambda x: found.check(x.unsqueeze(-1)).any(-1), 0, found.is_discrete
+                support.name,
+                lambda x: support.check(x.unsqueeze(-1)).any(-1),
+                0,
+                support.is_discrete,
             )
-        return found
+        return support
 
     def _weights(self) -> Tensor:
         probs = self._mixture_distribution.probs
@@ -180,8 +183,8 @@ class MixtureSameFamily(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of at most `value`."""
-        found = self._component_distribution.cdf(self._pad(value))
-        return (found * self._mixture_distribution.probs).sum(-1)
+        each = self._component_distribution.cdf(self._pad(value))
+        return (each * self._mixture_distribution.probs).sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log density."""
@@ -193,12 +196,12 @@ class MixtureSameFamily(Distribution):
         """Draws."""
         with no_grad():
             dim = -1 - len(self.event_shape)
-            at = self._mixture_distribution.sample(sample_shape)
-            at = at.reshape(*at.shape, *[1] * (1 + len(self.event_shape)))
+            component = self._mixture_distribution.sample(sample_shape)
+            component = component.reshape(*component.shape, *[1] * (1 + len(self.event_shape)))
             each = self._component_distribution.sample(sample_shape)
             shape = list(each.shape)
             shape[dim] = 1
-            return each.gather(each.ndim + dim, at.expand(*shape)).squeeze(dim)
+            return each.gather(each.ndim + dim, component.expand(*shape)).squeeze(dim)
 
     def __repr__(self) -> str:
         return (
@@ -220,21 +223,21 @@ class TransformedDistribution(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
-        base, whole = base_distribution, ComposeTransform(self.transforms)
+        base, composed = base_distribution, ComposeTransform(self.transforms)
         shape = base.batch_shape + base.event_shape
-        if len(shape) < whole.domain_event_dim:
+        if len(shape) < composed.domain_event_dim:
             raise ValueError(
                 f"TransformedDistribution: the base's shape {tuple(shape)} has fewer "
-                f"than {whole.domain_event_dim} dims"
+                f"than {composed.domain_event_dim} dims"
             )
-        out = whole.forward_shape(shape)
+        out = composed.forward_shape(shape)
         # The base has the batch that the inverse transform asks for, and the transform's event.
-        base = base.expand(whole.inverse_shape(out)[: len(base.batch_shape)])
-        more = whole.domain_event_dim - len(base.event_shape)
+        base = base.expand(composed.inverse_shape(out)[: len(base.batch_shape)])
+        more = composed.domain_event_dim - len(base.event_shape)
         self.base_dist = Independent(base, more) if more > 0 else base
         event = max(
-            whole.codomain_event_dim,
-            len(base.event_shape) + whole.codomain_event_dim - whole.domain_event_dim,
+            composed.codomain_event_dim,
+            len(base.event_shape) + composed.codomain_event_dim - composed.domain_event_dim,
         )
         cut = len(out) - event
         super().__init__(out[:cut], out[cut:], validate_args)
@@ -268,15 +271,15 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """The log density, by the transforms' inverses and Jacobians."""
         self._validate_sample(value)
-        found: Tensor | float = 0.0
+        log_density: Tensor | float = 0.0
         event, y = len(self.event_shape), value
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             event += transform.domain_event_dim - transform.codomain_event_dim
             slope = transform.log_abs_det_jacobian(x, y)
-            found = found - sum_rightmost(slope, event - transform.domain_event_dim)
+            log_density = log_density - sum_rightmost(slope, event - transform.domain_event_dim)
             y = x
-        return found + sum_rightmost(
+        return log_density + sum_rightmost(
             self.base_dist.log_prob(y), event - len(self.base_dist.event_shape)
         )
 
@@ -299,8 +302,8 @@ class TransformedDistribution(Distribution):
     def expand(self, batch_shape: Shape, _instance: Any = None) -> TransformedDistribution:
         """The same distributions, repeated along new or size-one dims of the batch."""
         new: TransformedDistribution = super().expand(batch_shape)
-        whole = ComposeTransform(self.transforms)
-        shape = whole.inverse_shape((*batch_shape, *self.event_shape))
+        composed = ComposeTransform(self.transforms)
+        shape = composed.inverse_shape((*batch_shape, *self.event_shape))
         cut = len(shape) - len(self.base_dist.event_shape)
         new.base_dist = self.base_dist.expand(shape[:cut])
         return new

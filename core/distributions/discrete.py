@@ -41,18 +41,18 @@ class ByProbs(Distribution):
             raise ValueError(
                 f"{type(self).__name__}: either probs or logits must be given, but not both"
             )
-        name, given = ("probs", probs) if logits is None else ("logits", logits)
-        assert given is not None
-        (vars(self)[name],) = broadcast_all(given)
-        found: Tensor = vars(self)[name]
-        return found
+        name, parameter = ("probs", probs) if logits is None else ("logits", logits)
+        assert parameter is not None
+        (vars(self)[name],) = broadcast_all(parameter)
+        stored: Tensor = vars(self)[name]
+        return stored
 
     def __getattr__(self, name: str) -> Any:
-        own = vars(self)
-        if name == "probs" and "logits" in own:
-            return self._computed(self._to_probs, own["logits"])
-        if name == "logits" and "probs" in own:
-            return self._computed(self._to_logits, own["probs"])
+        attributes = vars(self)
+        if name == "probs" and "logits" in attributes:
+            return self._computed(self._to_probs, attributes["logits"])
+        if name == "logits" and "probs" in attributes:
+            return self._computed(self._to_logits, attributes["probs"])
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _computed(self, convert: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
@@ -63,21 +63,21 @@ class ByProbs(Distribution):
         known = vars(self).get("_converted")
         if known is None or known[0] is not storage or known[1] != version:
             known = self._converted = storage, version, convert(given)
-        found: Tensor = known[2]
-        return found
+        converted: Tensor = known[2]
+        return converted
 
     def _to_probs(self, logits: Tensor) -> Tensor:
         return sigmoid(logits)
 
     def _to_logits(self, probs: Tensor) -> Tensor:
-        kept = clamp_probs(probs)
-        return kept.log() - f.log1p(-kept)
+        clamped = clamp_probs(probs)
+        return clamped.log() - f.log1p(-clamped)
 
     @property
     def _given(self) -> Tensor:
-        own = vars(self)
-        found: Tensor = own["probs"] if "probs" in own else own["logits"]
-        return found
+        attributes = vars(self)
+        stored: Tensor = attributes["probs"] if "probs" in attributes else attributes["logits"]
+        return stored
 
     @property
     def param_shape(self) -> tuple[int, ...]:
@@ -188,8 +188,10 @@ class Geometric(ByProbs):
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""
-        found = nn.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
-        return found / self.probs
+        cross_entropy = nn.binary_cross_entropy_with_logits(
+            self.logits, self.probs, reduction="none"
+        )
+        return cross_entropy / self.probs
 
 
 class Binomial(ByProbs):
@@ -211,11 +213,11 @@ class Binomial(ByProbs):
         logits: Number | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = self._take(probs, logits)
+        parameter = self._take(probs, logits)
         self._most = None if isinstance(total_count, Tensor) else int(total_count)
-        counts = total_count.to(given) if isinstance(total_count, Tensor) else total_count
+        counts = total_count.to(parameter) if isinstance(total_count, Tensor) else total_count
         name = "probs" if logits is None else "logits"
-        self.total_count, vars(self)[name] = broadcast_all(counts, given)
+        self.total_count, vars(self)[name] = broadcast_all(counts, parameter)
         super().__init__(self.total_count.shape, validate_args=validate_args)
 
     @property
@@ -265,10 +267,10 @@ class Binomial(ByProbs):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 to total_count; NotImplementedError where the counts differ."""
-        most, given = self._counts(), self._given
+        most, parameter = self._counts(), self._given
         if not bool((self.total_count == most).all()):
             raise NotImplementedError("Binomial: enumerate_support needs one total_count for all")
-        values = f.arange(most + 1, dtype=given.dtype, device=given.device)
+        values = f.arange(most + 1, dtype=parameter.dtype, device=parameter.device)
         return self._enumerated(values, expand)
 
 
@@ -293,10 +295,10 @@ class NegativeBinomial(ByProbs):
         logits: Number | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = self._take(probs, logits)
-        counts = total_count.to(given) if isinstance(total_count, Tensor) else total_count
+        parameter = self._take(probs, logits)
+        counts = total_count.to(parameter) if isinstance(total_count, Tensor) else total_count
         name = "probs" if logits is None else "logits"
-        self.total_count, vars(self)[name] = broadcast_all(counts, given)
+        self.total_count, vars(self)[name] = broadcast_all(counts, parameter)
         super().__init__(self.total_count.shape, validate_args=validate_args)
 
     @property

@@ -23,11 +23,11 @@ def broadcast_all(*values: Number) -> tuple[Tensor, ...]:
     like = next((v for v in values if isinstance(v, Tensor)), None)
     dtype = float32 if like is None or not like.dtype.is_floating_point else like.dtype
     device = "cpu" if like is None else like.device
-    made = [
+    tensors = [
         v if isinstance(v, Tensor) else f.full((), v, dtype=dtype, device=device) for v in values
     ]
-    shape = broadcast_shapes("broadcast_all", *(t.shape for t in made))
-    return tuple(t.expand(*shape) for t in made)
+    shape = broadcast_shapes("broadcast_all", *(t.shape for t in tensors))
+    return tuple(t.expand(*shape) for t in tensors)
 
 
 class Distribution:
@@ -87,8 +87,8 @@ class Distribution:
         if self._check is False or not self._validate:
             return
         n = value.ndim - len(self.event_shape)
-        whole = self.batch_shape + self.event_shape
-        pairs = zip(reversed(value.shape), reversed(whole), strict=False)
+        full_shape = self.batch_shape + self.event_shape
+        pairs = zip(reversed(value.shape), reversed(full_shape), strict=False)
         if (
             n < 0
             or value.shape[n:] != self.event_shape
@@ -96,7 +96,7 @@ class Distribution:
         ):
             raise ValueError(
                 f"{type(self).__name__}: a value of shape {tuple(value.shape)} does "
-                f"not fit {tuple(whole)}"
+                f"not fit {tuple(full_shape)}"
             )
         self._checked("value", value, self.support)
 
@@ -155,8 +155,8 @@ class Distribution:
         raise self._no("enumerate_support")
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
-        found = values.reshape(-1, *[1] * len(self.batch_shape))
-        return found.expand(-1, *self.batch_shape) if expand else found
+        column = values.reshape(-1, *[1] * len(self.batch_shape))
+        return column.expand(-1, *self.batch_shape) if expand else column
 
     def perplexity(self) -> Tensor:
         """exp(entropy)."""

@@ -202,8 +202,10 @@ class Dirichlet(Distribution):
         a = (self.concentration - 1).clamp(min=0)
         mode = a / a.sum(-1, keepdim=True)
         none = (self.concentration < 1).all(-1, keepdim=True)
-        at = f.arange(a.shape[-1], device=a.device) == self.concentration.argmax(-1, keepdim=True)
-        return f.where(none, at.to(a.dtype), mode)
+        is_largest = f.arange(a.shape[-1], device=a.device) == self.concentration.argmax(
+            -1, keepdim=True
+        )
+        return f.where(none, is_largest.to(a.dtype), mode)
 
     @property
     def variance(self) -> Tensor:
@@ -328,8 +330,8 @@ class StudentT(Distribution):
     def variance(self) -> Tensor:
         """The variance: inf for `df` of at most 2, nan for at most 1."""
         df = self.df
-        found = self.scale.square() * df / (df - 2)
-        return f.where(df > 2, found, f.where(df > 1, math.inf, f.full_like(df, math.nan)))
+        variance = self.scale.square() * df / (df - 2)
+        return f.where(df > 2, variance, f.where(df > 1, math.inf, f.full_like(df, math.nan)))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws through which gradients flow."""
@@ -377,15 +379,15 @@ class FisherSnedecor(Distribution):
     @property
     def mode(self) -> Tensor:
         """The most likely value; nan for `df1` of at most 2."""
-        found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return f.where(self.df1 > 2, found, math.nan)
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return f.where(self.df1 > 2, mode, math.nan)
 
     @property
     def variance(self) -> Tensor:
         """The variance; nan for `df2` of at most 4."""
         a, b = self.df1, self.df2
-        found = 2 * b.square() * (a + b - 2) / (a * (b - 2).square() * (b - 4))
-        return f.where(b > 4, found, math.nan)
+        variance = 2 * b.square() * (a + b - 2) / (a * (b - 2).square() * (b - 4))
+        return f.where(b > 4, variance, math.nan)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws through which gradients flow."""

@@ -45,9 +45,9 @@ _PAIRS: dict[tuple[type, type], Formula] = {}
 
 def register_kl(type_p: type, type_q: type) -> Callable[[F], F]:
     """Decorator: the function gives kl_divergence(p, q) for these classes and their subclasses."""
-    for given in (type_p, type_q):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(f"register_kl: {given!r} is not a subclass of Distribution")
+    for cls in (type_p, type_q):
+        if not (isinstance(cls, type) and issubclass(cls, Distribution)):
+            raise TypeError(f"register_kl: {cls!r} is not a subclass of Distribution")
 
     def enter(fn: F) -> F:
         _PAIRS[type_p, type_q] = fn
@@ -75,16 +75,16 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
     away = nn.softplus(-q.logits) - nn.softplus(-p.logits)
     rest = nn.softplus(q.logits) - nn.softplus(p.logits)
-    found = p.probs * away + (1 - p.probs) * rest
-    found = f.where((q.probs == 0) & (p.probs > 0), math.inf, found)
-    return f.where((q.probs == 1) & (p.probs < 1), math.inf, found)
+    divergence = p.probs * away + (1 - p.probs) * rest
+    divergence = f.where((q.probs == 0) & (p.probs > 0), math.inf, divergence)
+    return f.where((q.probs == 1) & (p.probs < 1), math.inf, divergence)
 
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     n = p.total_count
-    one = p.probs * (p.logits - q.logits) + f.log1p(-p.probs) - f.log1p(-q.probs)
-    return f.where(n > q.total_count, math.inf, n * one)
+    per_draw = p.probs * (p.logits - q.logits) + f.log1p(-p.probs) - f.log1p(-q.probs)
+    return f.where(n > q.total_count, math.inf, n * per_draw)
 
 
 @register_kl(Categorical, Categorical)
@@ -131,8 +131,8 @@ def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:  # Chyzak and Nielsen, 2019
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
     a, b = p.scale / q.scale, (q.loc - p.loc) / q.scale
-    found = q.scale.log() - p.scale.log() + a * EULER
-    return found - b + f.exp(b + f.lgamma(1 + a)) - (1 + EULER)
+    divergence = q.scale.log() - p.scale.log() + a * EULER
+    return divergence - b + f.exp(b + f.lgamma(1 + a)) - (1 + EULER)
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -173,8 +173,8 @@ def _multivariate(p: Any, q: Any) -> Tensor:
     rows = p.scale_tril.mT
     trace = whitened(q.scale_tril.unsqueeze(-3), rows).square().sum((-2, -1))
     away = whitened(q.scale_tril, p.loc - q.loc).square().sum(-1)
-    found: Tensor = scale + 0.5 * (trace + away - p.event_shape[0])
-    return found
+    divergence: Tensor = scale + 0.5 * (trace + away - p.event_shape[0])
+    return divergence
 
 
 @register_kl(Wishart, Wishart)
@@ -194,8 +194,8 @@ def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Ten
 
 @register_kl(Uniform, Uniform)
 def _uniform(p: Uniform, q: Uniform) -> Tensor:
-    found = f.log((q.high - q.low) / (p.high - p.low))
-    return f.where((q.low > p.low) | (q.high < p.high), math.inf, found)
+    divergence = f.log((q.high - q.low) / (p.high - p.low))
+    return f.where((q.low > p.low) | (q.high < p.high), math.inf, divergence)
 
 
 @register_kl(Uniform, Beta)
@@ -209,8 +209,8 @@ def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
         + f.lgamma(q.concentration0)
         - f.lgamma(q.concentration1 + q.concentration0)
     )
-    found = scale - n.log() - (q.concentration1 - 1) * a + (q.concentration0 - 1) * b
-    return f.where((p.high > 1) | (p.low < 0), math.inf, found)
+    divergence = scale - n.log() - (q.concentration1 - 1) * a + (q.concentration0 - 1) * b
+    return f.where((p.high > 1) | (p.low < 0), math.inf, divergence)
 
 
 @register_kl(Bernoulli, Poisson)
@@ -239,8 +239,8 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tens
 def _to_normal(p: Any, q: Any) -> Tensor:
     square = q.scale.square()
     away = (p.variance + (p.mean - q.loc).square()) / (2 * square)
-    found: Tensor = -p.entropy() + 0.5 * f.log(2 * math.pi * square) + away
-    return found
+    divergence: Tensor = -p.entropy() + 0.5 * f.log(2 * math.pi * square) + away
+    return divergence
 
 
 def _inside(p: Any, found: Tensor) -> Tensor:
@@ -259,8 +259,8 @@ def _mean_log(p: Any) -> Tensor:
     if isinstance(p, Uniform):
         n = p.high - p.low
         return (f.xlogy(p.high, p.high) - f.xlogy(p.low, p.low) - n) / n
-    found: Tensor = -EULER - p.rate.log()
-    return found
+    mean_log: Tensor = -EULER - p.rate.log()
+    return mean_log
 
 
 def _to_gamma(p: Any, q: Gamma) -> Tensor:
@@ -270,8 +270,8 @@ def _to_gamma(p: Any, q: Gamma) -> Tensor:
 
 
 def _to_uniform(p: Beta, q: Uniform) -> Tensor:
-    found = -p.entropy() + f.log(q.high - q.low)
-    return f.where((q.low > 0) | (q.high < 1), math.inf, found)
+    divergence = -p.entropy() + f.log(q.high - q.low)
+    return f.where((q.low > 0) | (q.high < 1), math.inf, divergence)
 
 
 def _infinite(p: Any, q: Any) -> Tensor:

@@ -46,9 +46,9 @@ class Wishart(ByCovariance):
     ) -> None:
         name, matrix = self._told(covariance_matrix, precision_matrix, scale_tril)
         n = matrix.shape[-1]
-        given = df if isinstance(df, Tensor) else matrix.new_tensor(float(df))
-        batch = broadcast_shapes("Wishart", matrix.shape[:-2], given.shape)
-        self.df, self._check = given.expand(*batch), validate_args
+        df_tensor = df if isinstance(df, Tensor) else matrix.new_tensor(float(df))
+        batch = broadcast_shapes("Wishart", matrix.shape[:-2], df_tensor.shape)
+        self.df, self._check = df_tensor.expand(*batch), validate_args
         if self._checks(self.df) and (self.df <= n - 1).any():
             raise ValueError(f"Wishart: df is {df}; it must be greater than {n - 1}")
         self._take(name, matrix, batch)
@@ -61,8 +61,8 @@ class Wishart(ByCovariance):
         diagonal = Chi2(each, False).rsample(sample_shape).sqrt().clamp(min=finfo(df.dtype).eps)
         noise = f.randn(shape, dtype=df.dtype, device=df.device).tril(-1)
         root = self.scale_tril @ (noise + f.diag_embed(diagonal))
-        found: Tensor = root @ root.mT
-        return found
+        draws: Tensor = root @ root.mT
+        return draws
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log density."""
@@ -138,9 +138,9 @@ class LKJCholesky(Distribution):
         n, c = self.dim - 1, self.concentration
         place = f.arange(n, dtype=c.dtype, device=c.device)
         order = 2 * (c - 1).unsqueeze(-1) + (n - 1) - place
-        found = (order * value.diagonal(0, -2, -1)[..., 1:].log()).sum(-1)
+        log_diagonal = (order * value.diagonal(0, -2, -1)[..., 1:].log()).sum(-1)
         a = c + 0.5 * n
-        return found - (n / 2 * math.log(math.pi) + mvlgamma(a - 0.5, n) - n * f.lgamma(a))
+        return log_diagonal - (n / 2 * math.log(math.pi) + mvlgamma(a - 0.5, n) - n * f.lgamma(a))
 
     def rsample(self, sample_shape: Shape = ()) -> Any:
         """NotImplementedError: draws have no gradient."""

@@ -27,8 +27,8 @@ def whitened(tril: Tensor, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
         return solve_triangular(tril, rows.t(), upper=False).t().reshape(*x.shape)
     shape = broadcast_shapes("MultivariateNormal", tril.shape[:-1], x.shape)
-    whole = tril.expand(*shape, shape[-1])
-    return solve_triangular(whole, x.expand(*shape).unsqueeze(-1), upper=False).squeeze(-1)
+    expanded = tril.expand(*shape, shape[-1])
+    return solve_triangular(expanded, x.expand(*shape).unsqueeze(-1), upper=False).squeeze(-1)
 
 
 def _tril_of_precision(precision: Tensor) -> Tensor:
@@ -54,13 +54,13 @@ class ByCovariance(Distribution):
     def _told(self, *matrices: Tensor | None) -> tuple[str, Tensor]:
         """The name and the value of the one matrix that was given."""
         names = ("covariance_matrix", "precision_matrix", "scale_tril")
-        given = [(n, m) for n, m in zip(names, matrices, strict=True) if m is not None]
-        if len(given) != 1 or given[0][1].ndim < 2:
+        passed = [(n, m) for n, m in zip(names, matrices, strict=True) if m is not None]
+        if len(passed) != 1 or passed[0][1].ndim < 2:
             raise ValueError(
                 f"{type(self).__name__}: exactly one of {', '.join(names)} must be given, with at "
                 "least two dims"
             )
-        return given[0]
+        return passed[0]
 
     def _take(self, name: str, matrix: Tensor, batch: tuple[int, ...]) -> None:
         vars(self)[name] = matrix.expand(*batch, *matrix.shape[-2:])
@@ -212,8 +212,8 @@ class LowRankMultivariateNormal(Distribution):
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
         scaled, root = self._capacitance()
-        part = solve_triangular(root, scaled.mT, upper=False)
-        inner: Tensor = part.mT @ part
+        whitened_factor = solve_triangular(root, scaled.mT, upper=False)
+        inner: Tensor = whitened_factor.mT @ whitened_factor
         return f.diag_embed(self.cov_diag.reciprocal()) - inner
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:

@@ -54,8 +54,8 @@ class LogitRelaxedBernoulli(_Warm, ByProbs):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws through which gradients flow."""
         u = uniform(self._shape(sample_shape), self._given)
-        found: Tensor = (u.log() - f.log1p(-u) + self.logits) / self.temperature
-        return found
+        draws: Tensor = (u.log() - f.log1p(-u) + self.logits) / self.temperature
+        return draws
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log density."""

@@ -153,14 +153,14 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum of the parts', each at its own value."""
         event = self.domain_event_dim
-        found: Tensor | None = None
+        total: Tensor | None = None
         for i, p in enumerate(self.parts):
             then = y if i == len(self.parts) - 1 else p(x)
-            part = sum_rightmost(p.log_abs_det_jacobian(x, then), event - p.domain_event_dim)
-            found = part if found is None else found + part
+            summed = sum_rightmost(p.log_abs_det_jacobian(x, then), event - p.domain_event_dim)
+            total = summed if total is None else total + summed
             event += p.codomain_event_dim - p.domain_event_dim
             x = then
-        return f.zeros_like(x) if found is None else found
+        return f.zeros_like(x) if total is None else total
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of what comes out."""
@@ -210,5 +210,5 @@ class IndependentTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The base's, summed over the event."""
-        found = self.base_transform.log_abs_det_jacobian(x, y)
-        return sum_rightmost(found, self.reinterpreted_batch_ndims)
+        inner = self.base_transform.log_abs_det_jacobian(x, y)
+        return sum_rightmost(inner, self.reinterpreted_batch_ndims)

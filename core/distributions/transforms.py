@@ -155,8 +155,8 @@ class AffineTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |scale|, summed over the event."""
         s = self.scale
-        found = s.abs().log() if isinstance(s, Tensor) else f.full_like(x, math.log(abs(s)))
-        return sum_rightmost(found.expand(*x.shape), self.domain_event_dim)
+        log_scale = s.abs().log() if isinstance(s, Tensor) else f.full_like(x, math.log(abs(s)))
+        return sum_rightmost(log_scale.expand(*x.shape), self.domain_event_dim)
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape, broadcast with the parameters'."""
@@ -207,9 +207,9 @@ class StickBreakingTransform(Transform):
         return nn.pad(z, (0, 1), value=1) * nn.pad(left, (1, 0), value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        part = y[..., :-1]
-        left = (1 - part.cumsum(-1)).clamp(min=1e-38)
-        return part.log() - left.log() + self._offset(part)
+        shares = y[..., :-1]
+        left = (1 - shares.cumsum(-1)).clamp(min=1e-38)
+        return shares.log() - left.log() + self._offset(shares)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Over the event."""

@@ -57,16 +57,16 @@ class _Numbered(Module, Generic[M]):
     @overload
     def __getitem__(self, index: slice) -> _Numbered[M]: ...
     def __getitem__(self, index: int | slice) -> M | _Numbered[M]:
-        found = self._items()[index]
-        if not isinstance(found, list):
-            return found
-        part: _Numbered[M] = type(self).__new__(type(self))
+        items = self._items()[index]
+        if not isinstance(items, list):
+            return items
+        container: _Numbered[M] = type(self).__new__(type(self))
         if not self._keeps_names:
-            return part.extend(found)
+            return container.extend(items)
         pairs: Any = self._own_modules()[index]
         for name, module in pairs:
-            part.register_module(name, module)
-        return part
+            container.register_module(name, module)
+        return container
 
     def __setitem__(self, index: int, module: M) -> None:
         setattr(self, self._own_modules()[index][0], checked(self, module))

@@ -290,10 +290,10 @@ class _Boundaries:
 def _replaced(kind: str, grads: tuple[Any, ...], given: Any) -> tuple[Any, ...]:
     if given is None:
         return grads
-    found = _tuple(given)
-    if len(found) != len(grads):
-        raise RuntimeError(f"a {kind} returned {len(found)} gradients; there are {len(grads)}")
-    return found
+    replaced = _tuple(given)
+    if len(replaced) != len(grads):
+        raise RuntimeError(f"a {kind} returned {len(replaced)} gradients; there are {len(grads)}")
+    return replaced
 
 
 def _infer_boundary(x: Meta, **_: Any) -> Meta:
@@ -314,28 +314,28 @@ def _boundary(values: tuple[Any, ...], hook: Callable[..., tuple[Any, ...]]) -> 
 
     Several tensors go through one flat copy, so that their gradients arrive together.
     """
-    at = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
-    if not at:
+    places = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+    if not places:
         return values
-    tensors = [values[i] for i in at]
+    tensors = [values[i] for i in places]
     sizes = [t.numel() for t in tensors]
 
     def changed(grad: Tensor) -> Tensor:
-        parts = [grad] if len(at) == 1 else grad.split(sizes)
+        parts = [grad] if len(places) == 1 else grad.split(sizes)
         grads: list[Any] = [None] * len(values)
-        for i, t, part in zip(at, tensors, parts, strict=True):
-            grads[i] = part.reshape(t.shape)
+        for i, t, piece in zip(places, tensors, parts, strict=True):
+            grads[i] = piece.reshape(t.shape)
         new = hook(tuple(grads))
-        if len(at) == 1:
-            found: Tensor = new[at[0]]
-            return found
-        return cat([new[i].reshape(-1) for i in at])
+        if len(places) == 1:
+            changed_grad: Tensor = new[places[0]]
+            return changed_grad
+        return cat([new[i].reshape(-1) for i in places])
 
-    first = tensors[0] if len(at) == 1 else cat([t.reshape(-1) for t in tensors])
+    first = tensors[0] if len(places) == 1 else cat([t.reshape(-1) for t in tensors])
     marked = first.detach()
     BOUNDARY.record(marked, (first,), {"hook": changed})
-    found = list(values)
-    parts = [marked] if len(at) == 1 else marked.split(sizes)
-    for i, t, part in zip(at, tensors, parts, strict=True):
-        found[i] = part.reshape(t.shape)
-    return tuple(found)
+    results = list(values)
+    parts = [marked] if len(places) == 1 else marked.split(sizes)
+    for i, t, flat_piece in zip(places, tensors, parts, strict=True):
+        results[i] = flat_piece.reshape(t.shape)
+    return tuple(results)

@@ -338,14 +338,14 @@ class _InstanceNorm(_BatchNorm):
                 f"{type(self).__name__}: input is {input.shape}; it must have {dims} dims"
             )
         rows = input if input.ndim == max(self.ranks) else input.unsqueeze(0)
-        own = self.training or self.running_mean is None
+        by_batch = self.training or self.running_mean is None
         out = instance_norm(
             rows,
             self.running_mean,
             self.running_var,
             self.weight,
             self.bias,
-            own,
+            by_batch,
             self.momentum or 0.0,
             self.eps,
         )

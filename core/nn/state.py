@@ -51,8 +51,8 @@ def load_into(
     `owner` is in messages; `strict`: names must be the same; `assign`: the tensors themselves are
     taken. Raises LoadError for names, shapes or dtypes that do not fit.
     """
-    given = {id(slots[name]) for name in slots if name in state}
-    missing = [name for name, slot in slots.items() if id(slot) not in given]
+    loaded = {id(slots[name]) for name in slots if name in state}
+    missing = [name for name, slot in slots.items() if id(slot) not in loaded]
     unexpected = [name for name in state if name not in slots]
     wrong = [w for name in slots if name in state for w in _misfit(name, slots[name], state[name])]
     if wrong or (strict and (missing or unexpected)):

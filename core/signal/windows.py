@@ -31,14 +31,14 @@ def _place(
     layout: Any = None,
 ) -> dict[str, Any]:
     """What the function that makes the points takes; ValueError for a wrong window."""
-    found = as_dtype(dtype)
-    if found not in (float32, float64):
-        raise ValueError(f"{name}: dtype is {found.name}; supported: float32, float64")
+    resolved = as_dtype(dtype)
+    if resolved not in (float32, float64):
+        raise ValueError(f"{name}: dtype is {resolved.name}; supported: float32, float64")
     if layout is not None and "strided" not in str(layout):
         raise ValueError(f"{name}: layout is {layout}; supported: strided")
     if count < 0:
         raise ValueError(f"{name}: M is {count}; it must not be negative")
-    return {"dtype": found, "device": device}
+    return {"dtype": resolved, "device": device}
 
 
 def _points(count: int, first: float, step: float, place: dict[str, Any]) -> Tensor:

@@ -61,5 +61,5 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
         cols.append(col)
         rows.append(col - offset)
         values.append(diagonal[col])
-    at = f.stack([f.cat(rows), f.cat(cols)])
-    return sparse_coo_tensor(at, f.cat(values), shape).coalesce()
+    indices = f.stack([f.cat(rows), f.cat(cols)])
+    return sparse_coo_tensor(indices, f.cat(values), shape).coalesce()

@@ -91,8 +91,8 @@ def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     step = f.arange(which.shape[0], device=rows.device) - begins
     partner = start.index_select(0, cols.index_select(0, which)) + step
     values = a._values().index_select(0, which) * b._values().index_select(0, partner)
-    at = f.stack([rows.index_select(0, which), second.index_select(0, partner)])
-    return SparseTensor(at, values, (a.shape[0], b.shape[1])).coalesce()
+    indices = f.stack([rows.index_select(0, which), second.index_select(0, partner)])
+    return SparseTensor(indices, values, (a.shape[0], b.shape[1])).coalesce()
 
 
 @_for("addmm", "sspaddmm")
@@ -124,8 +124,8 @@ def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
         if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
             raise ShapeError(f"add: sparse tensors of {a.shape} and {b.shape}")
         other = b._values() if alpha == 1 else b._values() * alpha
-        at, values = f.cat([a._indices(), b._indices()], 1), f.cat([a._values(), other])
-        return SparseTensor(at, values, a.shape)
+        indices, values = f.cat([a._indices(), b._indices()], 1), f.cat([a._values(), other])
+        return SparseTensor(indices, values, a.shape)
     dense, sparse = (b, a) if isinstance(a, SparseTensor) else (a, b)
     if not isinstance(dense, Tensor):
         raise NotImplementedError(f"add: a number and a sparse tensor; {REFUSED}")
@@ -183,11 +183,11 @@ _ZERO = ("abs", "sign", "sqrt", "square", "sin", "tan", "asin", "atan", "sinh", 
 
 
 def _each(name: str) -> None:
-    own = getattr(f, name)
+    dense = getattr(f, name)
 
     def apply(x: SparseTensor, *args: Any, **options: Any) -> SparseTensor:
-        given = x if name in _LINEAR else x.coalesce()
-        return given.with_values(own(given._values(), *args, **options))
+        coalesced = x if name in _LINEAR else x.coalesce()
+        return coalesced.with_values(dense(coalesced._values(), *args, **options))
 
     apply.__doc__ = f"{name} of the values."
     TABLE[name] = apply
@@ -202,8 +202,8 @@ def pow(x: SparseTensor, exponent: Any) -> SparseTensor:
     """Values to a positive power."""
     if isinstance(exponent, Tensor) or exponent <= 0:
         raise NotImplementedError(f"pow({exponent}) of a sparse tensor is not supported; {REFUSED}")
-    found = x.coalesce()
-    return found.with_values(found._values() ** exponent)
+    coalesced = x.coalesce()
+    return coalesced.with_values(coalesced._values() ** exponent)
 
 
 @_for("t")
@@ -237,8 +237,8 @@ def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
         raise NotImplementedError("permute: the dims of values stay where they are")
     rows = order[: x.sparse_dim()]
     coalesced = x.is_coalesced() and rows == sorted(rows)
-    at = f.stack([x._indices()[d] for d in rows])
-    return SparseTensor(at, x._values(), [x.shape[d] for d in order], coalesced)
+    indices = f.stack([x._indices()[d] for d in rows])
+    return SparseTensor(indices, x._values(), [x.shape[d] for d in order], coalesced)
 
 
 @_for("sum")
@@ -256,13 +256,13 @@ def sum(x: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any =
     sparse = x.sparse_dim()
     inner = tuple(d - sparse + 1 for d in gone if d >= sparse)
     values = values.sum(inner) if inner else values
-    kept = [d for d in range(sparse) if d not in gone]
-    if not kept:
+    kept_dims = [d for d in range(sparse) if d not in gone]
+    if not kept_dims:
         return values.sum(0)
     size = [n for d, n in enumerate(x.shape) if d not in gone]
-    at = f.stack([x._indices()[d] for d in kept])
-    whole = len(kept) == sparse and x.is_coalesced()
-    return SparseTensor(at, values, size, whole).coalesce()
+    indices = f.stack([x._indices()[d] for d in kept_dims])
+    coalesced = len(kept_dims) == sparse and x.is_coalesced()
+    return SparseTensor(indices, values, size, coalesced).coalesce()
 
 
 def _softmax(x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
@@ -286,8 +286,8 @@ def _softmax(x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
     top = top.scatter_reduce(0, index, values.detach(), "amax")
     shifted = values - top.index_select(0, where)
     total = values.new_zeros(shape).index_add(0, where, shifted.exp())
-    found = shifted - total.log().index_select(0, where)
-    return x.with_values(found if log else found.exp())
+    log_shares = shifted - total.log().index_select(0, where)
+    return x.with_values(log_shares if log else log_shares.exp())
 
 
 @_for("softmax")
@@ -336,8 +336,8 @@ def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
         index = f.where(index < 0, index + count, index)
     hits = (x._indices()[dim].unsqueeze(1) == index.unsqueeze(0)).nonzero()
     which, place = hits[:, 0], hits[:, 1]
-    at = x._indices().index_select(1, which)
-    rows = [place if d == dim else at[d] for d in range(x.sparse_dim())]
+    indices = x._indices().index_select(1, which)
+    rows = [place if d == dim else indices[d] for d in range(x.sparse_dim())]
     size = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
     return SparseTensor(f.stack(rows), x._values().index_select(0, which), size)
 
@@ -358,10 +358,10 @@ def select(x: SparseTensor, dim: int, index: int) -> Any:
     values = x._values().index_select(0, hits)
     if x.sparse_dim() == 1:
         return values.sum(0)
-    kept = [d for d in range(x.sparse_dim()) if d != dim]
-    at = f.stack([x._indices()[d].index_select(0, hits) for d in kept])
+    kept_dims = [d for d in range(x.sparse_dim()) if d != dim]
+    indices = f.stack([x._indices()[d].index_select(0, hits) for d in kept_dims])
     size = [n for d, n in enumerate(x.shape) if d != dim]
-    return SparseTensor(at, values, size, x.is_coalesced())
+    return SparseTensor(indices, values, size, x.is_coalesced())
 
 
 @_for("cat", "concat")
@@ -384,8 +384,8 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
         return _cat_values(tensors, dim)
     ats, values, start = [], [], 0
     for x in tensors:
-        at = x._indices()
-        rows = [at[d] + start if d == dim else at[d] for d in range(x.sparse_dim())]
+        indices = x._indices()
+        rows = [indices[d] + start if d == dim else indices[d] for d in range(x.sparse_dim())]
         ats.append(f.stack(rows))
         values.append(x._values())
         start += x.shape[dim]

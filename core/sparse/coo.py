@@ -158,8 +158,8 @@ class SparseTensor(Tensor):
         for n in reversed(self._size[: self.sparse_dim()]):
             rows.append(rest % n)
             rest = rest // n
-        at = f.stack(rows[::-1]) if rows else self._at[:, : places.shape[0]]
-        return SparseTensor(at, values, self._size, True)
+        indices = f.stack(rows[::-1]) if rows else self._at[:, : places.shape[0]]
+        return SparseTensor(indices, values, self._size, True)
 
     def to_dense(self, dtype: Any = None, masked_grad: bool | None = None) -> Tensor:
         """The tensor with all elements."""
@@ -230,8 +230,8 @@ class SparseTensor(Tensor):
         return self.with_values(self._data)
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> SparseTensor:
-        at, data = deepcopy(self._at, memo), deepcopy(self._data, memo)
-        return SparseTensor(at, data, self._size, self._coalesced)
+        indices, data = deepcopy(self._at, memo), deepcopy(self._data, memo)
+        return SparseTensor(indices, data, self._size, self._coalesced)
 
     def __reduce__(self) -> Any:
         return SparseTensor, (self._at, self._data, tuple(self._size), self._coalesced)
@@ -303,28 +303,31 @@ def sparse_coo_tensor(
     values = values if isinstance(values, Tensor) else tensor(values, dtype=dtype, device=device)
     if dtype is not None or device is not None:
         values = values.to(dtype=as_dtype(dtype or values.dtype), device=device)
-    at = indices if isinstance(indices, Tensor) else as_tensor(indices)
-    at = at.to(dtype=int64, device=values.device)
-    at = at.reshape(1, -1) if at.ndim == 1 and values.ndim else at
+    places = indices if isinstance(indices, Tensor) else as_tensor(indices)
+    places = places.to(dtype=int64, device=values.device)
+    places = places.reshape(1, -1) if places.ndim == 1 and values.ndim else places
     values = values.reshape(1) if not values.ndim else values
-    if at.ndim != 2 or at.shape[1] != values.shape[0]:
+    if places.ndim != 2 or places.shape[1] != values.shape[0]:
         raise ShapeError(
-            f"sparse_coo_tensor: indices {at.shape} are not (sparse dims, n) for "
+            f"sparse_coo_tensor: indices {places.shape} are not (sparse dims, n) for "
             f"values {values.shape}"
         )
     if size is None:
-        if not at.shape[1]:
+        if not places.shape[1]:
             raise ShapeError("sparse_coo_tensor: without indices a size is needed")
-        size = (*(n + 1 for n in at.amax(1).tolist()), *values.shape[1:])
+        size = (*(n + 1 for n in places.amax(1).tolist()), *values.shape[1:])
     size = tuple(int(n) for n in size)
-    if len(size) != at.shape[0] + values.ndim - 1 or size[at.shape[0] :] != values.shape[1:]:
+    if (
+        len(size) != places.shape[0] + values.ndim - 1
+        or size[places.shape[0] :] != values.shape[1:]
+    ):
         raise ShapeError(
-            f"sparse_coo_tensor: size {size} does not fit indices {at.shape} and "
+            f"sparse_coo_tensor: size {size} does not fit indices {places.shape} and "
             f"values {values.shape}"
         )
-    _ranges(at, size)
-    found = SparseTensor(at, values, size, bool(is_coalesced))
-    return found.requires_grad_() if requires_grad else found
+    _ranges(places, size)
+    sparse = SparseTensor(places, values, size, bool(is_coalesced))
+    return sparse.requires_grad_() if requires_grad else sparse
 
 
 def check_sparse_dim(
@@ -369,8 +372,8 @@ def to_sparse(
     dims = check_sparse_dim(x, sparse_dim, layout, blocksize, dense_dim)
     dims = x.ndim if dims is None else dims
     rest = tuple(range(dims, x.ndim))
-    at = ((x != 0).sum(rest) > 0 if rest else x != 0).nonzero().t().contiguous()
-    return SparseTensor(at, x[tuple(at)], x.shape, True)
+    indices = ((x != 0).sum(rest) > 0 if rest else x != 0).nonzero().t().contiguous()
+    return SparseTensor(indices, x[tuple(indices)], x.shape, True)
 
 
 def typed(dtype: str) -> Callable[..., SparseTensor]:

@@ -43,10 +43,10 @@ def _inside(name: str) -> Callable[..., Any]:
             raise RuntimeError(
                 f"{name} of a sparse tensor that needs a gradient is not supported; use {name[:-1]}"
             )
-        found = calls.call(name[:-1], (x, *args), options)
-        if not isinstance(found, SparseTensor):
+        result = calls.call(name[:-1], (x, *args), options)
+        if not isinstance(result, SparseTensor):
             raise TypeError(f"{name}: the result is dense")
-        return x.set_(found)
+        return x.set_(result)
 
     return apply
 
@@ -68,10 +68,12 @@ def _converted(name: str) -> Callable[..., Any]:
 def _item(x: SparseTensor, index: Any) -> Any:
     """x[i] for a number; TypeError for other indices."""
     if isinstance(index, tuple) and all(isinstance(i, int) for i in index):
-        found = x
+        element = x
         for i in index:
-            found = calls.select(found, 0, i) if isinstance(found, SparseTensor) else found[i]
-        return found
+            element = (
+                calls.select(element, 0, i) if isinstance(element, SparseTensor) else element[i]
+            )
+        return element
     if not isinstance(index, int) or isinstance(index, bool):
         raise TypeError("a sparse tensor is indexed by numbers; use index_select or to_dense()")
     return calls.select(x, 0, index)
@@ -120,8 +122,8 @@ def sparse_mask(x: Tensor, mask: SparseTensor) -> SparseTensor:
     """The elements of a dense tensor at the indices of a sparse one. ShapeError for two shapes."""
     if mask.shape != x.shape:
         raise ShapeError(f"sparse_mask: mask is {mask.shape}, the tensor {x.shape}")
-    found = mask.coalesce()
-    return found.with_values(x[tuple(found._indices())])
+    coalesced = mask.coalesce()
+    return coalesced.with_values(x[tuple(coalesced._indices())])
 
 
 def _compressed(x: Tensor, *args: Any, **options: Any) -> Any:

@@ -185,14 +185,14 @@ def below(path: str, name: str) -> Any:
 
 def _looking(module: ModuleType, paths: list[str]) -> Callable[[str], Any]:
     """A module's `__getattr__` that looks for modules below its paths, then asks its own."""
-    own: Callable[[str], Any] | None = vars(module).get("__getattr__")
+    earlier: Callable[[str], Any] | None = vars(module).get("__getattr__")
 
     def find(name: str) -> Any:
         for path in () if name.startswith("__") else paths:
             if f"{path}.{name}" in table():
                 return below(path, name)
-        if own is not None:
-            return own(name)
+        if earlier is not None:
+            return earlier(name)
         public = [n for n in vars(module) if not n.startswith("_")]
         raise absent(ROOT + paths[0], name, public)
 

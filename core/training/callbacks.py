@@ -150,8 +150,8 @@ class ModelCheckpoint(_Watcher):
         self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Save after every_n_steps steps."""
-        whole = trainer.position % trainer.accumulate == 0
-        if self.every_n_steps and whole and trainer.step % self.every_n_steps == 0:
+        stepped = trainer.position % trainer.accumulate == 0
+        if self.every_n_steps and stepped and trainer.step % self.every_n_steps == 0:
             self._save(trainer)
 
     def on_validation_end(self, trainer: Any, module: Any) -> None:

@@ -44,10 +44,10 @@ def read(path: Path) -> dict[str, Any]:
             hint="rl.load reads the weights of other files",
         )
     tree = parse_json(metadata[KEY].encode(), path.name, depth=4 * _DEPTH)
-    found = _whole(tree, load_safetensors(path), path, 0)
-    if not isinstance(found, dict):
-        raise FormatError(f"{path}: the state is a {type(found).__name__}, not a dict")
-    return found
+    state = _whole(tree, load_safetensors(path), path, 0)
+    if not isinstance(state, dict):
+        raise FormatError(f"{path}: the state is a {type(state).__name__}, not a dict")
+    return state
 
 
 def _plain(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
@@ -103,8 +103,8 @@ def _whole(value: Any, tensors: Mapping[str, Tensor], path: Path, depth: int) ->
 
 def numbers_of(own: Any) -> dict[str, Any]:
     """Where the random numbers of the devices and of a loader's own generator are."""
-    found = {str(d): [d.generator.key, d.generator.offset] for d in instantiated()}
-    return {"devices": found, "loader": None if own is None else [own.key, own.offset]}
+    by_device = {str(d): [d.generator.key, d.generator.offset] for d in instantiated()}
+    return {"devices": by_device, "loader": None if own is None else [own.key, own.offset]}
 
 
 def restore(numbers: Mapping[str, Any], own: Any) -> None:
@@ -174,9 +174,9 @@ def _check(state: Mapping[str, Any]) -> None:
         _check_numbers(pair)
     if state["numbers"]["loader"] is not None:
         _check_numbers(state["numbers"]["loader"])
-    for kept in state["callbacks"]:
-        if type(kept) is not list or len(kept) != 2 or type(kept[0]) is not str:
-            raise TypeError(f"a callback is {brief(kept)}")
+    for callback in state["callbacks"]:
+        if type(callback) is not list or len(callback) != 2 or type(callback[0]) is not str:
+            raise TypeError(f"a callback is {brief(callback)}")
 
 
 def _check_numbers(pair: Any) -> None:
@@ -191,9 +191,9 @@ def _go_on(trainer: Any, state: Mapping[str, Any], own: Any) -> None:
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
     for name in ("ema", "scheduler"):
-        part = getattr(trainer, name)
-        if part is not None and state[name] is not None:
-            part.load_state_dict(state[name])
+        averaged = getattr(trainer, name)
+        if averaged is not None and state[name] is not None:
+            averaged.load_state_dict(state[name])
     if state.get("scaler"):
         trainer.precision.scaler.load_state_dict(state["scaler"])
     trainer.step, trainer.epoch = state["step"], state["epoch"]
@@ -201,8 +201,8 @@ def _go_on(trainer: Any, state: Mapping[str, Any], own: Any) -> None:
     trainer.callback_metrics = dict(state["metrics"])
     waiting = list(state["callbacks"])
     for callback in trainer.callbacks:
-        kept = next((one for one in waiting if one[0] == type(callback).__name__), None)
-        if kept is not None:
-            waiting.remove(kept)
-            callback.load_state_dict(kept[1])
+        saved = next((entry for entry in waiting if entry[0] == type(callback).__name__), None)
+        if saved is not None:
+            waiting.remove(saved)
+            callback.load_state_dict(saved[1])
     restore(state["numbers"], own)

@@ -122,10 +122,10 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _number(n: int) -> bytes:
-    found = b""
+    encoded = b""
     while n > 127:
-        found, n = found + bytes([n & 127 | 128]), n >> 7
-    return found + bytes([n])
+        encoded, n = encoded + bytes([n & 127 | 128]), n >> 7
+    return encoded + bytes([n])
 
 
 def record(file: IO[Any], content: bytes, when: float | None = None) -> None:

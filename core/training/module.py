@@ -70,8 +70,8 @@ class Plain(LightningModule):
     def _computed(self, batch: Any) -> tuple[Tensor, Any, Any]:
         loss = self.given[0]
         if loss is None:  # the model computes its own
-            found = self.model(batch)
-            return found, None, None
+            computed_loss = self.model(batch)
+            return computed_loss, None, None
         if not isinstance(batch, (list, tuple)) or len(batch) != 2:
             raise ValueError(
                 f"Trainer: a batch is a {type(batch).__name__}; with a loss function "

@@ -82,18 +82,18 @@ class Trainer:
             raise ValueError(
                 f"Trainer: scheduler_interval is {scheduler_interval!r}; supported: epoch, step"
             )
-        own = isinstance(model, LightningModule)
-        if own and (optimizer is not None or loss is not None):
+        is_lightning = isinstance(model, LightningModule)
+        if is_lightning and (optimizer is not None or loss is not None):
             raise ValueError(
                 "Trainer: a LightningModule brings its optimizer and loss; define "
                 "configure_optimizers and training_step"
             )
-        if not own and optimizer is None:
+        if not is_lightning and optimizer is None:
             raise ValueError("Trainer: give an optimizer, or a LightningModule")
         self.model = model
         self.metrics = dict(metrics or {})
         plain = Plain(model, loss, optimizer, scheduler, self.metrics)
-        module: Any = model if own else plain
+        module: Any = model if is_lightning else plain
         self.module: Any = module
         self.optimizer, self.scheduler = optimizer_of(module.configure_optimizers())
         if scheduler_interval == "step" and isinstance(self.scheduler, ReduceLROnPlateau):
@@ -139,13 +139,13 @@ class Trainer:
         return self._drive(self._run(train, validation, epochs, steps, resume))
 
     def _drive(self, going: Reads) -> dict[str, float]:
-        given = None
+        values = None
         while True:
             try:
-                asked = going.send(given)
+                asked = going.send(values)
             except StopIteration:
                 return dict(self.callback_metrics)
-            given = asked.tolist()
+            values = asked.tolist()
 
     async def fit_async(
         self,
@@ -162,14 +162,14 @@ class Trainer:
         """
         import asyncio
 
-        going, given = self._run(train, validation, epochs, steps, resume, True), None
+        going, values = self._run(train, validation, epochs, steps, resume, True), None
         while True:
             try:
-                asked = going.send(given)
+                asked = going.send(values)
             except StopIteration:
                 return dict(self.callback_metrics)
             await asyncio.sleep(0)
-            given = None if asked is None else await asked.tolist_async()
+            values = None if asked is None else await asked.tolist_async()
 
     def validate(self, batches: Iterable[Any]) -> dict[str, float]:
         """The mean loss and the metrics of these batches, as "val_..."."""
@@ -264,37 +264,37 @@ class Trainer:
 
     def _batches(self, train: Any) -> Iterator[Any]:
         """The batches of an epoch from `position` on, drawn as those of the whole epoch."""
-        own = getattr(train, "generator", None)
-        now = numbers_of(own)
+        generator = getattr(train, "generator", None)
+        now = numbers_of(generator)
         if self._drawn is not None:
-            restore(self._drawn, own)
+            restore(self._drawn, generator)
         else:
             self._drawn = now
-        self._loader = own
+        self._loader = generator
         if self.position and hasattr(train, "iterate_from"):
-            found = train.iterate_from(self.position)
+            batches = train.iterate_from(self.position)
         else:
-            found = islice(iter(train), self.position, None)
-        first = next(found, self)
+            batches = islice(iter(train), self.position, None)
+        first = next(batches, self)
         if self.position:  # the order is drawn: go on with the numbers of the interruption
-            restore(now, own)
+            restore(now, generator)
         if first is not self:
             yield first
-        yield from found
+        yield from batches
 
     def _gradients(self, batch: Any, number: int) -> Any:
         """Backward of one batch: its loss, and what the step logged."""
         self._noted = {}
         with self.precision.forward(self.model):
-            found = self.module.training_step(batch, number)
-        loss = found["loss"] if isinstance(found, Mapping) else found
+            result = self.module.training_step(batch, number)
+        loss = result["loss"] if isinstance(result, Mapping) else result
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             shape = loss.shape if isinstance(loss, Tensor) else type(loss).__name__
             raise ValueError(
                 f"Trainer: the loss of a step is {shape}; it must be a tensor with one element"
             )
-        part = loss / self.accumulate if self.accumulate > 1 else loss
-        self.precision.scaler.scale(part).backward()
+        share = loss / self.accumulate if self.accumulate > 1 else loss
+        self.precision.scaler.scale(share).backward()
         noted = {
             k: v.detach() if isinstance(v, Tensor) else zeros(()) + float(v)
             for k, v in self._noted.items()
@@ -310,8 +310,8 @@ class Trainer:
         self._losses.append(loss)
         for name, value in noted.items():
             self._kept.setdefault(name, []).append(value.reshape(()))
-        kept: Tensor = loss
-        return kept
+        step_loss: Tensor = loss
+        return step_loss
 
     def _update(self) -> Reads:
         scaler, infinite = self.precision.scaler, 0.0
@@ -348,7 +348,7 @@ class Trainer:
             [x.float() for x in (*self._losses, *(v for n in names for v in self._kept[n]))]
         )
         count = len(self._losses)
-        losses, at = read[:count], count
+        losses, start = read[:count], count
         self._losses = []
         first = self.step * self.accumulate - count
         for i, value in enumerate(losses):
@@ -360,8 +360,8 @@ class Trainer:
         values = {"loss": sum(losses) / count}
         for name in names:
             many = len(self._kept[name])
-            values[name] = sum(read[at : at + many]) / many
-            at += many
+            values[name] = sum(read[start : start + many]) / many
+            start += many
         self._kept = {}
         values["lr"] = float(self.optimizer.param_groups[0]["lr"])
         self._told(values)
@@ -372,7 +372,7 @@ class Trainer:
             module = self.ema.module
             if isinstance(self.module, Plain):
                 module = Plain(module, self.module.given[0], None, None, self.metrics)
-        was, count, kept = module.training, 0, dict[str, list[Any]]()
+        was, count, by_name = module.training, 0, dict[str, list[Any]]()
         module.eval()
         outer, module.trainer = module.trainer, self
         for metric in self.metrics.values():
@@ -381,13 +381,13 @@ class Trainer:
             with autograd.no_grad(), self.precision.forward(self.model):
                 for number, batch in enumerate(batches):
                     self._noted, count = {}, count + 1
-                    found = module.validation_step(self._placed(batch), number)
-                    if found is not None:
-                        value = found["loss"] if isinstance(found, Mapping) else found
+                    result = module.validation_step(self._placed(batch), number)
+                    if result is not None:
+                        value = result["loss"] if isinstance(result, Mapping) else result
                         self._noted.setdefault("val_loss", value)
                     for name, value in self._noted.items():
                         value = value.detach() if isinstance(value, Tensor) else zeros(()) + value
-                        kept.setdefault(name, []).append(value.float().reshape(()))
+                        by_name.setdefault(name, []).append(value.float().reshape(()))
         finally:
             module.train(was)
             module.trainer = outer
@@ -395,14 +395,14 @@ class Trainer:
         if not count:
             raise ValueError("Trainer: there are no batches to validate with")
         values = {}
-        if kept:
-            means = yield stack([stack(v).mean() for v in kept.values()])
-            values = dict(zip(kept, means, strict=True))
+        if by_name:
+            means = yield stack([stack(v).mean() for v in by_name.values()])
+            values = dict(zip(by_name, means, strict=True))
         for name, metric in self.metrics.items():
             if metric.total is not None:
-                found = metric.value(np.asarray((yield metric.total)))
-                if isinstance(found, int | float):
-                    values[f"val_{name}"] = float(found)
+                result = metric.value(np.asarray((yield metric.total)))
+                if isinstance(result, int | float):
+                    values[f"val_{name}"] = float(result)
         self._told(values)
         self._call("on_validation_end")
 

@@ -64,11 +64,11 @@ class _Frame:
 
         def pack(x: Tensor) -> Tensor:
             nonlocal count
-            at, count = count, count + 1
-            holder = self.holders[at]() if at < len(self.holders) else None
+            number, count = count, count + 1
+            holder = self.holders[number]() if number < len(self.holders) else None
             if holder is not None:
                 holder.value = x.detach()
-            if at == last and self.early_stop:
+            if number == last and self.early_stop:
                 raise _Done
             return x
 
@@ -103,7 +103,7 @@ class _Again(Function):
                 "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(); set use_reentrant=False"
             )
-        given = [
+        arguments = [
             a if s is None else s.detach().requires_grad_(a.requires_grad)
             for a, s in zip(ctx.args, ctx.saved_tensors, strict=True)
         ]
@@ -111,7 +111,7 @@ class _Again(Function):
         restore_generators(ctx.states)
         try:
             with enable_grad(), autocast_of(ctx.dtypes):
-                out = ctx.run(*given)
+                out = ctx.run(*arguments)
         finally:
             if ctx.states:
                 restore_generators(now)
@@ -126,7 +126,7 @@ class _Again(Function):
                 "none of output has requires_grad=True, this checkpoint() is not necessary"
             )
         sweep.backward([o for o, _ in due], [g for _, g in due])
-        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in given)
+        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in arguments)
 
 
 def checkpoint(

@@ -76,18 +76,20 @@ def main():
             delta = rewards[t] + GAMMA * later * (1 - ends[t]) - values[t]
             last = advantage[t] = delta + GAMMA * LAMBDA * (1 - ends[t]) * last
             later = values[t]
-        kept = np.flatnonzero(resets.ravel() == 0)
+        usable = np.flatnonzero(resets.ravel() == 0)
         flat = [
             x.reshape(HORIZON * ENVS, -1).squeeze(1) if x.ndim == 2 else x.reshape(-1, 4)
             for x in (states, actions, logps, advantage, advantage + values)
         ]
         for _ in range(EPOCHS):
-            order = draws.permutation(kept)
+            order = draws.permutation(usable)
             for i in range(0, len(order) - BATCH + 1, BATCH):
-                part = order[i : i + BATCH]
+                picked = order[i : i + BATCH]
                 learn(
                     *(
-                        torch.tensor(x[part] if x.dtype == np.int64 else x[part].astype(np.float32))
+                        torch.tensor(
+                            x[picked] if x.dtype == np.int64 else x[picked].astype(np.float32)
+                        )
                         for x in flat
                     )
                 )

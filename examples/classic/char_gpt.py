@@ -27,8 +27,8 @@ class Block(nn.Module):
     def forward(self, x):
         b, t, c = x.shape
         q, k, v = (
-            part.view(b, t, HEADS, c // HEADS).transpose(1, 2)
-            for part in self.qkv(self.ln1(x)).split(c, dim=2)
+            projected.view(b, t, HEADS, c // HEADS).transpose(1, 2)
+            for projected in self.qkv(self.ln1(x)).split(c, dim=2)
         )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.proj(y.transpose(1, 2).reshape(b, t, c))
@@ -59,7 +59,7 @@ def main():
     letters = sorted(set(source))
     known = {c: i for i, c in enumerate(letters)}
     ids = torch.tensor([known[c] for c in source])
-    train, held = ids[: len(ids) * 9 // 10], ids[len(ids) * 9 // 10 :]
+    train, held_out = ids[: len(ids) * 9 // 10], ids[len(ids) * 9 // 10 :]
     model = GPT(len(letters))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=STEPS)
@@ -87,7 +87,7 @@ def main():
             print(f"step {number}: loss {loss.item():.3f}", flush=True)
     model.eval()
     with torch.no_grad():
-        held_loss = sum(loss_of(*batch(held)).item() for _ in range(20)) / 20
+        held_loss = sum(loss_of(*batch(held_out)).item() for _ in range(20)) / 20
         out = torch.tensor([[known[c] for c in "def "]])
         for _ in range(120):
             chances = model(out[:, -LENGTH:])[:, -1].div(0.7).softmax(-1)

@@ -41,7 +41,7 @@ class Denoiser(nn.Module):
 def main():
     torch.manual_seed(0)
     beta = torch.linspace(1e-3, 0.1, LEVELS)
-    kept = (1 - beta).cumprod(0)
+    signal = (1 - beta).cumprod(0)
     model = Denoiser()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
@@ -49,7 +49,7 @@ def main():
     @torch.compile
     def step(x, t, noise):
         optimizer.zero_grad()
-        share = kept[t].unsqueeze(1)
+        share = signal[t].unsqueeze(1)
         loss = nn.functional.mse_loss(
             model(share.sqrt() * x + (1 - share).sqrt() * noise, t), noise
         )
@@ -66,7 +66,7 @@ def main():
         x = torch.randn(1000, 2)
         for t in reversed(range(LEVELS)):
             noise = model(x, torch.full((1000,), t, dtype=torch.int64))
-            x = (x - beta[t] / (1 - kept[t]).sqrt() * noise) / (1 - beta[t]).sqrt()
+            x = (x - beta[t] / (1 - signal[t]).sqrt() * noise) / (1 - beta[t]).sqrt()
             if t:
                 x = x + beta[t].sqrt() * torch.randn(1000, 2)
         data = moons(1000)

@@ -37,8 +37,8 @@ def main():
         best = model(following).argmax(1, keepdim=True)
         later = target(following).gather(1, best).squeeze(1)
         goal = reward + GAMMA * going * later
-        found = model(state).gather(1, action.unsqueeze(1)).squeeze(1)
-        loss = F.smooth_l1_loss(found, goal.detach())
+        values = model(state).gather(1, action.unsqueeze(1)).squeeze(1)
+        loss = F.smooth_l1_loss(values, goal.detach())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 10.0)
@@ -48,7 +48,7 @@ def main():
         return int(look(torch.tensor(state[None])).numpy().argmax())
 
     env = gymnasium.make("CartPole-v1")
-    kept = [
+    memory = [
         np.zeros((STEPS, *shape), kind)
         for shape, kind in (
             ((4,), np.float32),
@@ -63,8 +63,8 @@ def main():
         chance = max(LEAST, 1 - step / EXPLORING)
         action = int(draws.integers(2)) if draws.random() < chance else act(state)
         following, reward, ended, cut, _ = env.step(action)
-        for rows, one in zip(kept, (state, action, reward, following, not ended)):
-            rows[step] = one
+        for rows, value in zip(memory, (state, action, reward, following, not ended)):
+            rows[step] = value
         state, total = following, total + reward
         if ended or cut:
             totals.append(total)
@@ -72,8 +72,8 @@ def main():
         if step >= START and (step + 1) % EVERY == 0:
             target.load_state_dict(model.state_dict())
             for _ in range(UPDATES):
-                part = draws.integers(0, step + 1, BATCH)
-                learn(*(torch.tensor(rows[part]) for rows in kept))
+                picked = draws.integers(0, step + 1, BATCH)
+                learn(*(torch.tensor(rows[picked]) for rows in memory))
             schedule.step()
         if (step + 1) % 10_000 == 0:
             print(

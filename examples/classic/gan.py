@@ -59,11 +59,11 @@ def main():
                 flush=True,
             )
     with torch.no_grad():
-        made = generator(torch.randn(2000, 8))
-        distance, nearest = torch.cdist(made, CENTRES).min(1)
+        samples = generator(torch.randn(2000, 8))
+        distance, nearest = torch.cdist(samples, CENTRES).min(1)
         good = distance < 4 * SPREAD
-        found = len(nearest[good].unique())
-    print(f"reached {found} of 8 modes, {good.float().mean().item():.1%} of samples close to one")
+        reached = len(nearest[good].unique())
+    print(f"reached {reached} of 8 modes, {good.float().mean().item():.1%} of samples close to one")
 
 
 if __name__ == "__main__":

@@ -53,10 +53,10 @@ def main():
     model.eval()
     source = torch.randint(0, 10, (500, LENGTH))
     with torch.no_grad():
-        made = torch.full((500, 1), START, dtype=torch.int64)
+        written = torch.full((500, 1), START, dtype=torch.int64)
         for _ in range(LENGTH):
-            made = torch.cat([made, model(source, made)[:, -1].argmax(1, keepdim=True)], 1)
-    right = (made[:, 1:] == source.sort(1)[0]).all(1).float().mean().item()
+            written = torch.cat([written, model(source, written)[:, -1].argmax(1, keepdim=True)], 1)
+    right = (written[:, 1:] == source.sort(1)[0]).all(1).float().mean().item()
     print(f"reached {right:.1%} of 500 new rows sorted without a mistake")
 
 

@@ -35,8 +35,8 @@ def main():
     torch.manual_seed(0)
     folder = sys.argv[1] if len(sys.argv) > 1 else FOLDER
     train, test = (
-        torch.datasets.FashionMNIST(folder, train=part).data.float().flatten(1) / 255
-        for part in (True, False)
+        torch.datasets.FashionMNIST(folder, train=is_train).data.float().flatten(1) / 255
+        for is_train in (True, False)
     )
     model = VAE()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)

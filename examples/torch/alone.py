@@ -57,8 +57,8 @@ def train(device="cpu", steps=6):
         for inputs, targets in loader:
             context = autocast() if torch.cuda.is_available() else nullcontext()
             with context:
-                found = model(inputs.to(device, non_blocking=True))
-                loss = nn.functional.smooth_l1_loss(found, targets.to(device))
+                predicted = model(inputs.to(device, non_blocking=True))
+                loss = nn.functional.smooth_l1_loss(predicted, targets.to(device))
             optimizer.zero_grad(set_to_none=True)
             scaler.scale(loss).backward()
             scaler.unscale_(optimizer)

@@ -62,8 +62,8 @@ class GPT(nn.Module):
         self.tokens.weight = self.head.weight
 
     def forward(self, idx, targets=None):
-        at = torch.arange(0, idx.shape[1], dtype=torch.long, device=idx.device)
-        x = self.tokens(idx) + self.positions(at)
+        places = torch.arange(0, idx.shape[1], dtype=torch.long, device=idx.device)
+        x = self.tokens(idx) + self.positions(places)
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))

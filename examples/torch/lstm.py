@@ -36,11 +36,11 @@ def train(device="cpu", steps=5):
     state = model.init_state(3, device)
     losses = []
     for step in range(steps):
-        part = data[:, step * 20 : step * 20 + 21].to(device)
+        piece = data[:, step * 20 : step * 20 + 21].to(device)
         state = tuple(s.detach() for s in state)
         optimizer.zero_grad()
-        predicted, state = model(part[:, :-1], state)
-        loss = loss_fn(predicted, part[:, 1:, 0])
+        predicted, state = model(piece[:, :-1], state)
+        loss = loss_fn(predicted, piece[:, 1:, 0])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.5)
         optimizer.step()

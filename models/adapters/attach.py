@@ -69,22 +69,22 @@ class Attached(nn.Module):
 
     def working(self) -> list[Any]:
         """The adapters that compute."""
-        found = vars(self)
-        return [] if self.own else [found[name] for name in self.active if name in found]
+        modules = vars(self)
+        return [] if self.own else [modules[name] for name in self.active if name in modules]
 
 
 def _before(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The hook in front of an adapted layer."""
     x, *rest = args if args else (kwargs["input"],)
-    for one in layer.attached.working():
-        x = one.before(layer, x)
+    for adapter in layer.attached.working():
+        x = adapter.before(layer, x)
     return (x, *rest), {} if not args else kwargs
 
 
 def _after(layer: Any, args: tuple[Any, ...], out: Tensor) -> Tensor:
     """The hook behind an adapted layer."""
-    for one in layer.attached.working():
-        out = one.after(layer, args[0], out)
+    for adapter in layer.attached.working():
+        out = adapter.after(layer, args[0], out)
     return out
 
 
@@ -106,7 +106,7 @@ def add_adapter(
         named = [] if isinstance(config, TrainableTokensConfig) else targets(model, config)
         paths = {path: published(model, path) for path in (*named, *tokens)}
         if config.task_type in ("SEQ_CLS", "TOKEN_CLS") and config.modules_to_save is None:
-            heads = [one for one in CLASSIFIERS if hasattr(model, one)]
+            heads = [head for head in CLASSIFIERS if hasattr(model, head)]
             config = replace(config, modules_to_save=heads or None)
         attach(model, config, name, paths, trainable=trainable, tokens=tokens)
     finally:
@@ -139,12 +139,12 @@ def attach(
     layers = {path: model.get_submodule(path) for path in paths}
     if inside := [path for path in paths if in_attention(model, path)]:
         raise ValueError(f"{inside[0]!r} is part of a MultiheadAttention, which is not supported")
-    made = {
+    adapters = {
         path: _made(layer, config, paths[path], bare, tokens.get(path))
         for path, layer in layers.items()
     }
-    whole = saved_modules(model, config.modules_to_save) if saved is None else saved
-    copies = {path: copy_of(model, record, path, bare) for path in whole}
+    saved_paths = saved_modules(model, config.modules_to_save) if saved is None else saved
+    copies = {path: copy_of(model, record, path, bare) for path in saved_paths}
     for other in record.added.values():
         if clash := [p for p in paths if any(f"{p}.".startswith(f"{q}.") for q in other.saved)]:
             raise ValueError(f"{clash[0]!r} belongs to the modules_to_save of another adapter")
@@ -152,8 +152,8 @@ def attach(
     if not record.added:
         model.requires_grad_(False)
     for path, layer in layers.items():
-        made[path].train(layer.training)
-        _attached(layer).register_module(name, made[path])
+        adapters[path].train(layer.training)
+        _attached(layer).register_module(name, adapters[path])
     record.added[name] = Added(config, list(paths), copies, trainable)
     if not bare:
         set_adapter(model, name)
@@ -168,32 +168,32 @@ def _made(
 
         KINDS.update(OTHERS)
     kinds = KINDS[type(config)] if tokens is None else _ROWS
-    fits = (made for types, made in kinds.items() if any(is_called(layer, t) for t in types))
+    fits = (kind for types, kind in kinds.items() if any(is_called(layer, t) for t in types))
     make = next(fits, None)
     if make is None:
-        known = ", ".join(one.__name__ for types in kinds for one in types)
+        known = ", ".join(layer_type.__name__ for types in kinds for layer_type in types)
         raise ValueError(
             f"{type(config).__name__}: {path!r} is a {type(layer).__name__}, which is not "
             f"supported; supported: {known}; leave it out with exclude_modules"
         )
     with nn.layers_on("meta" if bare else layer.weight.device):
-        one: Any = make(layer, config, path) if tokens is None else make(layer, tokens)
+        adapter: Any = make(layer, config, path) if tokens is None else make(layer, tokens)
     if not bare:
-        one.start(layer)
-    made: Adapter = one
-    return made
+        adapter.start(layer)
+    typed: Adapter = adapter
+    return typed
 
 
 def _attached(layer: Any) -> Attached:
     """The layer's adapters; the hooks that call them are set with the first one."""
     if not isinstance(getattr(layer, "attached", None), Attached):
-        found = layer.attached = Attached()
-        found.hooks = (
+        attached = layer.attached = Attached()
+        attached.hooks = (
             ("pre", layer.register_forward_pre_hook(_before, with_kwargs=True).id),
             ("post", layer.register_forward_hook(_after).id),
         )
-    one: Attached = layer.attached
-    return one
+    adapters: Attached = layer.attached
+    return adapters
 
 
 def set_adapter(model: nn.Module, names: str | Sequence[str]) -> None:
@@ -227,7 +227,7 @@ def disable_adapter(model: nn.Module) -> Iterator[None]:
 def switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
     """Let these adapters compute, and put their copies of modules in place."""
     before, record.active = record.active, names
-    for path in {path for one in record.added.values() for path in one.paths}:
+    for path in {path for added in record.added.values() for path in added.paths}:
         layer: Any = model.get_submodule(path)
         layer.attached.active = names
     capture.state_changed((id(record), before), (id(record), names))
@@ -249,7 +249,11 @@ def switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
 def _choose_trained(model: nn.Module, record: Record) -> None:
     """The parameters of active adapters take gradients, and what their configurations name."""
     biases = dict.fromkeys(p for n, p in model.named_parameters() if n.endswith("bias"))
-    owned = {id(p) for one in adapted(model, record) for p in one.attached.parameters()}
+    owned = {
+        id(p)
+        for adapted_layer in adapted(model, record)
+        for p in adapted_layer.attached.parameters()
+    }
     for p in biases:
         if id(p) not in owned:
             p.requires_grad_(False)
@@ -279,7 +283,7 @@ def delete_adapter(model: nn.Module, name: str) -> None:
     record = record_of(model)
     added = find(record, name)
     check_unmerged(record, "delete an adapter")
-    switch(model, record, tuple(one for one in record.active if one != name))
+    switch(model, record, tuple(active for active in record.active if active != name))
     for path in added.paths:
         layer: Any = model.get_submodule(path)
         delattr(layer.attached, name)

@@ -70,18 +70,18 @@ class AdapterConfig:
     peft_type: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for one in dataclasses.fields(self):
-            value = getattr(self, one.name)
+        for setting in dataclasses.fields(self):
+            value = getattr(self, setting.name)
             if isinstance(value, tuple | set | frozenset):
-                setattr(self, one.name, sorted(value))
+                setattr(self, setting.name, sorted(value))
 
     def rank_of(self, path: str) -> int:
         """The rank of the adapter of the module at `path`."""
         patterns: Mapping[str, int] = getattr(self, "rank_pattern", {})
-        found: int = patterns.get(_pattern(patterns, path), getattr(self, "r", 1))
-        if found < 1:
-            raise ValueError(f"{type(self).__name__}: the rank of {path!r} is {found}; at least 1")
-        return found
+        rank: int = patterns.get(_pattern(patterns, path), getattr(self, "r", 1))
+        if rank < 1:
+            raise ValueError(f"{type(self).__name__}: the rank of {path!r} is {rank}; at least 1")
+        return rank
 
     def alpha_of(self, path: str) -> float:
         """The alpha of the adapter of the module at `path`; products are scaled by alpha / rank."""
@@ -91,14 +91,14 @@ class AdapterConfig:
 
     def to_json(self) -> bytes:
         """adapter_config.json, which PEFT reads."""
-        found = {
+        values = {
             "peft_type": self.peft_type,
             "auto_mapping": None,
             "inference_mode": True,
             "revision": None,
             **dataclasses.asdict(self),
         }
-        return json.dumps(dict(sorted(found.items())), indent=2).encode()
+        return json.dumps(dict(sorted(values.items())), indent=2).encode()
 
 
 @dataclass
@@ -213,7 +213,7 @@ class TrainableTokensConfig(AdapterConfig):
 
 
 KINDS: dict[str, type[AdapterConfig]] = {
-    one.peft_type: one for one in (LoraConfig, LoHaConfig, IA3Config, TrainableTokensConfig)
+    cls.peft_type: cls for cls in (LoraConfig, LoHaConfig, IA3Config, TrainableTokensConfig)
 }
 
 
@@ -234,10 +234,12 @@ def from_json(data: bytes) -> AdapterConfig:
     _choose(f"{FILE}: peft_type", kind, tuple(every), FormatError)
     cls = every[str(kind)]
     known: dict[str, Any] = {}
-    for one in dataclasses.fields(cls):
-        if one.name in values:
-            label = f"{FILE}: {one.name}"
-            known[one.name] = _checked(label, one.name, str(one.type), values[one.name])
+    for setting in dataclasses.fields(cls):
+        if setting.name in values:
+            label = f"{FILE}: {setting.name}"
+            known[setting.name] = _checked(
+                label, setting.name, str(setting.type), values[setting.name]
+            )
     init = known.get("init_lora_weights")
     if isinstance(init, str) and cls is LoraConfig:
         # Other values train another base than the checkpoint's, which no file tells.
@@ -279,19 +281,19 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         values = value if isinstance(value, list) else [] if value is None else [value]
         item: Any = int if "int" in kind else str
         alone = kind == "list[str] | None" and isinstance(value, str)
-        if alone or not all(type(one) is item for one in values):
+        if alone or not all(type(element) is item for element in values):
             raise wrong
         if isinstance(value, str) and name in _PATTERNS:
             pattern_of(value, label)
         elif name == "layers_pattern":
-            for one in values:
-                pattern_of(one, label, r"(?:^|.*?\.)", "")
+            for pattern in values:
+                pattern_of(pattern, label, r"(?:^|.*?\.)", "")
     elif kind == "TokenIndices":
         lists = (
             list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
         )
-        for one in lists:
-            if not isinstance(one, list) or not all(type(n) is int and 0 <= n for n in one):
+        for pattern in lists:
+            if not isinstance(pattern, list) or not all(type(n) is int and 0 <= n for n in pattern):
                 raise wrong
     elif kind == "bool | str":
         if not isinstance(value, bool | str):
@@ -305,7 +307,7 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
 
 def _pattern(patterns: Mapping[str, Any], path: str) -> str:
     """The first of the patterns that `path` ends with; `path` itself if none is."""
-    return next((one for one in patterns if ending("a pattern", one).match(path)), path)
+    return next((pattern for pattern in patterns if ending("a pattern", pattern).match(path)), path)
 
 
 def pattern_of(text: str, label: str, before: str = "", after: str = "") -> Pattern:

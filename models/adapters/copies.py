@@ -17,7 +17,7 @@ def copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Modul
     module: Any = record.originals.get(path) or model.get_submodule(path)
     inside = list(module.parameters())
     wrong = ""
-    if any(hasattr(one, "attached") for one in module.modules()):
+    if any(hasattr(part_module, "attached") for part_module in module.modules()):
         wrong = "has adapters of its own"
     elif isinstance(module, nn.Embedding) and is_tied(model):
         wrong = "is the weight of the head too, which would change with it"

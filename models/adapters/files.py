@@ -73,7 +73,7 @@ def load_adapter(
     if place.is_file():
         tensors, metadata = load_gguf(place)
         return adapter_from_gguf(model, metadata, tensors, name, trainable=trainable)
-    file = next((place / one for one in WEIGHTS if (place / one).is_file()), None)
+    file = next((place / file_name for file_name in WEIGHTS if (place / file_name).is_file()), None)
     if file is None or not (place / FILE).is_file():
         raise FileNotFoundError(f"{place} has no {FILE} with {' or '.join(WEIGHTS)}")
     if (place / FILE).stat().st_size > 1 << 24:
@@ -147,21 +147,21 @@ def _put(
                 rest[plain_name] = t
             continue
         key = key.replace(".token_adapter.", ".")
-        found = _LOCAL.fullmatch(key)
-        if found is None:
+        match = _LOCAL.fullmatch(key)
+        if match is None:
             rest[key] = t
             continue
-        path = _path_in(model, found["path"], stored)
-        theirs[path] = found["path"]
-        end = found["end"] or ""
-        local = found["local"] + (end if found["local"] in _MODULES else "")
+        path = _path_in(model, match["path"], stored)
+        theirs[path] = match["path"]
+        end = match["end"] or ""
+        local = match["local"] + (end if match["local"] in _MODULES else "")
         layers[path] = {**layers.get(path, {}), local: t}
     if not layers:
         raise LoadError(
             f"the adapter has no tensor of {type(config).__name__}; names end with "
             f"lora_A.weight and the like, here {brief(list(tensors)[:2])}"
         )
-    whole, biases = _split(model, config, rest)
+    saved, biases = _split(model, config, rest)
     if isinstance(config, LoraConfig) and re.match("pissa|olora", str(config.init_lora_weights)):
         from rushlight.models.adapters.initial import converted
 
@@ -169,7 +169,7 @@ def _put(
     every = {**theirs, **{path: path for path in tokens}}
     try:
         attach(
-            model, config, name, every, list(whole), trainable=trainable, bare=True, tokens=tokens
+            model, config, name, every, list(saved), trainable=trainable, bare=True, tokens=tokens
         )
     except ValueError as error:
         if isinstance(error, FormatError) or name in record_of(model).added:
@@ -178,7 +178,7 @@ def _put(
     try:
         for path in tokens:  # a head without rows of its own has the embedding's
             layers.setdefault(path, layers.get(embedding_of(model), {}))
-        _fill(model, record_of(model).added[name], name, layers, whole, trainable)
+        _fill(model, record_of(model).added[name], name, layers, saved, trainable)
         share(model, name, tokens, theirs)
         if config.peft_type == "VERA":
             _project(model, config, name, shared)
@@ -250,15 +250,15 @@ def _split(
     model: nn.Module, config: AdapterConfig, rest: Mapping[str, Tensor]
 ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
     """(modules that are saved as a whole, biases) of the tensors that are no adapter's."""
-    whole: dict[str, dict[str, Tensor]] = {}
+    saved_modules: dict[str, dict[str, Tensor]] = {}
     biases: dict[str, Tensor] = {}
     for key, t in rest.items():
         owner, _, end = key.replace(".base_layer.", ".").rpartition(".")
         saved = next((n for n in config.modules_to_save or () if f".{n}." in f".{owner}."), None)
         if saved is not None:
-            at = f".{owner}.".index(f".{saved}.") + len(saved)
-            path = _path_in(model, owner[:at], key)
-            whole.setdefault(path, {})[f"{owner}.{end}"[at + 1 :]] = t
+            end_of_owner = f".{owner}.".index(f".{saved}.") + len(saved)
+            path = _path_in(model, owner[:end_of_owner], key)
+            saved_modules.setdefault(path, {})[f"{owner}.{end}"[end_of_owner + 1 :]] = t
             continue
         path = _path_in(model, owner, key)
         slot: Any = getattr(model.get_submodule(path), end, None)
@@ -272,13 +272,13 @@ def _split(
         module: Any = model.get_submodule(path)
         if isinstance(module, nn.Embedding) or path == head_of(model):
             if ".base_layer." not in key:  # PEFT saves tables that were resized, or all, on demand
-                whole.setdefault(path, {})[end] = t
+                saved_modules.setdefault(path, {})[end] = t
             continue
         if end == "bias" and getattr(config, "bias", "none") != "none":
             biases[f"{path}.{end}"] = t
         elif not key.endswith(".base_layer.weight"):  # PEFT saves adapted tables with the adapter
             raise LoadError(f"the adapter's {key!r:.200} is no part of {type(config).__name__}")
-    return whole, biases
+    return saved_modules, biases
 
 
 def _in_head_or_table(model: nn.Module, stored: str) -> bool:
@@ -300,12 +300,12 @@ def _path_in(model: Any, path: str, stored: str) -> str:
     kind = getattr(getattr(model, "config", None), "model_type", None)
     known = isinstance(kind, str) and kind in families()
     prefix = family_of(kind, "model_type").base_prefix if known else ""
-    for one in (path, prefix + path, path.removeprefix(prefix)):
+    for candidate in (path, prefix + path, path.removeprefix(prefix)):
         try:
-            model.get_submodule(one)
+            model.get_submodule(candidate)
         except AttributeError:
             continue
-        return one
+        return candidate
     names = [name for name, _ in model.named_modules()]
     raise LoadError(
         f"the adapter's {stored!r:.200} is of a module that {type(model).__name__} does not have; "

@@ -29,7 +29,7 @@ def as_peft(
     wanted = {
         "general.type": ("adapter",),
         "adapter.type": ("lora",),
-        "general.architecture": tuple(one.partition("/")[0] for one in family.gguf_types),
+        "general.architecture": tuple(kind.partition("/")[0] for kind in family.gguf_types),
     }
     for key, supported in wanted.items():
         told = metadata.get(key)
@@ -55,7 +55,7 @@ def as_peft(
         if t.ndim != 2 or 0 in t.shape:
             raise LoadError(f"the adapter's {name!r:.100} is {t.shape}; it must be a matrix")
         pairs.setdefault(name[: -len(_ENDS[0])], {})[name[-1]] = t
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
     for name, pair in pairs.items():
         if len(pair) < 2:
@@ -69,7 +69,7 @@ def as_peft(
             if table
             else ("lora_A.weight", "lora_B.weight")
         )
-        found |= {f"{path}.{ends[0]}": a.t() if table else a, f"{path}.{ends[1]}": b}
+        by_name |= {f"{path}.{ends[0]}": a.t() if table else a, f"{path}.{ends[1]}": b}
     if not ranks:
         raise LoadError("the adapter holds no tensors")
     r = Counter(ranks.values()).most_common(1)[0][0]
@@ -81,7 +81,7 @@ def as_peft(
         rank_pattern={literal[path]: n for path, n in ranks.items() if n != r},
         alpha_pattern={} if alpha else {literal[p]: n for p, n in ranks.items() if n != r},
     )
-    return config, found
+    return config, by_name
 
 
 def _rows(architecture: Architecture, model: Any, name: str, b: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def converted(
     Its ranks double, and its scales stay. The fast decompositions of PiSSA are taken as the exact
     one. LoadError for a layer that is not linear.
     """
-    kind, found = str(config.init_lora_weights), dict(layers)
+    kind, states = str(config.init_lora_weights), dict(layers)
     if kind.startswith("pissa_"):
         log.warning("%s: PEFT's decomposition is drawn at random; the exact one is taken", kind)
     ranks: dict[str, int] = {}
@@ -66,7 +66,7 @@ def converted(
                 f"the adapter of {path}: lora_A is {a.shape} and lora_B {b.shape}; the rank {r} "
                 f"needs {first_a.shape} and {first_b.shape}"
             )
-        found[path] = {
+        states[path] = {
             **state,
             "lora_A.weight": cat([a, first_a]),
             "lora_B.weight": cat([b, -first_b], 1),
@@ -76,7 +76,7 @@ def converted(
             2 * r,
             scale * ((2 * r) ** 0.5 if config.use_rslora else 2 * r),
         )
-    made = replace(config, init_lora_weights=True, r=2 * config.r, lora_alpha=2 * config.lora_alpha)
+    lora = replace(config, init_lora_weights=True, r=2 * config.r, lora_alpha=2 * config.lora_alpha)
     if config.rank_pattern or config.alpha_pattern or config.use_rslora:
-        made = replace(made, rank_pattern=ranks, alpha_pattern=alphas)
-    return made, found
+        lora = replace(lora, rank_pattern=ranks, alpha_pattern=alphas)
+    return lora, states

@@ -75,12 +75,12 @@ def sizes(layer: Layer) -> tuple[int, int]:
 
 def convolved(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The convolution of `layer`, with another weight and without groups of its own."""
-    own: Any = object.__new__(type(layer))
+    copy: Any = object.__new__(type(layer))
     names = ("stride", "padding", "dilation", "padding_mode", "kernel_size")
-    vars(own).update({name: getattr(layer, name) for name in names})
+    vars(copy).update({name: getattr(layer, name) for name in names})
     groups = layer.in_channels // weight.shape[1]
-    vars(own).update(weight=weight, bias=bias, groups=groups)
-    out: Tensor = own.forward(x)
+    vars(copy).update(weight=weight, bias=bias, groups=groups)
+    out: Tensor = copy.forward(x)
     return out
 
 
@@ -97,13 +97,13 @@ def matrix(t: Tensor) -> Tensor:
 
 def lengths(weight: Tensor, dims: tuple[int, ...]) -> Tensor:
     """The Euclidean lengths over `dims`, which stay with size 1; without history."""
-    found: Tensor = ops.sqrt((weight.detach() ** 2).sum(dims, True))
-    return found
+    norms: Tensor = ops.sqrt((weight.detach() ** 2).sum(dims, True))
+    return norms
 
 
 def core(t: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """t (r, r, k...), a (r, out), b (r, in) -> (out, in, k...)."""
     r, kernel = t.shape[0], t.shape[2:]
     inner = b.t() @ t.reshape(r, r, -1)  # (r, in, k)
-    made: Tensor = a.t() @ inner.reshape(r, -1)
-    return made.reshape(a.shape[1], b.shape[1], *kernel)
+    product: Tensor = a.t() @ inner.reshape(r, -1)
+    return product.reshape(a.shape[1], b.shape[1], *kernel)

@@ -90,10 +90,10 @@ class Lora(Adapter):
 
     def _lengths(self, layer: Layer, weight: Tensor) -> Tensor:
         """|W + scale * B A| for each output, in the shape of the magnitudes."""
-        whole = weight + self.delta(layer).detach()
-        dims = tuple(range(1, whole.ndim))
-        found = lengths(whole, dims)
-        return found.transpose(0, 1) if whole.ndim > 2 else found.reshape(-1)
+        adapted_weight = weight + self.delta(layer).detach()
+        dims = tuple(range(1, adapted_weight.ndim))
+        norms = lengths(adapted_weight, dims)
+        return norms.transpose(0, 1) if adapted_weight.ndim > 2 else norms.reshape(-1)
 
     def _stretch(self, layer: Layer, weight: Tensor) -> Tensor:
         """m / |W + scale * B A|, which has the gradient of m."""
@@ -131,20 +131,20 @@ class Lora(Adapter):
 
     def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """See Adapter."""
-        made = weight + self.delta(layer).detach()
+        merged = weight + self.delta(layer).detach()
         if self.dora:
             # The lengths are those of the weight that the adapter was trained with.
             ratio = self._stretch(layer, plain(layer.weight)).detach().reshape(-1)
-            at = -1 if isinstance(layer, TransposedLinear | nn.Embedding) else 0
-            made = made * ratio.reshape(
-                [-1 if d == at % made.ndim else 1 for d in range(made.ndim)]
+            axis = -1 if isinstance(layer, TransposedLinear | nn.Embedding) else 0
+            merged = merged * ratio.reshape(
+                [-1 if d == axis % merged.ndim else 1 for d in range(merged.ndim)]
             )
-        own = getattr(getattr(self, "lora_B", None), "bias", None)
-        if own is not None:
+        added_bias = getattr(getattr(self, "lora_B", None), "bias", None)
+        if added_bias is not None:
             if bias is None:
                 raise ValueError("merge: the adapter has a bias, and the layer has none")
-            bias = bias + own.detach() * self.scale
-        return made, bias
+            bias = bias + added_bias.detach() * self.scale
+        return merged, bias
 
 
 class LoraLinear(Lora):
@@ -169,8 +169,10 @@ class LoraLinear(Lora):
         return product.t() if isinstance(layer, TransposedLinear) else product
 
     def _lengths(self, layer: Layer, weight: Tensor) -> Tensor:
-        whole = weight + self.delta(layer).detach()
-        return lengths(whole, (0 if isinstance(layer, TransposedLinear) else 1,)).reshape(-1)
+        adapted_weight = weight + self.delta(layer).detach()
+        return lengths(adapted_weight, (0 if isinstance(layer, TransposedLinear) else 1,)).reshape(
+            -1
+        )
 
     def _product(self, layer: Layer, x: Tensor) -> Tensor:
         a, b = self.factors

@@ -28,20 +28,20 @@ def targets(model: nn.Module, config: AdapterConfig) -> list[str]:
     inside = re.compile(r"(^|\.)attached\.")
     paths = [path for path, _ in model.named_modules() if path and not inside.search(path)]
     if isinstance(wanted, str) and wanted.lower() == ALL_LINEAR:
-        found = [path for path in paths if _is_inner_linear(model, path, config)]
+        matching = [path for path in paths if _is_inner_linear(model, path, config)]
     else:
-        found = [p for p in paths if named(wanted, p) or named(wanted, published(model, p))]
-        found = [path for path in found if _in_layer(config, path)]
-    kept = [path for path in found if not _is_left_out(config, path)]
-    if not kept:
+        matching = [p for p in paths if named(wanted, p) or named(wanted, published(model, p))]
+        matching = [path for path in matching if _in_layer(config, path)]
+    included = [path for path in matching if not _is_left_out(config, path)]
+    if not included:
         names = wanted if isinstance(wanted, list) else [wanted]
-        near = [n for one in names for n in nearest(one, _ends(model), 2)] or _ends(model)[:6]
+        near = [n for name in names for n in nearest(name, _ends(model), 2)] or _ends(model)[:6]
         raise ValueError(
             f"{type(config).__name__}: target_modules {brief(wanted)} names no module of "
-            f"{type(model).__name__}{' that is not excluded' if found else ''}; there are: "
+            f"{type(model).__name__}{' that is not excluded' if matching else ''}; there are: "
             f"{', '.join(dict.fromkeys(near))}"
         )
-    return kept
+    return included
 
 
 def published(model: Any, path: str) -> str:
@@ -56,19 +56,19 @@ def named(names: Sequence[str] | str | None, path: str) -> bool:
         return False
     if isinstance(names, str):
         return pattern_of(names, "target_modules").fullmatch(path)
-    return path in names or path.endswith(tuple(f".{one}" for one in names))
+    return path in names or path.endswith(tuple(f".{ending}" for ending in names))
 
 
 def saved_modules(model: nn.Module, names: Sequence[str] | None) -> list[str]:
     """The paths of the modules that `modules_to_save` means; ValueError for a name of none."""
-    found: list[str] = []
+    saved: list[str] = []
     for name in names or ():
         paths = [p for p, _ in model.named_modules() if p == name or p.endswith(f".{name}")]
         if not paths:
             near = ", ".join(nearest(name, _ends(model), 3) or _ends(model)[:6])
             raise ValueError(f"modules_to_save: there is no module {name!r}; there are: {near}")
-        found += [path for path in paths if path not in found]
-    return found
+        saved += [path for path in paths if path not in saved]
+    return saved
 
 
 def is_called(layer: nn.Module, kind: type[nn.Module]) -> bool:
@@ -83,7 +83,7 @@ def is_called(layer: nn.Module, kind: type[nn.Module]) -> bool:
 def _is_left_out(config: AdapterConfig, path: str) -> bool:
     saved = config.modules_to_save or []
     return named(config.exclude_modules, path) or any(
-        path == one or path.startswith(f"{one}.") or f".{one}." in f".{path}." for one in saved
+        path == name or path.startswith(f"{name}.") or f".{name}." in f".{path}." for name in saved
     )
 
 
@@ -123,16 +123,16 @@ def _number_of_layer(path: str, patterns: Sequence[str]) -> int | None:
     """The first number of a path, or the first behind a name that one of the patterns means."""
     parts = path.split(".")
     for pattern in patterns or ("",):
-        for i, part in enumerate(parts[:-1]):
+        for i, segment in enumerate(parts[:-1]):
             before = ".".join(parts[:i])
-            if i == 0 or not part.isdecimal():
+            if i == 0 or not segment.isdecimal():
                 continue
             if pattern and not pattern_of(pattern, "layers_pattern", r"(?:.*\.)?", "").fullmatch(
                 before
             ):
                 continue
             if pattern or i > 1:  # without a pattern PEFT wants a name in front of the list's
-                return int(part)
+                return int(segment)
     return None
 
 

@@ -34,12 +34,12 @@ def merge_adapter(
     """
     record = record_of(model)
     check_unmerged(record, "merge adapters")
-    given = (names,) if isinstance(names, str) else names
-    wanted = record.active if given is None else tuple(given)
+    chosen = (names,) if isinstance(names, str) else names
+    wanted = record.active if chosen is None else tuple(chosen)
     uses: dict[int, int] = {}
     for slot in model._slots().values():
         uses[id(slot)] = uses.get(id(slot), 0) + 1
-    found: list[tuple[Any, Tensor, Tensor | None]] = []
+    changes: list[tuple[Any, Tensor, Tensor | None]] = []
     paths = {path for name in wanted for path in find(record, name).paths}
     with autograd.no_grad():
         for path in sorted(paths):
@@ -55,14 +55,17 @@ def merge_adapter(
             for name in wanted:
                 if name in (every := layer.attached.named()):
                     weight, bias = every[name].merged(layer, weight, bias)
-            found.append((layer, _stored(path, weight, layer.weight, dtype), bias))
+            changes.append((layer, _stored(path, weight, layer.weight, dtype), bias))
         switch(model, record, wanted)
-        for layer, weight, bias in found:
-            own = layer.weight, layer.bias if getattr(layer, "bias", None) is not None else None
-            layer.attached.own = tuple((t, t.detach()) for t in own if t is not None)
+        for layer, weight, bias in changes:
+            originals = (
+                layer.weight,
+                layer.bias if getattr(layer, "bias", None) is not None else None,
+            )
+            layer.attached.own = tuple((t, t.detach()) for t in originals if t is not None)
             layer.weight.set_(weight)
-            if bias is not None and own[1] is not None:
-                layer.bias.set_(bias.to(own[1].dtype))
+            if bias is not None and originals[1] is not None:
+                layer.bias.set_(bias.to(originals[1].dtype))
     record.merged = wanted
     capture.child_replaced()
 
@@ -85,8 +88,8 @@ def unmerge_adapter(model: nn.Module) -> None:
     if not record.merged:
         return
     for layer in adapted(model, record):
-        for parameter, kept in layer.attached.own:
-            parameter.set_(kept.to(device=parameter.device))
+        for parameter, original in layer.attached.own:
+            parameter.set_(original.to(device=parameter.device))
         layer.attached.own = ()
     record.merged = ()
     capture.child_replaced()

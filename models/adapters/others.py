@@ -72,9 +72,9 @@ class IA3(Adapter):
             rows = layer.out_channels // layer.groups
             each = each.expand(layer.groups, rows, each.shape[2]).reshape(weight.shape[:2])
             return weight * each.reshape(*each.shape, *(1 for _ in layer.kernel_size)), bias
-        at = int(self.feeds != isinstance(layer, TransposedLinear))
-        made = weight * scale.reshape([-1 if d == at else 1 for d in range(weight.ndim)])
-        return made, bias if self.feeds or bias is None else bias * scale
+        axis = int(self.feeds != isinstance(layer, TransposedLinear))
+        scaled = weight * scale.reshape([-1 if d == axis else 1 for d in range(weight.ndim)])
+        return scaled, bias if self.feeds or bias is None else bias * scale
 
 
 class LoHa(Adapter):
@@ -113,18 +113,18 @@ class LoHa(Adapter):
         pairs = [(self.hada_w1_a, self.hada_w1_b), (self.hada_w2_a, self.hada_w2_b)]
         if self.effective:
             cores = (self.hada_t1, self.hada_t2)
-            one, two = (core(t, a, b) for t, (a, b) in zip(cores, pairs, strict=True))
+            first, second = (core(t, a, b) for t, (a, b) in zip(cores, pairs, strict=True))
         else:
-            one, two = (a @ b for a, b in pairs)
-        made: Tensor = one * two * self.scale
-        return made.reshape(layer.weight.shape)
+            first, second = (a @ b for a, b in pairs)
+        product: Tensor = first * second * self.scale
+        return product.reshape(layer.weight.shape)
 
     def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """See Adapter."""
         weight, ones = self.delta(layer), (1,) * (layer.weight.ndim - 1)
         if self.training and self.rows_out:
-            kept = (rand(weight.shape[0], device=weight.device) > self.rows_out).to(weight.dtype)
-            weight = weight * (kept / kept.mean()).reshape(-1, *ones)
+            is_kept = (rand(weight.shape[0], device=weight.device) > self.rows_out).to(weight.dtype)
+            weight = weight * (is_kept / is_kept.mean()).reshape(-1, *ones)
         if self.training and self.left_out:
             weight = weight * (rand(1, device=weight.device) > self.left_out).to(weight.dtype)
         x = wide(x, weight)

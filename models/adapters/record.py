@@ -42,13 +42,13 @@ class Record:
 
 def record_of(model: nn.Module) -> Record:
     """The record of a model's adapters; it has one from its first adapter on."""
-    found: Record = vars(model).get("_adapters") or Record()
-    return found
+    record: Record = vars(model).get("_adapters") or Record()
+    return record
 
 
 def adapted(model: nn.Module, record: Record) -> list[Any]:
     """The layers that have adapters."""
-    paths = dict.fromkeys(path for one in record.added.values() for path in one.paths)
+    paths = dict.fromkeys(path for added in record.added.values() for path in added.paths)
     return [model.get_submodule(path) for path in paths]
 
 
@@ -76,7 +76,7 @@ def check_unmerged(record: Record, what: str) -> None:
 
 def adapters(model: nn.Module) -> dict[str, AdapterConfig]:
     """The configurations of a model's adapters by name."""
-    return {name: one.config for name, one in record_of(model).added.items()}
+    return {name: added.config for name, added in record_of(model).added.items()}
 
 
 def active_adapters(model: nn.Module) -> tuple[str, ...]:

@@ -51,29 +51,29 @@ class Tokens(Adapter):
     def start(self, layer: Layer) -> None:
         """Set the rows to the layer's."""
         with autograd.no_grad():
-            at = tensor(list(self.indices), device=layer.weight.device)
-            self.trainable_tokens_delta.copy_(plain(layer.weight).index_select(0, at))
+            indices = tensor(list(self.indices), device=layer.weight.device)
+            self.trainable_tokens_delta.copy_(plain(layer.weight).index_select(0, indices))
 
     def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """See Adapter."""
-        own, at = self.trainable_tokens_delta, list(self.indices)
+        rows, indices = self.trainable_tokens_delta, list(self.indices)
         if not isinstance(layer, nn.Embedding):
             scores = ops.linear(
-                x.to(own.dtype), own, None if layer.bias is None else layer.bias[at]
+                x.to(rows.dtype), rows, None if layer.bias is None else layer.bias[indices]
             )
-            where = tensor(at, device=y.device)
-            found: Tensor = y.index_copy(-1, where, scores.to(y.dtype))
-            return found
+            where = tensor(indices, device=y.device)
+            scored: Tensor = y.index_copy(-1, where, scores.to(y.dtype))
+            return scored
         # (..., tokens): which of the tokens each index is.
-        same = x.unsqueeze(-1) == tensor(at, device=x.device)
-        mine = own.to(y.dtype)[same.int().argmax(-1)]
+        same = x.unsqueeze(-1) == tensor(indices, device=x.device)
+        mine = rows.to(y.dtype)[same.int().argmax(-1)]
         return ops.where(same.any(-1).unsqueeze(-1), mine, y)
 
     def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """See Adapter."""
-        at = tensor(list(self.indices), device=weight.device)
+        indices = tensor(list(self.indices), device=weight.device)
         rows = self.trainable_tokens_delta.detach().to(weight.dtype)
-        return weight.index_copy(0, at, rows), bias
+        return weight.index_copy(0, indices, rows), bias
 
 
 def embedding_of(model: nn.Module) -> str:
@@ -86,28 +86,28 @@ def embedding_of(model: nn.Module) -> str:
 
 def token_paths(model: nn.Module, config: AdapterConfig) -> dict[str, list[int]]:
     """The paths of the layers that have rows of their own for tokens, with the tokens."""
-    given: TokenIndices = getattr(config, "trainable_token_indices", None)
+    by_name: TokenIndices = getattr(config, "trainable_token_indices", None)
     if isinstance(config, TrainableTokensConfig):
         names = config.target_modules or [embedding_of(model)]
-        given = dict.fromkeys([names] if isinstance(names, str) else names, config.token_indices)
-    if not given:
+        by_name = dict.fromkeys([names] if isinstance(names, str) else names, config.token_indices)
+    if not by_name:
         return {}
-    if not isinstance(given, dict):
-        given = {embedding_of(model): given}
+    if not isinstance(by_name, dict):
+        by_name = {embedding_of(model): by_name}
     if is_tied(model):
         untie(model)
-    found: dict[str, list[int]] = {}
-    for name, indices in given.items():
+    by_path: dict[str, list[int]] = {}
+    for name, indices in by_name.items():
         paths = [p for p, _ in model.named_modules() if p == name or p.endswith(f".{name}")]
         if not paths:
             raise ValueError(f"trainable_token_indices: there is no module {name!r}")
-        found |= dict.fromkeys(paths, list(indices))
+        by_path |= dict.fromkeys(paths, list(indices))
     head = head_of(model)
-    if untied(model) and head not in found:
-        rows = next((v for p, v in found.items() if p == embedding_of(model)), None)
+    if untied(model) and head not in by_path:
+        rows = next((v for p, v in by_path.items() if p == embedding_of(model)), None)
         if rows is not None:
-            found[head] = rows
-    return found
+            by_path[head] = rows
+    return by_path
 
 
 def head_of(model: Any) -> str:
@@ -125,16 +125,16 @@ def untie(model: Any) -> None:
     spec, head = model.spec, head_of(model)
     table = model.get_submodule(embedding_of(model))
     rows, width = table.weight.shape
-    own = model.get_submodule(head).bias if spec.head_bias else None
+    bias = model.get_submodule(head).bias if spec.head_bias else None
     with nn.layers_on("meta"):
-        made = nn.Linear(width, rows, bias=own is not None)
-    made.weight = nn.Parameter(table.weight.detach(), requires_grad=False)
-    if own is not None:
-        made.bias = own
+        linear = nn.Linear(width, rows, bias=bias is not None)
+    linear.weight = nn.Parameter(table.weight.detach(), requires_grad=False)
+    if bias is not None:
+        linear.bias = bias
     object.__setattr__(
         model, "_tied_spec", (spec, model.get_submodule(head) if spec.head_bias else None)
     )
-    put(model, head, made)
+    put(model, head, linear)
     model.spec = replace(spec, tied=False)
     capture.child_replaced()
 
@@ -166,11 +166,11 @@ def share(model: nn.Module, name: str, paths: Mapping[str, Any], stored: Mapping
     if head not in paths or not untied(model):
         return
     layers: list[Any] = [model.get_submodule(path) for path in (embedding_of(model), head)]
-    table, own = (layer.attached.named()[name] for layer in layers)
+    table, head_rows = (layer.attached.named()[name] for layer in layers)
     if head not in stored:
-        own.trainable_tokens_delta = table.trainable_tokens_delta
+        head_rows.trainable_tokens_delta = table.trainable_tokens_delta
     elif isinstance(find(record_of(model), name).config, TrainableTokensConfig):
-        table.trainable_tokens_delta = own.trainable_tokens_delta
+        table.trainable_tokens_delta = head_rows.trainable_tokens_delta
 
 
 def count_words(model: Any) -> None:
@@ -184,5 +184,5 @@ def count_words(model: Any) -> None:
 def own_rows(model: nn.Module, name: str) -> bool:
     """Whether an adapter's rows of the head are not the embedding's."""
     layers: list[Any] = [model.get_submodule(p) for p in (head_of(model), embedding_of(model))]
-    one, two = (layer.attached.named()[name] for layer in layers)
-    return one.trainable_tokens_delta is not two.trainable_tokens_delta
+    of_head, of_embedding = (layer.attached.named()[name] for layer in layers)
+    return of_head.trainable_tokens_delta is not of_embedding.trainable_tokens_delta

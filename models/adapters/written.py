@@ -19,7 +19,7 @@ from rushlight.models.adapters.tokens import head_of, own_rows, untied
 def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor]:
     """The tensors of an adapter by PEFT's names; default: the one that is active."""
     name, added = _chosen(model, name)
-    found: dict[str, Tensor] = dict(added.shared)
+    state: dict[str, Tensor] = dict(added.shared)
     for path in added.paths:
         layer: Any = model.get_submodule(path)
         for local, t in layer.attached.named()[name].state_dict().items():
@@ -27,10 +27,10 @@ def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor
                 if path == head_of(model) and untied(model) and not own_rows(model, name):
                     continue
                 local = f"token_adapter.{local}"
-            found[f"{PREFIX}{published(model, path)}.{local}"] = t
+            state[f"{PREFIX}{published(model, path)}.{local}"] = t
     for path, module in added.saved.items():
         for local, t in module.state_dict().items():
-            found[f"{PREFIX}{published(model, path)}.{local}"] = t
+            state[f"{PREFIX}{published(model, path)}.{local}"] = t
     wanted = getattr(added.config, "bias", "none")
     if wanted != "none":
         record = record_of(model)
@@ -41,10 +41,10 @@ def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor
             if not isinstance(bias, nn.Parameter) or inside:
                 continue
             if id(module) in layers:
-                found[f"{PREFIX}{published(model, path)}.base_layer.bias"] = bias.detach()
+                state[f"{PREFIX}{published(model, path)}.base_layer.bias"] = bias.detach()
             elif wanted == "all":
-                found[f"{PREFIX}{published(model, path)}.bias"] = bias.detach()
-    return found
+                state[f"{PREFIX}{published(model, path)}.bias"] = bias.detach()
+    return state
 
 
 def save_adapter(

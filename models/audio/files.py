@@ -93,14 +93,14 @@ def open_audio(source: str | Path | bytes) -> AudioFile:
     try:
         head = file.read(12)
         wave = head[:4] in (b"RIFF", b"RF64", b"BW64", b"RIFX") and head[8:] == b"WAVE"
-        found = _wav(file, name) if wave else SoundFile(file, name)
-        if not found.count:
+        audio = _wav(file, name) if wave else SoundFile(file, name)
+        if not audio.count:
             raise FormatError(f"{name} holds no samples")
     except BaseException:
         file.close()
         raise
-    weakref.finalize(found, file.close)
-    return found
+    weakref.finalize(audio, file.close)
+    return audio
 
 
 def _wav(file: BinaryIO, name: str) -> AudioFile:
@@ -131,17 +131,17 @@ class AudioFile:
         FormatError where the file cannot be read there.
         """
         start, stop = max(0, start), min(stop, self.count)
-        made = np.empty(max(0, stop - start), np.float32)
+        samples = np.empty(max(0, stop - start), np.float32)
         step = max(1, _PIECE // self._frame)  # a file says how many channels it has
-        for at in range(start, stop, step):
-            values = self._values(at, min(step, stop - at))
-            part = made[at - start : at - start + step]
-            if len(values) != len(part):
-                raise FormatError(f"{self.name} has changed: it ends after {at + len(values)}")
+        for begin in range(start, stop, step):
+            values = self._values(begin, min(step, stop - begin))
+            target = samples[begin - start : begin - start + step]
+            if len(values) != len(target):
+                raise FormatError(f"{self.name} has changed: it ends after {begin + len(values)}")
             mixed = values[:, 0] if values.shape[1] == 1 else values.mean(1, dtype=np.float32)
             np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0, copy=False)
-            part[:] = mixed
-        return made
+            target[:] = mixed
+        return samples
 
     def _values(self, at: int, count: int) -> Values:
         """The samples (count, channels) from `at` on."""
@@ -155,11 +155,11 @@ class WavFile(AudioFile):
         self.name, self._file = name, file
         end = file.seek(0, io.SEEK_END)
         file.seek(0)
-        first, at, head, long = file.read(8), 12, b"", None
+        first, offset, head, long = file.read(8), 12, b"", None
         self._order: Any = ">" if first[:4] == b"RIFX" else "<"
         streamed = first[4:] in (bytes(4), b"\xff" * 4)  # it had no end when it was written
         for _ in range(_MOST_CHUNKS):
-            file.seek(at)
+            file.seek(offset)
             kind = file.read(8)
             if len(kind) < 8:
                 break
@@ -173,12 +173,12 @@ class WavFile(AudioFile):
             elif kind[:4] == b"data":
                 if not head:
                     raise FormatError(f"{name}: its samples come before their format")
-                self._begin, rest = at + 8, end - at - 8
+                self._begin, rest = offset + 8, end - offset - 8
                 if size == _UNKNOWN or (streamed and not size):
                     size = rest if long is None else long
                 self._describe(head, min(size, rest))  # a file that ends early holds fewer
                 return
-            at += 8 + size + size % 2
+            offset += 8 + size + size % 2
         raise FormatError(f"{name} is a WAV file without samples")
 
     def _describe(self, head: bytes, size: int) -> None:
@@ -227,8 +227,8 @@ class WavFile(AudioFile):
             wide[:, 1:] = three if order == "<" else three[:, ::-1]
             values = wide.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
         else:
-            whole = np.frombuffer(data, f"{order}i{bits // 8}")
-            values = whole.astype(np.float32) / np.float32(2 ** (bits - 1))
+            integers = np.frombuffer(data, f"{order}i{bits // 8}")
+            values = integers.astype(np.float32) / np.float32(2 ** (bits - 1))
         return np.asarray(values.reshape(-1, self._channels), np.float32)
 
     def _of_blocks(self, blocks: packed.Blocks, at: int, count: int) -> Values:
@@ -276,15 +276,15 @@ class SoundFile(AudioFile):
 
     def _counted(self) -> int:
         """The number of samples that there are, by reading all of them."""
-        found, step = 0, max(1, _PIECE // self._frame)
+        count, step = 0, max(1, _PIECE // self._frame)
         while True:
             try:
-                more = len(self._values(found, step))
+                more = len(self._values(count, step))
             except FormatError:
-                return found
+                return count
             if not more:
-                return found
-            found += more
+                return count
+            count += more
 
     def _values(self, at: int, count: int) -> Values:
         try:

@@ -71,12 +71,12 @@ class Samples:
         source = self.source
         if source.rate == self.rate:
             return source.read(start, stop)
-        made = np.empty(max(0, stop - start), np.float32)
+        samples = np.empty(max(0, stop - start), np.float32)
         most = _STEP * self.rate
-        for at in range(start, stop, most):
-            end = min(at + most, stop)
-            made[at - start : end - start] = resampled(source, at, end, self.rate)
-        return made
+        for begin in range(start, stop, most):
+            end = min(begin + most, stop)
+            samples[begin - start : end - start] = resampled(source, begin, end, self.rate)
+        return samples
 
 
 Sound = Values | Samples
@@ -97,10 +97,10 @@ def samples_of(value: Any, rate: int) -> Sound:
     it is asked for. Samples that are nan or infinite are silence. ValueError for samples that are
     not one dim of floating numbers.
     """
-    found = _source(value, rate)
-    if isinstance(found, Audio) and found.rate == rate:
-        return finite(found.samples)
-    return Samples(found, rate)
+    source = _source(value, rate)
+    if isinstance(source, Audio) and source.rate == rate:
+        return finite(source.samples)
+    return Samples(source, rate)
 
 
 def _source(value: Any, rate: int) -> Source:
@@ -108,16 +108,16 @@ def _source(value: Any, rate: int) -> Source:
         return value
     if isinstance(value, str | Path | bytes):
         return open_audio(value)
-    own = rate
+    old_rate = rate
     if isinstance(value, Mapping):
-        value, own = value["samples"], value["rate"]
+        value, old_rate = value["samples"], value["rate"]
         if (
-            isinstance(own, bool)
-            or not isinstance(own, int | float)
-            or not (SLOWEST <= own <= FASTEST)
+            isinstance(old_rate, bool)
+            or not isinstance(old_rate, int | float)
+            or not (SLOWEST <= old_rate <= FASTEST)
         ):
             raise ValueError(
-                f"audio: rate is {own!r}; it must be {SLOWEST} to {FASTEST} samples a second"
+                f"audio: rate is {old_rate!r}; it must be {SLOWEST} to {FASTEST} samples a second"
             )
         if isinstance(value, list):
             value = np.asarray(value, np.float32)
@@ -129,4 +129,4 @@ def _source(value: Any, rate: int) -> Source:
             f"audio: samples are {samples.dtype} of shape {samples.shape}; they must be floating "
             "numbers of one dim (mix channels by their mean)"
         )
-    return Audio(finite(samples.astype(np.float32)), int(own))
+    return Audio(finite(samples.astype(np.float32)), int(old_rate))

@@ -26,11 +26,11 @@ def mel_filters(count: int, n_fft: int, rate: int) -> npt.NDArray[np.float64]:
     """
     mels = np.linspace(0, _to_mel(rate / 2), count + 2)
     hz = np.where(mels < _KNEE / _STEP, mels * _STEP, _KNEE * np.exp(_LOG * (mels - _KNEE / _STEP)))
-    at = np.linspace(0, rate / 2, n_fft // 2 + 1)
+    frequencies = np.linspace(0, rate / 2, n_fft // 2 + 1)
     low, top, high = hz[:-2, None], hz[1:-1, None], hz[2:, None]
-    rising, falling = (at - low) / (top - low), (high - at) / (high - top)
-    found: npt.NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling)) * 2 / (high - low)
-    return found
+    rising, falling = (frequencies - low) / (top - low), (high - frequencies) / (high - top)
+    filters: npt.NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling)) * 2 / (high - low)
+    return filters
 
 
 class LogMel:
@@ -75,5 +75,5 @@ class LogMel:
         powers = parts[:, :bins] + parts[:, bins:]
         logs = (powers @ filters).clamp(min=1e-10).log10()
         logs = logs.maximum(logs.max() - 8.0)
-        found: Tensor = ((logs + 4.0) / 4.0).T.contiguous()
-        return found
+        features: Tensor = ((logs + 4.0) / 4.0).T.contiguous()
+        return features

@@ -78,8 +78,8 @@ class Blocks:
     def unpack(self, raw: bytes) -> npt.NDArray[np.float32]:
         """The samples (n, channels) of whole blocks."""
         blocks = np.frombuffer(raw, np.uint8).reshape(-1, self.size)
-        one = self._ima if self.code == IMA_ADPCM else self._microsoft
-        return (one(blocks).reshape(-1, self.channels) / 32768).astype(np.float32)
+        decode = self._ima if self.code == IMA_ADPCM else self._microsoft
+        return (decode(blocks).reshape(-1, self.channels) / 32768).astype(np.float32)
 
     def _words(self, blocks: npt.NDArray[np.uint8], at: int) -> Numbers:
         """A signed number of 16 bits for each channel, (blocks, channels)."""
@@ -95,8 +95,8 @@ class Blocks:
         groups = blocks[:, 4 * channels :].reshape(len(blocks), -1, channels, 4).swapaxes(1, 2)
         packed = groups.reshape(len(blocks), channels, -1)
         codes = np.stack((packed & 15, packed >> 4), -1).reshape(len(blocks), channels, -1)
-        made = np.empty((len(blocks), self.count, channels), np.int64)
-        made[:, 0] = sample
+        samples = np.empty((len(blocks), self.count, channels), np.int64)
+        samples[:, 0] = sample
         for i in range(self.count - 1):
             code, step = codes[:, :, i], _steps()[index]
             move = step >> 3
@@ -104,8 +104,8 @@ class Blocks:
                 move = move + np.where(code & bit, step >> shift, 0)
             sample = np.clip(sample + np.where(code & 8, -move, move), -32768, 32767)
             index = np.clip(index + _MOVES[code], 0, _STEPS - 1)
-            made[:, i + 1] = sample
-        return made
+            samples[:, i + 1] = sample
+        return samples
 
     def _microsoft(self, blocks: npt.NDArray[np.uint8]) -> Numbers:
         channels = self.channels
@@ -114,13 +114,13 @@ class Blocks:
         step, last, before = (self._words(blocks, channels * (1 + 2 * i)) for i in range(3))
         packed = blocks[:, 7 * channels :]
         codes = np.stack((packed >> 4, packed & 15), -1).reshape(len(blocks), -1, channels)
-        made = np.empty((len(blocks), self.count, channels), np.int64)
-        made[:, 0], made[:, 1] = before, last
+        samples = np.empty((len(blocks), self.count, channels), np.int64)
+        samples[:, 0], samples[:, 1] = before, last
         for i in range(self.count - 2):
             code = codes[:, i].astype(np.int64)
             expected = (last * first + before * second) >> 8
             signed = code - ((code & 8) << 1)
             before, last = last, np.clip(expected + signed * step, -32768, 32767)
             step = np.maximum(_GROWTH[code] * step >> 8, _LEAST_STEP)
-            made[:, i + 2] = last
-        return made
+            samples[:, i + 2] = last
+        return samples

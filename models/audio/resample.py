@@ -26,8 +26,8 @@ def _kernel(old: int, new: int) -> tuple[npt.NDArray[np.float32], int]:
     """Filters (new, 1, old + 2 reach): one for each place of a new sample between `old` ones."""
     band = min(old, new) * ROLLOFF
     reach = math.ceil(ZEROS * old / band)
-    at = np.arange(-reach, reach + old)[None] / old - np.arange(new)[:, None] / new
-    t = np.clip(at * band, -ZEROS, ZEROS)
+    times = np.arange(-reach, reach + old)[None] / old - np.arange(new)[:, None] / new
+    t = np.clip(times * band, -ZEROS, ZEROS)
     window = np.cos(t * np.pi / ZEROS / 2) ** 2  # Hann
     return (np.sinc(t) * window * band / old).astype(np.float32)[:, None], reach
 
@@ -49,9 +49,9 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
     count = -(-x.shape[-1] * new_rate // old_rate)
     # Enough for `count` samples, whose ratio may be rounded.
     padded = pad(rows, (reach, reach + old * (2 + count // (1000 * new))))
-    made = conv1d(padded, tensor(kernel, device=x.device), stride=old)
+    phases = conv1d(padded, tensor(kernel, device=x.device), stride=old)
     # (batch, new, steps) -> (batch, steps new)
-    return made.transpose(1, 2).reshape(*x.shape[:-1], -1)[..., :count]
+    return phases.transpose(1, 2).reshape(*x.shape[:-1], -1)[..., :count]
 
 
 def resampled(source: Source, start: int, stop: int, rate: int) -> Values:
@@ -59,13 +59,13 @@ def resampled(source: Source, start: int, stop: int, rate: int) -> Values:
     old, new, kernel, reach = _phases(source.rate, rate)
     first, last = start // new, -(-stop // new)  # the steps of the convolution
     low, high = first * old - reach, last * old + reach
-    part = np.zeros(high - low, np.float32)
+    samples = np.zeros(high - low, np.float32)
     a, b = max(low, 0), min(high, source.count)
     if a < b:
-        part[a - low : b - low] = source.read(a, b)
-    made = conv1d(tensor(part[None, None]), tensor(kernel), stride=old)
-    found: Values = made[0].T.reshape(-1).numpy()
-    return found[start - first * new : stop - first * new]
+        samples[a - low : b - low] = source.read(a, b)
+    phases = conv1d(tensor(samples[None, None]), tensor(kernel), stride=old)
+    new_samples: Values = phases[0].T.reshape(-1).numpy()
+    return new_samples[start - first * new : stop - first * new]
 
 
 def _phases(old_rate: int, new_rate: int) -> tuple[int, int, Values, int]:
@@ -81,6 +81,6 @@ def _phases(old_rate: int, new_rate: int) -> tuple[int, int, Values, int]:
     # Rates with few common divisors would need millions of taps: the nearest ratio of small
     # numbers is off by less than 1 in 50,000.
     most = max(math.ceil(1 / ratio), int(MOST_PHASES * min(1.0, float(1 / ratio))))
-    found = ratio.limit_denominator(most)
-    kernel, reach = _kernel(found.denominator, found.numerator)
-    return found.denominator, found.numerator, kernel, reach
+    fraction = ratio.limit_denominator(most)
+    kernel, reach = _kernel(fraction.denominator, fraction.numerator)
+    return fraction.denominator, fraction.numerator, kernel, reach

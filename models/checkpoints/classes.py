@@ -61,7 +61,7 @@ def instead(
         raise error
     if len(names) > MOST:  # each may mean several models to compare with
         raise error
-    stems = {base_of(one).removesuffix("Model") for one in error.supported}
+    stems = {base_of(supported).removesuffix("Model") for supported in error.supported}
     if config.get("auto_map") and not any(base_of(n).removesuffix("Model") in stems for n in names):
         raise error
     if len(names) != 1 or isinstance(named, str):
@@ -90,17 +90,17 @@ def _others(
     words = any(has_words(name) for name in names)
     # A class without a head has the words of its embedding.
     plain = all(base_of(name) == name for name in names)
-    found: list[str] = []
+    classes: list[str] = []
     # Those of a family with several kinds of names that begin as the given ones.
     stems = tuple(base_of(name).removesuffix("Model") for name in names)
     supported = tuple(sorted(supported, key=lambda one: not one.startswith(stems)))
     if words:
-        found += [f"{base_of(name).removesuffix('Model')}ForMaskedLM" for name in names]
+        classes += [f"{base_of(name).removesuffix('Model')}ForMaskedLM" for name in names]
     if words or plain:
-        found += [one for one in supported if has_words(one)]
-    below = [base_of(one) for one in (*names, *supported)]
-    below += [one for one in supported if has_words(one)]  # of a class that has no base here
-    below += [f"{one.removesuffix('Model')}Backbone" for one in below if one.endswith("Model")]
-    return [{**config, "architectures": [one]} for one in dict.fromkeys(found)] + [
-        {**config, "architectures": [one], HEADLESS: not plain} for one in dict.fromkeys(below)
+        classes += [cls for cls in supported if has_words(cls)]
+    below = [base_of(cls) for cls in (*names, *supported)]
+    below += [cls for cls in supported if has_words(cls)]  # of a class that has no base here
+    below += [f"{cls.removesuffix('Model')}Backbone" for cls in below if cls.endswith("Model")]
+    return [{**config, "architectures": [cls]} for cls in dict.fromkeys(classes)] + [
+        {**config, "architectures": [cls], HEADLESS: not plain} for cls in dict.fromkeys(below)
     ]

@@ -77,18 +77,20 @@ def fitted(
         )
         missing = []
     changed = _compare(model, match)
-    found = match.found | stacks(match, tensors)
+    by_name = match.found | stacks(match, tensors)
     if changed:
         match.wanted = set(model.state_dict())
-        found = {n: t for n, t in found.items() if n in match.wanted}
-    for name in match.wanted - found.keys():
+        by_name = {n: t for n, t in by_name.items() if n in match.wanted}
+    for name in match.wanted - by_name.keys():
         if name.endswith(COUNTER):  # older files have none; training counts on
-            found[name] = zeros((), dtype=int64)
+            by_name[name] = zeros((), dtype=int64)
     if missing:  # which this tells, with what is in the file instead
-        bare = {n: t.to("meta") for n, t in (found | {n: tensors[n] for n in match.spare}).items()}
+        bare = {
+            n: t.to("meta") for n, t in (by_name | {n: tensors[n] for n in match.spare}).items()
+        }
         model.load_state_dict(bare, assign=True)
-    _tell_spare(match.spare, tensors, found, told)
-    return model, found, config
+    _tell_spare(match.spare, tensors, by_name, told)
+    return model, by_name, config
 
 
 def _aligned(
@@ -163,8 +165,8 @@ def _compare(model: Model, match: Matched) -> bool:
         elif equal(first, tensor):
             log.info("skipped %s: equal to %s", name, same)
         else:
-            own = model.untie(name)
-            if not own:
+            sources = model.untie(name)
+            if not sources:
                 raise LoadError(
                     f"the checkpoint holds {name!r} and {same!r} with different values; "
                     f"{model.config.model_type} has one tensor for both"
@@ -175,7 +177,9 @@ def _compare(model: Model, match: Matched) -> bool:
                 same,
             )
             values = {**match.found, name: tensor}
-            match.found |= {to: values[at] for to, at in own.items() if at in values}
+            match.found |= {
+                to: values[source] for to, source in sources.items() if source in values
+            }
             changed = True
     return changed
 
@@ -183,7 +187,7 @@ def _compare(model: Model, match: Matched) -> bool:
 def renamed_tensors(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Another tool's tensors under the family's names; LoadError for one of a wrong shape."""
     try:
-        found = (family.rename_tensors or dict)(tensors)
+        by_name = (family.rename_tensors or dict)(tensors)
     except (FormatError, LoadError):
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -193,7 +197,7 @@ def renamed_tensors(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, 
             name, trace = next((v for v in values if v in tensors), name), trace.tb_next
         told = f'"{name}" is {tensors[name].dtype.name} {tensors[name].shape}; ' if name else ""
         raise LoadError(f"{told}a tensor of the checkpoint has a wrong shape: {error}") from error
-    return found
+    return by_name
 
 
 def one_width(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

@@ -57,8 +57,8 @@ def matched(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> Matched
     experts, which the model has as a stack; `mtp.` layers, which predict tokens further ahead. Each
     rule that was applied is logged.
     """
-    made = Matched(set(model.state_dict()))
-    wanted = made.wanted
+    match = Matched(set(model.state_dict()))
+    wanted = match.wanted
     for stored, tensor in tensors.items():
         name = stored
         if name not in wanted:
@@ -75,21 +75,21 @@ def matched(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> Matched
                 log.info("skipped %s: it is computed", stored)
             else:
                 same = same if same in wanted else same.removeprefix(prefix)
-                made.twice[name] = same, tensor
+                match.twice[name] = same, tensor
             continue
         if name in wanted:
             if name != stored:
                 log.info("loaded %s as %s", stored, name)
-            if name in made.found:
+            if name in match.found:
                 raise LoadError(f"the checkpoint holds {name!r} twice, once as {stored!r}")
-            made.found[name] = tensor
+            match.found[name] = tensor
             continue
-        one = EXPERT.fullmatch(name)
-        if one is not None and one[1] + one[3] in wanted:
-            made.experts.setdefault(one[1] + one[3], {})[int(one[2])] = stored
+        expert = EXPERT.fullmatch(name)
+        if expert is not None and expert[1] + expert[3] in wanted:
+            match.experts.setdefault(expert[1] + expert[3], {})[int(expert[2])] = stored
         else:
-            made.spare.append(stored)
-    return made
+            match.spare.append(stored)
+    return match
 
 
 def _spelled(name: str, wanted: set[str], prefix: str) -> str:
@@ -106,7 +106,7 @@ def _spelled(name: str, wanted: set[str], prefix: str) -> str:
 
 def stacks(match: Matched, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The stacks of the experts that a checkpoint holds one by one."""
-    found: dict[str, Tensor] = {}
+    stacked: dict[str, Tensor] = {}
     for name, numbers in match.experts.items():
         if name in match.found:
             raise LoadError(f"the checkpoint holds {name!r} twice, once in single experts")
@@ -114,12 +114,12 @@ def stacks(match: Matched, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             lost = min(set(range(len(numbers))) - numbers.keys())
             raise LoadError(f"the checkpoint has no expert {lost} of {name!r}")
         parts = [tensors[numbers[i]] for i in range(len(numbers))]
-        for i, one in enumerate(parts):
-            if one.shape != parts[0].shape or one.dtype.kind != parts[0].dtype.kind:
+        for i, expert in enumerate(parts):
+            if expert.shape != parts[0].shape or expert.dtype.kind != parts[0].dtype.kind:
                 raise LoadError(
-                    f'"{numbers[i]}" is {one.dtype.name} {one.shape}; "{numbers[0]}", another '
-                    f"expert of the layer, is {parts[0].dtype.name} {parts[0].shape}"
+                    f'"{numbers[i]}" is {expert.dtype.name} {expert.shape}; "{numbers[0]}", '
+                    f"another expert of the layer, is {parts[0].dtype.name} {parts[0].shape}"
                 )
         log.info("stacked %d experts as %s", len(parts), name)
-        found[name] = stack(parts)
-    return found
+        stacked[name] = stack(parts)
+    return stacked

@@ -28,16 +28,16 @@ def unwrapped(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
     Where the plain name is there too, that tensor is taken.
     """
-    if not any(n.startswith(_MODULE) or any(part in n for part in _INSIDE) for n in tensors):
+    if not any(n.startswith(_MODULE) or any(wrapper in n for wrapper in _INSIDE) for n in tensors):
         return tensors
-    found: dict[str, Tensor] = {}
+    plain_tensors: dict[str, Tensor] = {}
     for name, t in tensors.items():
         plain = _WRAPPED.sub("", name)
         while plain.startswith(_MODULE):
             plain = plain.removeprefix(_MODULE)
-        if plain == name or (plain not in tensors and plain not in found):
-            found[plain] = t
-    return found
+        if plain == name or (plain not in tensors and plain not in plain_tensors):
+            plain_tensors[plain] = t
+    return plain_tensors
 
 
 def first_segment(names: Iterable[str]) -> str:
@@ -61,7 +61,7 @@ def renamed(
     whether most of the model is missing; then a prefix of any name counts if all that is missing
     has it. None if no prefix helps. Raises LoadError where two such prefixes fit equally.
     """
-    holders = _HOLDERS | {part for base in bases for part in base.split(".") if part}
+    holders = _HOLDERS | {segment for base in bases for segment in base.split(".") if segment}
     left, names = dict.fromkeys(missing), dict.fromkeys(spare)
     changed: dict[str, str] = {}
     first: tuple[str, str] | None = None
@@ -118,16 +118,16 @@ def _best(
 
 def _cuts(name: str) -> Iterator[tuple[str, str]]:
     """(prefix, rest) of a name cut after each of its first segments, none included."""
-    at = 0
+    cut = 0
     for _ in range(_DEEPEST + 1):
-        yield name[:at], name[at:]
-        at = name.find(".", at) + 1
-        if not at:
+        yield name[:cut], name[cut:]
+        cut = name.find(".", cut) + 1
+        if not cut:
             return
 
 
 def _known(prefix: str, holders: Collection[str]) -> bool:
-    return all(part in holders for part in prefix.split(".")[:-1])
+    return all(segment in holders for segment in prefix.split(".")[:-1])
 
 
 def _stacked(name: str) -> str:

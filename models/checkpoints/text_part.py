@@ -56,9 +56,9 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
         raise FormatError(f"config.json: text_config is {brief(text)}; it must be an object")
     if (within := text.get("model_type") or plain) not in known:
         return config
-    own = config.get("tie_word_embeddings")
+    outer_tied = config.get("tie_word_embeddings")
     told = {name: config[name] for name in _OUTER if config.get(name) is not None}
-    both = {"tie_word_embeddings": tied if own is None else own} | told
+    both = {"tie_word_embeddings": tied if outer_tied is None else outer_tied} | told
     if not both["tie_word_embeddings"] and text.get("tie_word_embeddings"):
         both["tie_word_embeddings"] = True  # where older files say it
     text = {name: value for name, value in text.items() if name != "architectures"}

@@ -50,10 +50,10 @@ class CIFAR10(Classified):
             (Path(root) / name for name in self._folders if (Path(root) / name).is_dir()),
             Path(root),
         )
-        part = 0 if train else 1
+        split = 0 if train else 1
         parts = []
-        binary = (place / self._files[part][0]).is_file()
-        for name in (self._files if binary else self._pickles)[part]:
+        binary = (place / self._files[split][0]).is_file()
+        for name in (self._files if binary else self._pickles)[split]:
             if not (place / name).is_file():
                 raise FileNotFoundError(
                     f"{place} has no {name}, of the binary version of CIFAR or that for Python"
@@ -81,11 +81,11 @@ class CIFAR10(Classified):
         from rushlight.core.io.weights.pickles.unpickle import Unpickler
 
         names = {**PLAIN, **NUMPY, "numpy.ndarray": "ndarray"}
-        found = Unpickler(raw, path.name, names, _refused, _refused, times=_TIMES).load()
-        if type(found) is not dict:
-            raise FormatError(f"{path} holds a {type(found).__name__}, not CIFAR's dict")
-        given = {k.decode("latin-1") if type(k) is bytes else k: v for k, v in found.items()}
-        data, labels = given.get("data"), given.get(self._key)
+        pickled = Unpickler(raw, path.name, names, _refused, _refused, times=_TIMES).load()
+        if type(pickled) is not dict:
+            raise FormatError(f"{path} holds a {type(pickled).__name__}, not CIFAR's dict")
+        by_key = {k.decode("latin-1") if type(k) is bytes else k: v for k, v in pickled.items()}
+        data, labels = by_key.get("data"), by_key.get(self._key)
         images = data.values() if type(data) is ArrayRef else None
         if images is None or images.ndim != 2 or images.shape[1] != 3072 or images.dtype != "u1":
             raise FormatError(f"{path}: data is {brief(data)}; it must be bytes (n, 3072)")

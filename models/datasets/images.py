@@ -163,9 +163,9 @@ class FashionMNIST(MNIST):
 
 def _found(root: Path, name: str) -> Path:
     for place in (root, root / "raw", root / "MNIST" / "raw", root / "FashionMNIST" / "raw"):
-        for one in (name, f"{name}.gz", name.replace("-idx", ".idx")):
-            if (place / one).is_file():
-                return place / one
+        for file in (name, f"{name}.gz", name.replace("-idx", ".idx")):
+            if (place / file).is_file():
+                return place / file
     raise FileNotFoundError(f"{root} has neither {name} nor {name}.gz")
 
 
@@ -189,7 +189,7 @@ class ImageFolder(Dataset[Any]):
         loader: Change | None = None,
     ) -> None:
         place = Path(root)
-        self.classes = sorted(one.name for one in place.iterdir() if one.is_dir())
+        self.classes = sorted(folder.name for folder in place.iterdir() if folder.is_dir())
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
         self.samples = [
             (path, i)

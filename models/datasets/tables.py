@@ -119,8 +119,8 @@ def read_csv(
     features = tensor(np.array(values, np.float32).reshape(count, len(wanted)))
     if target is None:
         return Table(wanted, [], features)
-    found, classes = _targets(list(known), np.array(goals, np.int64))
-    return Table(wanted, classes, features, found)
+    targets, classes = _targets(list(known), np.array(goals, np.int64))
+    return Table(wanted, classes, features, targets)
 
 
 class _Lines:
@@ -171,11 +171,11 @@ def arrays(path: Place, *names: str) -> TensorDataset:
 
     KeyError for a missing name, ValueError for other lengths.
     """
-    found: Any = load(path)
+    by_name: Any = load(path)
     for name in names:
-        if name not in found:
-            raise KeyError(f"{path} has no array {name!r}; it has {', '.join(found)}")
-    return TensorDataset(*(found[name] for name in names or found))
+        if name not in by_name:
+            raise KeyError(f"{path} has no array {name!r}; it has {', '.join(by_name)}")
+    return TensorDataset(*(by_name[name] for name in names or by_name))
 
 
 def read_table(path: Place) -> Rows:

@@ -22,5 +22,5 @@ def text_blocks(ids: Any, length: int) -> TensorDataset:
             f"text_blocks: {every.numel()} tokens make no block of {length} and the "
             "token that follows"
         )
-    whole = every[: count * length + 1]
-    return TensorDataset(whole[:-1].reshape(count, length), whole[1:].reshape(count, length))
+    used = every[: count * length + 1]
+    return TensorDataset(used[:-1].reshape(count, length), used[1:].reshape(count, length))

@@ -30,8 +30,8 @@ class Compose:
         self.transforms = list(transforms)
 
     def __call__(self, image: Any) -> Any:
-        for one in self.transforms:
-            image = one(image)
+        for transform in self.transforms:
+            image = transform(image)
         return image
 
 
@@ -45,8 +45,8 @@ class _Each:
                 f"{type(self).__name__}: an image is {shape}; it must be (channels, "
                 "height, width), or a batch of such"
             )
-        found = self.change(image if image.ndim == 4 else image.unsqueeze(0))
-        return found if image.ndim == 4 else found.squeeze(0)
+        changed = self.change(image if image.ndim == 4 else image.unsqueeze(0))
+        return changed if image.ndim == 4 else changed.squeeze(0)
 
     def change(self, images: Tensor) -> Tensor:
         """The changed batch (n, channels, height, width)."""
@@ -68,8 +68,8 @@ class RandomHorizontalFlip(_Each):
 
     def change(self, images: Tensor) -> Tensor:
         """Along the width."""
-        found: Tensor = images.where(_draw(images) >= self.p, images.flip(-1))
-        return found
+        flipped: Tensor = images.where(_draw(images) >= self.p, images.flip(-1))
+        return flipped
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
@@ -77,8 +77,8 @@ class RandomVerticalFlip(RandomHorizontalFlip):
 
     def change(self, images: Tensor) -> Tensor:
         """Along the height."""
-        found: Tensor = images.where(_draw(images) >= self.p, images.flip(-2))
-        return found
+        flipped: Tensor = images.where(_draw(images) >= self.p, images.flip(-2))
+        return flipped
 
 
 class RandomCrop(_Each):
@@ -137,16 +137,16 @@ class ColorJitter(_Each):
     def __init__(
         self, brightness: float = 0.0, contrast: float = 0.0, saturation: float = 0.0
     ) -> None:
-        given = {"brightness": brightness, "contrast": contrast, "saturation": saturation}
-        for name, value in given.items():
+        strengths = {"brightness": brightness, "contrast": contrast, "saturation": saturation}
+        for name, value in strengths.items():
             if value < 0:
                 raise ValueError(f"ColorJitter: {name} is {value}; it must not be negative")
         self.brightness, self.contrast, self.saturation = brightness, contrast, saturation
 
     def _mixed(self, images: Tensor, other: Any, most: float) -> Tensor:
         factor = _draw(images, max(0.0, 1 - most), 1 + most)
-        found: Tensor = (images * factor + other * (1 - factor)).clamp(0, 1)
-        return found
+        mixed: Tensor = (images * factor + other * (1 - factor)).clamp(0, 1)
+        return mixed
 
     def change(self, images: Tensor) -> Tensor:
         """Each image by factors of its own."""
@@ -241,8 +241,8 @@ class CutMix(_Mix):
         left, right = max(0, x - int(half * width)), min(width, x + int(half * width))
         mixed = images.clone()
         mixed[..., top:bottom, left:right] = images[order][..., top:bottom, left:right]
-        kept = 1 - (bottom - top) * (right - left) / (height * width)
-        return mixed, self._mixed(targets, order, kept)
+        kept_share = 1 - (bottom - top) * (right - left) / (height * width)
+        return mixed, self._mixed(targets, order, kept_share)
 
 
 __all__ = [

@@ -101,7 +101,9 @@ class Family:
     def __post_init__(self) -> None:
         for name in ("tasks", "architectures", "refused", *INDEXED):
             value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
+            if not isinstance(value, tuple) or not all(
+                isinstance(element, str) for element in value
+            ):
                 raise TypeError(f'Family: {name} is {value!r}; it must be a tuple such as ("x",)')
         for name, needed in (
             ("gguf_types", "gguf"),

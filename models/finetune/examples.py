@@ -54,15 +54,15 @@ class Lines(Sequence[dict[str, Any]]):
     def __init__(self, text: bytes, name: str) -> None:
         self._text, self._name = text, name
         self._places = array("q")  # begin, end and number of each line that is not empty
-        at = number = 0
-        while at < len(text):
-            end = text.find(b"\n", at)
+        begin = number = 0
+        while begin < len(text):
+            end = text.find(b"\n", begin)
             end, number = len(text) if end < 0 else end, number + 1
-            if end - at > _LONGEST_LINE:
+            if end - begin > _LONGEST_LINE:
                 raise FormatError(f"{name}:{number} has more than {_LONGEST_LINE} bytes")
-            if text[at:end].strip():
-                self._places.extend((at, end, number))
-            at = end + 1
+            if text[begin:end].strip():
+                self._places.extend((begin, end, number))
+            begin = end + 1
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -79,10 +79,10 @@ class Lines(Sequence[dict[str, Any]]):
         row = range(len(self))[index]
         begin, end, number = self._places[3 * row : 3 * row + 3]
         place = f"{self._name}:{number}"
-        found = parse_json(self._text[begin:end].strip(), place, depth=32, most=_MOST_VALUES)
-        if not isinstance(found, dict):
-            raise FormatError(f"{place} holds a {type(found).__name__}, not an object")
-        return found
+        row_values = parse_json(self._text[begin:end].strip(), place, depth=32, most=_MOST_VALUES)
+        if not isinstance(row_values, dict):
+            raise FormatError(f"{place} holds a {type(row_values).__name__}, not an object")
+        return row_values
 
 
 def read_rows(path: str | os.PathLike[str]) -> Sequence[dict[str, Any]]:
@@ -110,26 +110,26 @@ def examples_of(
     for other keys, and for a row without a token to learn.
     """
     if "messages" in row:
-        found = _of_chat(model, row["messages"], row.get("tools"))
+        examples = _of_chat(model, row["messages"], row.get("tools"))
     elif isinstance(row.get("prompt"), list):
         answer = {"role": "assistant", "content": _text(row, "completion")}
-        found = _of_chat(model, [*row["prompt"], answer], row.get("tools"))[-1:]
+        examples = _of_chat(model, [*row["prompt"], answer], row.get("tools"))[-1:]
     elif "prompt" in row:
         head = _text(row, "prompt")
-        found = [_of_text(model, head + _text(row, "completion"), [(len(head), None)], True)]
+        examples = [_of_text(model, head + _text(row, "completion"), [(len(head), None)], True)]
     elif "text" in row:
-        found = [_of_text(model, _text(row, "text"), [(0, None)], True)]
+        examples = [_of_text(model, _text(row, "text"), [(0, None)], True)]
     else:
         raise ValueError(
             f"a row has the keys {brief(list(row))}; supported: "
             f"messages, prompt with completion, text"
         )
     most = min(max_length or model.context_length, model.context_length)
-    cut = [Example(e.ids[:most], (e.ids if whole else e.labels)[:most]) for e in found]
-    kept = [e for e in cut if any(label != IGNORED for label in e.labels[1:])]
-    if not kept:
+    cut = [Example(e.ids[:most], (e.ids if whole else e.labels)[:most]) for e in examples]
+    answered = [e for e in cut if any(label != IGNORED for label in e.labels[1:])]
+    if not answered:
         raise ValueError(f"the row {brief(dict(row))} has no answer within {most} tokens")
-    return kept
+    return answered
 
 
 def preference_of(
@@ -143,8 +143,8 @@ def preference_of(
     both = (
         {"prompt": row.get("prompt"), "completion": _text(row, n)} for n in ("chosen", "rejected")
     )
-    one, two = (examples_of(model, each, max_length=max_length)[0] for each in both)
-    return one, two
+    chosen, rejected = (examples_of(model, each, max_length=max_length)[0] for each in both)
+    return chosen, rejected
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
@@ -163,10 +163,10 @@ def _of_chat(model: Any, messages: Any, tools: Any) -> list[Example]:
         raise ValueError(f"messages is {brief(messages)}; it must be a list of role and content")
 
     def text(count: int, prompt: bool) -> str:
-        found: str = model.template.render(
+        rendered: str = model.template.render(
             messages[:count], add_generation_prompt=prompt, tools=tools or None
         )
-        return found
+        return rendered
 
     answers = [i for i, m in enumerate(messages) if m["role"] == "assistant"]
     spans = []
@@ -192,13 +192,15 @@ def _of_text(
     """
     if model.tokenizer is None:
         raise ValueError("the checkpoint has no tokenizer")
-    found = model.tokenizer.encode(text, add_special_tokens=special)
+    encoding = model.tokenizer.encode(text, add_special_tokens=special)
     labels = []
-    for number, (start, stop), added in zip(found.ids, found.offsets, found.special, strict=True):
+    for number, (start, stop), added in zip(
+        encoding.ids, encoding.offsets, encoding.special, strict=True
+    ):
         # A token that is a space alone has an empty range behind it.
         inside = any(stop > a and (b is None or start < b) for a, b in spans)
         labels.append(number if inside and not added else IGNORED)
-    ids = list(found.ids)
+    ids = list(encoding.ids)
     if special and model.eos_ids:
         if ids[-1:] and ids[-1] in model.eos_ids:
             labels[-1] = ids[-1]
@@ -216,7 +218,7 @@ def padded(examples: Sequence[Example], *, device: Device | str = "cpu", step: i
     `device` is where it is. Raises ValueError for no `examples`.
     """
     width = -(-max(map(len, examples)) // step) * step
-    return _rows([[one] for one in examples], width, device)
+    return _rows([[example] for example in examples], width, device)
 
 
 def packed(
@@ -230,31 +232,35 @@ def packed(
     `device` is where they are.
     """
     room: list[int] = []
-    held: list[list[Example]] = []
-    for one in sorted(examples, key=len, reverse=True):
-        if len(one) > length:
-            raise ValueError(f"packed: an example has {len(one)} tokens, a row holds {length}")
-        fits = [i for i, left in enumerate(room) if left >= len(one)]
-        at = min(fits, key=room.__getitem__, default=len(room))
-        if at == len(room):
+    row_examples: list[list[Example]] = []
+    for example in sorted(examples, key=len, reverse=True):
+        if len(example) > length:
+            raise ValueError(f"packed: an example has {len(example)} tokens, a row holds {length}")
+        fits = [i for i, left in enumerate(room) if left >= len(example)]
+        fullest = min(fits, key=room.__getitem__, default=len(room))
+        if fullest == len(room):
             room.append(length)
-            held.append([])
-        room[at] -= len(one)
-        held[at].append(one)
-    parts = [held[i : i + rows] for i in range(0, len(held), rows)]
+            row_examples.append([])
+        room[fullest] -= len(example)
+        row_examples[fullest].append(example)
+    parts = [row_examples[i : i + rows] for i in range(0, len(row_examples), rows)]
     if parts:
         parts[-1] += [[] for _ in range(rows - len(parts[-1]))]
-    return [_rows(part, length, device) for part in parts]
+    return [_rows(batch_rows, length, device) for batch_rows in parts]
 
 
 def _rows(rows: Sequence[Sequence[Example]], width: int, device: Device | str) -> Batch:
     ids = np.zeros((len(rows), width), np.int64)
     labels, segments = np.full_like(ids, IGNORED), np.zeros_like(ids)
     for i, row in enumerate(rows):
-        at = 0
-        for number, one in enumerate(row, 1):
-            part = slice(at, at + len(one))
-            ids[i, part], labels[i, part], segments[i, part] = one.ids, one.labels, number
-            labels[i, at] = IGNORED  # nothing of its text is before it
-            at += len(one)
+        begin = 0
+        for number, example in enumerate(row, 1):
+            columns = slice(begin, begin + len(example))
+            ids[i, columns], labels[i, columns], segments[i, columns] = (
+                example.ids,
+                example.labels,
+                number,
+            )
+            labels[i, begin] = IGNORED  # nothing of its text is before it
+            begin += len(example)
     return Batch(*(from_numpy(a).to(device) for a in (ids, labels, segments)))

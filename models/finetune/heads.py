@@ -33,8 +33,8 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, width) -> (n, classes)."""
-        found: Tensor = self.linear(self.dropout(x))
-        return found
+        logits: Tensor = self.linear(self.dropout(x))
+        return logits
 
 
 def embed(model: Any, texts: Sequence[str], *, normalize: bool | None = None) -> Tensor:
@@ -50,16 +50,16 @@ def embed(model: Any, texts: Sequence[str], *, normalize: bool | None = None) ->
     after = model.after
     hidden = hidden if after is None else after.tokens(hidden)
     names = (model.pooling,) if isinstance(model.pooling, str) else model.pooling
-    found = pooled(hidden, mask, names, 0)
-    found = found if after is None else after.texts(found)
-    whole = model.normalize if normalize is None else normalize
-    return unit(found, dim=-1) if whole else found
+    vectors = pooled(hidden, mask, names, 0)
+    vectors = vectors if after is None else after.texts(vectors)
+    to_unit = model.normalize if normalize is None else normalize
+    return unit(vectors, dim=-1) if to_unit else vectors
 
 
 def batch_of(model: Any, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Ids and mask (n, length) of texts, padded on the right to a multiple of 8."""
     rows = [text.lower() if model.lowercase else text for text in texts]
-    found = model.tokenizer.encode_batch(rows, max_length=model.max_length)
-    width = min(-(-max(map(len, found)) // 8) * 8, model.max_length)
-    ids, mask = pad_batch(found, model.tokenizer.pad_id or 0, length=width)
+    encodings = model.tokenizer.encode_batch(rows, max_length=model.max_length)
+    width = min(-(-max(map(len, encodings)) // 8) * 8, model.max_length)
+    ids, mask = pad_batch(encodings, model.tokenizer.pad_id or 0, length=width)
     return from_numpy(ids).to(model.device), from_numpy(mask).to(model.device)

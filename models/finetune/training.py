@@ -83,16 +83,18 @@ def finetuning(
         batches = _groups(both, batch_size)
         loss = _preferences_loss(model, beta)
     else:
-        found = [
-            one for i, row in enumerate(rows) for one in _of(i, examples_of, model, row, length)
+        examples = [
+            example
+            for i, row in enumerate(rows)
+            for example in _of(i, examples_of, model, row, length)
         ]
-        if not found:
+        if not examples:
             raise ValueError("finetune: there are no rows")
         if pack:
             width = length or min(512, model.context_length)
-            batches = packed(found, width, rows=batch_size, device=model.device)
+            batches = packed(examples, width, rows=batch_size, device=model.device)
         else:
-            batches = _groups(found, batch_size)
+            batches = _groups(examples, batch_size)
         loss = _texts_loss(model)
     count = steps if steps is not None else max(1, round(epochs * len(batches)))
     return _training(model, batches, loss, steps=count, seed=seed, **options)
@@ -157,13 +159,13 @@ def _training(
             for group in optimizer.param_groups:
                 group["lr"] = lr * _share(step, steps, warmup)
             optimizer.zero_grad()
-            found = loss(batches[order.pop()])
-            losses.append((yield found))
+            loss_value = loss(batches[order.pop()])
+            losses.append((yield loss_value))
             if not math.isfinite(losses[-1]):
                 raise FloatingPointError(
                     f"train: the loss of step {step} is {losses[-1]}; choose a lower rate than {lr}"
                 )
-            found.backward()
+            loss_value.backward()
             if clip is not None:
                 clip_grad_norm_(trained, clip)
             optimizer.step()
@@ -202,8 +204,8 @@ def _of(number: int, make: Callable[..., Any], model: Any, row: Any, length: int
 def _texts_loss(model: Any) -> Callable[[Any], Tensor]:
     def loss(batch: Batch | list[Example]) -> Tensor:
         if isinstance(batch, list):  # padding is on the right, where nothing sees it
-            one = padded(batch, device=model.device)
-            return causal_loss(model(one.ids), one.labels)
+            batch_of_rows = padded(batch, device=model.device)
+            return causal_loss(model(batch_of_rows.ids), batch_of_rows.labels)
         return causal_loss(model(batch.ids, segments=batch.segments), batch.labels)
 
     return loss
@@ -211,10 +213,10 @@ def _texts_loss(model: Any) -> Callable[[Any], Tensor]:
 
 def _preferences_loss(model: Any, beta: float) -> Callable[[Any], Tensor]:
     def loss(pairs: list[tuple[Example, Example]]) -> Tensor:
-        one = padded([p[side] for side in (0, 1) for p in pairs], device=model.device)
+        both_sides = padded([p[side] for side in (0, 1) for p in pairs], device=model.device)
         with autograd.no_grad(), disable_adapter(model):
-            reference = log_probabilities(model(one.ids), one.labels).chunk(2)
-        policy = log_probabilities(model(one.ids), one.labels).chunk(2)
+            reference = log_probabilities(model(both_sides.ids), both_sides.labels).chunk(2)
+        policy = log_probabilities(model(both_sides.ids), both_sides.labels).chunk(2)
         return dpo_loss(*policy, *reference, beta=beta)
 
     return loss

@@ -21,11 +21,11 @@ class Row:
 
     def __init__(self, model: CausalLM, ids: list[int], options: Options) -> None:
         model.check_length(ids, options)
-        held, more = len(ids), options.max_new_tokens
-        if model.rotary.jumps(held, held + more - 1):
+        prompt_length, more = len(ids), options.max_new_tokens
+        if model.rotary.jumps(prompt_length, prompt_length + more - 1):
             raise ValueError(
-                f"generate_batch: {held} tokens and {more} new ones pass LongRoPE's original "
-                "context; generate the prompts one by one, or pass fewer max_new_tokens"
+                f"generate_batch: {prompt_length} tokens and {more} new ones pass LongRoPE's "
+                "original context; generate the prompts one by one, or pass fewer max_new_tokens"
             )
         self.ids, self.held = ids, 0
         self.pieces = Pieces(model.tokenizer, options.stops)
@@ -83,9 +83,9 @@ class Batch(DecodeSession):
     def add(self, values: Array, ends: frozenset[int], last: bool) -> None:
         """Append the sampler's picks (rows, 3), as read back, to the rows that are not done."""
         ended = False
-        for row, found in zip(self.rows, values, strict=True):
+        for row, picks in zip(self.rows, values, strict=True):
             if not row.done:
-                row.add(self.sampler.token_of(found)[0], ends, last)
+                row.add(self.sampler.token_of(picks)[0], ends, last)
                 if row.done:
                     row.held, ended = 0, True
         if ended and not self.done:

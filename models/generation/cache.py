@@ -99,7 +99,7 @@ class Cache:
     @property
     def nbytes(self) -> int:
         """Bytes of all cached tensors."""
-        return sum(t.nbytes for kept in self.buffers for t in kept)
+        return sum(t.nbytes for tensors in self.buffers for t in tensors)
 
     # Writing: `reserve`, then `write` or `set_state` by each layer, then `advance`.
 
@@ -155,13 +155,13 @@ class Cache:
 
     def _fit(self, window: Window, more: int) -> None:
         """Make room for `more` tokens in a window's buffers: grow them up to a bound, or slide."""
-        held = self.written - window.origin
+        filled = self.written - window.origin
         most = min(self.limit, window.keep + max(SLACK, more))
-        if held + more > window.size and window.size < most:
-            size = self._size(held + more, most)
-            self._resize(window.layers, size, min(held, window.size))
+        if filled + more > window.size and window.size < most:
+            size = self._size(filled + more, most)
+            self._resize(window.layers, size, min(filled, window.size))
             window.size = size
-        if held + more > window.size:
+        if filled + more > window.size:
             self._slide(window)
 
     def _slide(self, window: Window) -> None:
@@ -185,10 +185,10 @@ class Cache:
 
     def offsets(self) -> list[Tensor]:
         """For each layer (batch,): the number of tokens of each row in its buffers."""
-        found = {None: self.lengths} | {
+        by_window = {None: self.lengths} | {
             width: self.lengths - window.base for width, window in self.windows.items()
         }
-        return [found[self._window(i)] for i in range(len(self.specs))]
+        return [by_window[self._window(i)] for i in range(len(self.specs))]
 
     def write(self, layer: int, offset: Tensor, *new: Tensor) -> tuple[Tensor, ...]:
         """Write the next tokens' keys and values, or compressed ones, at each row's `offset`.
@@ -196,12 +196,12 @@ class Cache:
         Each of `new` is (batch, heads, n, features). Returns for each the buffer, (batch, heads,
         slots, features), of the cache's dtype; offset 0 is the first slot.
         """
-        kept, window = self.buffers[layer], self._window(layer)
-        held = self.longest if window is None else self.written - self.windows[window].origin
-        end = kept[0].shape[2] if self.static else held + new[0].shape[2]
-        for buffer, t in zip(kept, new, strict=True):
+        buffers, window = self.buffers[layer], self._window(layer)
+        filled = self.longest if window is None else self.written - self.windows[window].origin
+        end = buffers[0].shape[2] if self.static else filled + new[0].shape[2]
+        for buffer, t in zip(buffers, new, strict=True):
             cache_write_(buffer, pack_rows(t) if self.packed else t, offset)
-        return tuple(buffer[:, :, :end] for buffer in kept)
+        return tuple(buffer[:, :, :end] for buffer in buffers)
 
     def state(self, layer: int) -> list[Tensor]:
         """The recurrent state of a layer after the tokens so far."""
@@ -220,8 +220,8 @@ class Cache:
 
     def reorder(self, rows: Tensor) -> None:
         """Let each row i go on from what row rows[i] holds; rows: (batch,) int64."""
-        held = [self.lengths, *(window.base for window in self.windows.values())]
-        for t in (*held, *(t for kept in self.buffers for t in kept)):
+        counts = [self.lengths, *(window.base for window in self.windows.values())]
+        for t in (*counts, *(t for buffers in self.buffers for t in buffers)):
             t.copy_(t.index_select(0, rows))
 
     @property
@@ -270,8 +270,8 @@ class Cache:
         if length == 0:
             for window in self.windows.values():
                 window.first = 0
-            for spec, kept in zip(self.specs, self.buffers, strict=True):
-                for t in kept if isinstance(spec, State) else ():
+            for spec, buffers in zip(self.specs, self.buffers, strict=True):
+                for t in buffers if isinstance(spec, State) else ():
                     t.zero_()
         self._recount_windows(cut)
 
@@ -295,7 +295,7 @@ class Cache:
         new.capacity, new.static = self.capacity, self.static
         new.longest, new.written, new.farthest = self.longest, self.written, self.farthest
         new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
-        new.buffers = [[t.clone() for t in kept] for kept in self.buffers]
+        new.buffers = [[t.clone() for t in buffers] for buffers in self.buffers]
         for window, old in zip(new.windows.values(), self.windows.values(), strict=True):
             window.base = old.base.clone()
             window.size, window.origin, window.first = old.size, old.origin, old.first

@@ -112,10 +112,10 @@ class Chatting(Model):
         `tools`: functions that the model may call, see there.
         """
         shape, sampling = divided(self.template, options)
-        found: Steps[str, None, None] = self.generate(
+        pieces: Steps[str, None, None] = self.generate(
             self.chat_ids(messages, tools=tools, **shape), **sampling
         )
-        return found
+        return pieces
 
     def generate(self, prompt: Any, **options: Any) -> Any:
         """Continue a prompt; models that write define it."""
@@ -186,15 +186,15 @@ class Chatting(Model):
             continue_final_message = not add_generation_prompt and _unfinished(messages)
         if add_generation_prompt is None:
             add_generation_prompt = not continue_final_message
-        found = self.apply_chat_template(
+        ids = self.apply_chat_template(
             messages,
             tools=tools,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
             **variables,
         )
-        assert isinstance(found, list)
-        return found
+        assert isinstance(ids, list)
+        return ids
 
     def apply_chat_template(
         self,

@@ -131,12 +131,12 @@ class DeviceSampler:
         # float32 holds every id below 2**24 exactly.
         named = token.float()
         if rules.penalized or rules.counted:
-            made = ops.arange(self.vocab, dtype=float32, device=self.device) == named
+            picked = ops.arange(self.vocab, dtype=float32, device=self.device) == named
             if rules.penalized:
                 seen = self._held["seen"]
-                seen.copy_(seen | made)
+                seen.copy_(seen | picked)
             if rules.counted:
-                self._held["counts"].add_(made.float())
+                self._held["counts"].add_(picked.float())
         self.token.copy_(token)
         logprob = (chosen - top) - (scores - top).exp().sum(1, keepdim=True).log()
         return ops.cat([named, logprob, top], 1)
@@ -156,8 +156,8 @@ class DeviceSampler:
 
     def _number(self, name: str) -> Tensor:
         names = ("temperature", "repetition", "frequency", "presence", "top_p", "min_p")
-        at = names.index(name)
-        return self._held["numbers"][at : at + 1]
+        place = names.index(name)
+        return self._held["numbers"][place : place + 1]
 
     def _adjusted(self, scores: Tensor, rules: Rules, mask: Tensor | None) -> Tensor:
         if rules.biased:
@@ -210,18 +210,20 @@ class DeviceSampler:
         enough = weights.sum(1, keepdim=True) * self._number("top_p")
         if not self.device.backend.asynchronous:
             falling = logs.sort(1, descending=True).values
-            held = falling.exp()
+            probabilities = falling.exp()
             # Every logarithm is at most zero.
-            return ops.where(held.cumsum(1) - held < enough, falling, 0.0).amin(1, keepdim=True)
+            return ops.where(probabilities.cumsum(1) - probabilities < enough, falling, 0.0).amin(
+                1, keepdim=True
+            )
         # Tokens below it sum to less than float32 resolves, even if they were the whole vocabulary.
         width = math.log(self.vocab) + 17
-        at = ops.full((1, 1), -width, device=self.device)
+        bound = ops.full((1, 1), -width, device=self.device)
         parts = _PARTS if self.rows <= _FEW else 2
         inner = ops.arange(1, parts, dtype=float32, device=self.device)
         while width > 1e-6:
             width /= parts
-            bounds = (at + inner * width).unsqueeze(2)
+            bounds = (bound + inner * width).unsqueeze(2)
             # (rows, parts, vocab) -> (rows, parts)
-            held = ops.where(logs.unsqueeze(1) >= bounds, weights.unsqueeze(1), 0.0).sum(2)
-            at = at + (held >= enough).float().sum(1, keepdim=True) * width
-        return at
+            probabilities = ops.where(logs.unsqueeze(1) >= bounds, weights.unsqueeze(1), 0.0).sum(2)
+            bound = bound + (probabilities >= enough).float().sum(1, keepdim=True) * width
+        return bound

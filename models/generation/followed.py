@@ -81,11 +81,11 @@ class Followed:
         ]
         if left:
             log.warning("%s: %s is not followed", FILE, ", ".join(left))
-        found = {key: stored[key] for key in (*NUMBERS, *BANS) if stored.get(key) is not None}
-        found = checked_options(FILE, found, vocab, draws)
-        if bans := {key: found[key] for key in BANS if key in found}:
+        checked = {key: stored[key] for key in (*NUMBERS, *BANS) if stored.get(key) is not None}
+        checked = checked_options(FILE, checked, vocab, draws)
+        if bans := {key: checked[key] for key in BANS if key in checked}:
             self.bans = bans | {"eos_token_id": sorted(ends)}
-        self.numbers = {key: found[key] for key in NUMBERS if key in found}
+        self.numbers = {key: checked[key] for key in NUMBERS if key in checked}
         if draws:  # with the reference's defaults
             self.numbers = {"temperature": 1.0, "top_k": 50} | self.numbers
         else:  # its temperature is for those who draw
@@ -129,14 +129,14 @@ class Bans:
     def write(self, rows: Sequence[Sequence[int]]) -> None:
         """Allow what may follow each of `rows`."""
         plain = np.zeros((1, self._vocab), np.float32)
-        found = np.concatenate(
+        allowed = np.concatenate(
             [
                 np.isfinite(rule(plain, [row], drawn=False))
                 for rule, row in zip(self._rules, rows, strict=True)
             ]
         )
-        found[~found.any(1)] = True  # all are forbidden: then none is
+        allowed[~allowed.any(1)] = True  # all are forbidden: then none is
         mask = self._session.sampler.mask
         assert isinstance(mask, Tensor)
-        new = from_numpy(found).to(mask.device)
+        new = from_numpy(allowed).to(mask.device)
         mask.copy_(new if self._asked is None else new & self._asked)

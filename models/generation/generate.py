@@ -156,8 +156,8 @@ class CausalLM(Chatting):
             made_ids = [list(row.ids) for row in rows]
             bans = self.followed.begin(batch, options, made_ids)
             picked = batch.feed(self)
-            for made in range(1, options.max_new_tokens + 1):
-                last = made == options.max_new_tokens
+            for count in range(1, options.max_new_tokens + 1):
+                last = count == options.max_new_tokens
                 values, after = yield from batch.read_and_advance(self, picked, last)
                 batch.add(values, self.eos_ids, last)
                 if bans is not None:
@@ -215,8 +215,8 @@ class CausalLM(Chatting):
             session.begin(options, prompt)
             bans = self.followed.begin(session, options, [ids])
             picked = session.feed(self, ids)
-            for made in range(1, options.max_new_tokens + 1):
-                last = made == options.max_new_tokens
+            for count in range(1, options.max_new_tokens + 1):
+                last = count == options.max_new_tokens
                 values, after = yield from session.read_and_advance(self, picked, last)
                 token, logprob = session.sampler.token_of(values[0])
                 ids.append(token)

@@ -36,11 +36,11 @@ class Languages:
 
     def defaults(self, task: str) -> tuple[str, dict[str, Any]]:
         """The prefix and the options of a search that the checkpoint has for a task."""
-        found = self.tasks.get(task)
-        if not isinstance(found, dict):
+        settings = self.tasks.get(task)
+        if not isinstance(settings, dict):
             return "", {}
-        prefix = found.get("prefix")
-        options = {name: value for name, value in found.items() if name in NAMES}
+        prefix = settings.get("prefix")
+        options = {name: value for name, value in settings.items() if name in NAMES}
         return prefix if isinstance(prefix, str) else "", options
 
     def prepare(
@@ -76,10 +76,10 @@ class Languages:
     def _token(self, model: Seq2SeqLM, code: str) -> tuple[int | None, str]:
         assert model.tokenizer is not None
         for spelling in SPELLINGS:
-            found = model.tokenizer.token_to_id(spelling.format(code))
+            token = model.tokenizer.token_to_id(spelling.format(code))
             # A language without marks around it is told from a word by its length.
-            if found is not None and (spelling != "{}" or "_" in code or code[:1] in "_<>"):
-                return found, spelling
+            if token is not None and (spelling != "{}" or "_" in code or code[:1] in "_<>"):
+                return token, spelling
         return None, ""
 
     def _words(self, model: Seq2SeqLM, source: str | None, target: str) -> str:

@@ -112,8 +112,8 @@ class DecodeSession:
         The next picks are None if that step was not computed ahead, as after the `last` token.
         """
         readback = picked.readback()
-        held = self.cache.longest
-        early = self.ahead and not last and not model.rotary.jumps(held, held + 1)
+        cached = self.cache.longest
+        early = self.ahead and not last and not model.rotary.jumps(cached, cached + 1)
         after = self.step(model) if early else None
         return (yield readback), after
 
@@ -138,7 +138,7 @@ class DecodeSession:
         with self._mode():
             logits = self._read(model, parts, width)
         self.cache.recount(before, count)
-        return [len(part) for part in parts], logits
+        return [len(tokens) for tokens in parts], logits
 
     @contextmanager
     def _mode(self) -> Iterator[None]:
@@ -260,11 +260,11 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
     def read(model: CausalLM, rows: list[list[int]], width: int) -> Tensor:
         padded = [row + [0] * (width - len(row)) for row in rows]
         ids = from_numpy(np.array(padded, np.int64)).to(device)
-        held = [len(row) for row in rows]
+        counts = [len(row) for row in rows]
         lengths = None
         # On an asynchronous device padded and whole rows share one capture.
-        if device.backend.asynchronous or min(held) < width:
-            lengths = from_numpy(np.array(held, np.int64)).to(device)
+        if device.backend.asynchronous or min(counts) < width:
+            lengths = from_numpy(np.array(counts, np.int64)).to(device)
         run = captured if width in seen else forward
         if width in usual:
             seen.add(width)

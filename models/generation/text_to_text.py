@@ -122,7 +122,7 @@ class Seq2SeqLM(Model):
 
     def generate_batch(self, sources: Sequence[Source], **options: Any) -> list[str]:
         """The text of the best answer to each source; see `generate`."""
-        return [self.text_of(found[0]) for found in self.answers(sources, **options)]
+        return [self.text_of(answers[0]) for answers in self.answers(sources, **options)]
 
     def search(self, sources: Sequence[Source], **options: Any) -> SearchSteps:
         """The steps of `answers`: readbacks, whose values the caller sends, and of a single
@@ -206,7 +206,7 @@ def _finished(steps: SearchSteps) -> list[list[Found]]:
             item = steps.send(sent)
             sent = item.wait() if isinstance(item, Readback) else None
     except StopIteration as finished:
-        found: list[list[Found]] = finished.value
-        return found
+        answers: list[list[Found]] = finished.value
+        return answers
     finally:
         steps.close()

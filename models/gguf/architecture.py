@@ -71,11 +71,11 @@ KEYS = {
 
 def listed(key: str, value: Any, kind: type, default: list[Any]) -> list[Any]:
     """A metadata value that is one `kind` for each layer, as a list; FormatError if it is not."""
-    found = default if value is None else value
-    found = found.tolist() if isinstance(found, np.ndarray) else found
-    if not isinstance(found, list) or any(type(one) is not kind for one in found):
-        raise FormatError(f"{key} is {brief(found)}; it must be a list of {kind.__name__}")
-    return found
+    values = default if value is None else value
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(values, list) or any(type(element) is not kind for element in values):
+        raise FormatError(f"{key} is {brief(values)}; it must be a list of {kind.__name__}")
+    return values
 
 
 def floats(t: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def stacked(t: Tensor, config: Mapping[str, Any]) -> Tensor:
     groups, rest = config["num_attention_heads"] // kv, t.shape[1:]
     all_ = t.reshape(kv, groups + 2, -1, *rest)
     parts = all_[:, :groups], all_[:, groups], all_[:, groups + 1]
-    return cat([part.reshape(-1, *rest) for part in parts])
+    return cat([rows.reshape(-1, *rest) for rows in parts])
 
 
 # A file's rows stay as they are: its configuration says `stacked`.
@@ -140,7 +140,7 @@ def decoder_names(
     base = decoder.base and f"{decoder.base}."
     layer = f"{base}{decoder.layers}.{{}}."
     inside, fed = f"{layer}{decoder.attention}.", f"{layer}{decoder.mlp}."
-    found: dict[str, str | None] = {
+    names: dict[str, str | None] = {
         "token_embd": f"{base}{decoder.embedding}",
         "position_embd": f"{base}{decoder.positions}",
         "token_embd_norm": decoder.embedding_norm and f"{base}{decoder.embedding_norm}",
@@ -169,7 +169,7 @@ def decoder_names(
         "blk.{}.ffn_up_shexp": f"{fed}{mlp.shared}.{shared.up}",
         "blk.{}.ffn_down_shexp": f"{fed}{mlp.shared}.{shared.down}",
     }
-    return {theirs: ours for theirs, ours in found.items() if ours}
+    return {theirs: ours for theirs, ours in names.items() if ours}
 
 
 @dataclass(frozen=True)
@@ -222,11 +222,11 @@ class Architecture:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""
         layer = re.match(r"blk\.(\d+)\.", name)
         number = layer[1] if layer else ""
-        whole = re.sub(r"^blk\.\d+\.", "blk.{}.", name)
-        if whole in self.parts:
-            return self.parts[whole].format(number)
-        part, _, kind = whole.rpartition(".")
-        target = self.names.get(part)
+        general = re.sub(r"^blk\.\d+\.", "blk.{}.", name)
+        if general in self.parts:
+            return self.parts[general].format(number)
+        module, _, kind = general.rpartition(".")
+        target = self.names.get(module)
         if target is None or kind not in ("weight", "bias"):
             raise LoadError(
                 f"the file holds a tensor {name!r:.100}, which {self.model_type} does not have"

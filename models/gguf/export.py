@@ -88,7 +88,7 @@ def as_gguf(
     unused = family.unused or (lambda name, config: name.startswith("mtp."))
     weights = [weight for weight in weights if not unused(weight.name, config)]
     if family.rename_tensors is not None:
-        weights = [own for weight in weights for own in renamed_weights(family, weight)]
+        weights = [split for weight in weights for split in renamed_weights(family, weight)]
     weights = split_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, family.gguf, model, name)
@@ -101,17 +101,17 @@ def as_gguf(
             "num_key_value_heads": heads.kv_heads,
         }
     )
-    found = _weights(family, family.gguf, model, weights, vars(model.config) | counts)
-    found += [
+    written = _weights(family, family.gguf, model, weights, vars(model.config) | counts)
+    written += [
         Weight(n, float32, shape, partial(zeros, *shape))
         for n, shape in family.gguf.filled(model).items()
     ]
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
     keys, factors = rope_of(kind_of(family), model)
-    metadata, found = metadata | keys, [*found, *factors]
-    _check_reads_back(model, metadata, found)
-    return metadata, found
+    metadata, written = metadata | keys, [*written, *factors]
+    _check_reads_back(model, metadata, written)
+    return metadata, written
 
 
 def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequence[Weight]) -> None:
@@ -121,11 +121,11 @@ def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequen
     projections without the order of their rows, which transforms change.
     """
     plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in metadata.items()}
-    given = {k: v for k, v in plain.items() if not k.startswith("tokenizer.")}
+    told = {k: v for k, v in plain.items() if not k.startswith("tokenizer.")}
     tensors = {
         w.name: w.read() if w.name in FACTORS else empty(w.shape, device="meta") for w in weights
     }
-    files, renamed = as_checkpoint(given, tensors)
+    files, renamed = as_checkpoint(told, tensors)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config["model_type"], "model_type")
     again = family.build(config, renamed.keys())
@@ -135,7 +135,7 @@ def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequen
         if after.get(name) != value and not re.sub(r"\[\d\]$", "", name).endswith(folded):
             raise LoadError(
                 f"the model cannot be written as GGUF: its {name} is {value}, where a file of "
-                f"{given['general.architecture']} means {after.get(name)}",
+                f"{told['general.architecture']} means {after.get(name)}",
                 hint="use the folder itself",
             )
 
@@ -147,8 +147,8 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             if field.name not in ("scaling", "transposed", "fused", "split"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
-        for i, part in enumerate(value):
-            yield from _values(part, f"{name}[{i}]")
+        for i, element in enumerate(value):
+            yield from _values(element, f"{name}[{i}]")
     else:
         yield name, np.float32(value) if isinstance(value, float) else value
 
@@ -157,22 +157,22 @@ def _stacked(weights: Sequence[Weight], wanted: Set[str], family: Family) -> lis
     """The weights, where the model has a stack of experts as one of three dimensions."""
     prefix = family.base_prefix
     experts: dict[str, dict[int, Weight]] = {}
-    found: list[Weight] = []
+    joined: list[Weight] = []
     for weight in weights:
-        one = prefixes.EXPERT.fullmatch(weight.name)
-        stacked = "" if one is None else one[1] + one[3]
-        if one is None or not {stacked, prefix + stacked} & wanted:
-            found.append(weight)
+        match = prefixes.EXPERT.fullmatch(weight.name)
+        stacked = "" if match is None else match[1] + match[3]
+        if match is None or not {stacked, prefix + stacked} & wanted:
+            joined.append(weight)
         else:
-            experts.setdefault(stacked, {})[int(one[2])] = weight
+            experts.setdefault(stacked, {})[int(match[2])] = weight
     for name, parts in experts.items():
         rows = [parts[number] for number in sorted(parts)]
 
         def read(rows: list[Weight] = rows) -> Tensor:
             return stack([row.read() for row in rows])
 
-        found.append(Weight(name, rows[0].dtype, (len(rows), *rows[0].shape), read))
-    return found
+        joined.append(Weight(name, rows[0].dtype, (len(rows), *rows[0].shape), read))
+    return joined
 
 
 def _metadata(
@@ -180,7 +180,7 @@ def _metadata(
 ) -> dict[str, Any]:
     kind, config = kind_of(family), model.config
     heads, mlp = attention_of(model), model.spec.layers[0].mlp
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "general.architecture": kind,
         "general.type": "model",
         "general.name": name,
@@ -188,7 +188,7 @@ def _metadata(
     for key, stored in {**KEYS, **architecture.keys}.items():
         value = getattr(config, key, None)
         if stored and value is not None:
-            found[f"{kind}.{stored}"] = value
+            metadata[f"{kind}.{stored}"] = value
     told = {
         "embedding_length": model.spec.width,
         "block_count": len(model.spec.layers),
@@ -199,13 +199,13 @@ def _metadata(
     if heads is not None:
         told |= {"attention.head_count": heads.heads, "attention.head_count_kv": heads.kv_heads}
     for stored, value in told.items():
-        found.setdefault(f"{kind}.{stored}", value)
-    if f"{kind}.attention.key_length" in found:
-        found[f"{kind}.attention.value_length"] = found[f"{kind}.attention.key_length"]
+        metadata.setdefault(f"{kind}.{stored}", value)
+    if f"{kind}.attention.key_length" in metadata:
+        metadata[f"{kind}.attention.value_length"] = metadata[f"{kind}.attention.key_length"]
     if spec := rotary_of(model):
-        found[f"{kind}.rope.freq_base"] = spec.theta
-        found[f"{kind}.rope.dimension_count"] = spec.dim
-    return found | {f"{kind}.{key}": v for key, v in architecture.metadata(model).items()}
+        metadata[f"{kind}.rope.freq_base"] = spec.theta
+        metadata[f"{kind}.rope.dimension_count"] = spec.dim
+    return metadata | {f"{kind}.{key}": v for key, v in architecture.metadata(model).items()}
 
 
 def _weights(
@@ -219,7 +219,7 @@ def _weights(
     prefix = family.base_prefix
     shapes = {name: p.shape for name, p in model.named_parameters()}
     head = f"{architecture.decoder.head}.weight"
-    found: dict[str, Weight] = {}
+    by_name: dict[str, Weight] = {}
     for weight in weights:
         name = weight.name if weight.name in shapes else prefix + weight.name
         if weight.name == head and head not in shapes:
@@ -237,16 +237,16 @@ def _weights(
                 f"{weight.name!r:.100} has the shape {weight.shape}; config.json asks for "
                 f"{shapes[name]}"
             )
-        found[name] = weight
-    if missing := sorted(shapes.keys() - found.keys()):
+        by_name[name] = weight
+    if missing := sorted(shapes.keys() - by_name.keys()):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
     for group in architecture.regroups:
-        for first in [n for n in found if n.endswith(group.ours[0])]:
+        for first in [n for n in by_name if n.endswith(group.ours[0])]:
             base = first.removesuffix(group.ours[0])
-            given = [found.pop(base + end) for end in group.ours]
-            found |= _regrouped(given, group, config, base)
-    theirs = {ours: part for part, ours in architecture.names.items()}
-    return [_moved(w, name, theirs, architecture, config) for name, w in found.items()]
+            group_weights = [by_name.pop(base + end) for end in group.ours]
+            by_name |= _regrouped(group_weights, group, config, base)
+    theirs = {ours: their_name for their_name, ours in architecture.names.items()}
+    return [_moved(w, name, theirs, architecture, config) for name, w in by_name.items()]
 
 
 def _regrouped(
@@ -277,19 +277,21 @@ def _moved(
     number = layer[1] if layer else ""
     general = module.replace(f".{number}.", ".{}.", 1) if layer else module
     general = module if module in theirs else general
-    whole = f"{general}.{kind}"
-    if whole in theirs:
-        part = theirs[whole]
-        stored = part.format(number)
+    full_name = f"{general}.{kind}"
+    if full_name in theirs:
+        their_name = theirs[full_name]
+        stored = their_name.format(number)
     elif general in theirs:
-        part = theirs[general]
-        stored = f"{part.format(number)}.{kind}"
+        their_name = theirs[general]
+        stored = f"{their_name.format(number)}.{kind}"
     else:
         raise LoadError(f"{name!r:.100} has no name in GGUF; the model cannot be written")
     transform, shape = architecture.transform(name), weight.shape
     # What is convolved or decays has no blocks either.
     small = (
-        len(shape) < 2 or part.endswith(("ffn_gate_inp", "_norm")) or kind not in ("weight", "bias")
+        len(shape) < 2
+        or their_name.endswith(("ffn_gate_inp", "_norm"))
+        or kind not in ("weight", "bias")
     )
     if len(shape) == 3 and shape[1] == 1:
         small = True
@@ -297,9 +299,9 @@ def _moved(
         shape = transform.redo(empty(shape, device="meta"), config).shape
 
     def read() -> Tensor:
-        found = weight.read()
-        found = transform.redo(found, config) if transform else found
-        return found.float() if small else found
+        tensor = weight.read()
+        tensor = transform.redo(tensor, config) if transform else tensor
+        return tensor.float() if small else tensor
 
     dtype = float32 if small else weight.dtype
     return replace(weight, name=stored, dtype=dtype, shape=shape, read=partial(read))
@@ -307,8 +309,8 @@ def _moved(
 
 def _stops(metadata: Mapping[str, Any], files: Mapping[str, bytes], model: Model) -> dict[str, Any]:
     """Ids that end an answer: the tokenizer's own, and two more that the model's files name."""
-    own = metadata.get(f"{PREFIX}eos_token_id")
-    ends = [] if own is None else [int(own)]
+    eos = metadata.get(f"{PREFIX}eos_token_id")
+    ends = [] if eos is None else [int(eos)]
     ends += end_tokens(files, model.config, model.vocab_size)
     known = dict.fromkeys(i for i in ends if 0 <= i < model.vocab_size)
     keys = [f"{PREFIX}{name}_token_id" for name in ("eos", "eot", "eom")]

@@ -42,19 +42,19 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
                 raise FormatError("deepseek2.expert_weights_norm is true; it needs sigmoid scores")
 
     def tell(model: Any) -> dict[str, Any]:
-        one = model.spec.layers[0].attention
-        dim = one.rotary.dim
+        attention = model.spec.layers[0].attention
+        dim = attention.rotary.dim
         experts = [e.mlp for e in model.spec.layers if isinstance(e.mlp, ExpertsSpec)]
         _refuse(model, experts)
         routing, shared = experts[0].routing, experts[0].shared
         return {
             "attention.head_count_kv": 1,
-            "attention.q_lora_rank": one.query_rank or 0,
-            "attention.kv_lora_rank": one.rank,
-            "attention.key_length": one.rank + dim,
-            "attention.value_length": one.rank,
-            "attention.key_length_mla": one.plain + dim,
-            "attention.value_length_mla": one.value,
+            "attention.q_lora_rank": attention.query_rank or 0,
+            "attention.kv_lora_rank": attention.rank,
+            "attention.key_length": attention.rank + dim,
+            "attention.value_length": attention.rank,
+            "attention.key_length_mla": attention.plain + dim,
+            "attention.value_length_mla": attention.value,
             "expert_weights_norm": routing.normalized,
             "expert_gating_func": np.uint32(1 + (score == "sigmoid")),
             "expert_group_count": routing.groups,
@@ -91,11 +91,11 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
 
 
 def _refuse(model: Any, experts: Sequence[ExpertsSpec]) -> None:
-    one, eps = model.spec.layers[0].attention, model.spec.norm.eps
-    positions = json.loads(one.rotary.scaling or "{}")
+    attention, eps = model.spec.layers[0].attention, model.spec.norm.eps
+    positions = json.loads(attention.rotary.scaling or "{}")
     scaling = positions.get("rope_type", positions.get("type", "default"))
-    for reason, found in {
-        "biases": one.bias,
+    for reason, unsupported in {
+        "biases": attention.bias,
         "no experts": not experts,
         f"norms with eps {eps:g}": eps != 1e-6,
         "groups of experts chosen by their best one": any(
@@ -103,7 +103,7 @@ def _refuse(model: Any, experts: Sequence[ExpertsSpec]) -> None:
         ),
         f"positions scaled by {scaling}": scaling not in ("default", "yarn"),
     }.items():
-        if found:
+        if unsupported:
             raise LoadError(
                 f"latent attention with {reason} cannot be written as GGUF of deepseek2",
                 hint="use the folder itself",

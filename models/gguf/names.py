@@ -75,8 +75,8 @@ def as_checkpoint(
     assert architecture is not None, "each of gguf_types has one"
     _check_unread(str(name), metadata, {*{**KEYS, **architecture.keys}.values()})
     metadata, tensors = _without_predicted(str(name), metadata, tensors)
-    found = {n: t for n, t in tensors.items() if n not in FACTORS}
-    renamed = {architecture.renamed(n): t for n, t in found.items()}
+    used = {n: t for n, t in tensors.items() if n not in FACTORS}
+    renamed = {architecture.renamed(n): t for n, t in used.items()}
     config = _config(str(name), family.config, architecture, metadata, tensors, renamed)
     for group in architecture.regroups:
         _regroup(renamed, group, config)
@@ -109,12 +109,12 @@ def _without_predicted(
     if not isinstance(count, int) or not isinstance(more, int) or not 0 < more < count:
         return metadata, tensors
     layer = re.compile(r"blk\.(\d{1,4})\.")
-    kept = {
+    first_layers = {
         n: t
         for n, t in tensors.items()
-        if not (found := layer.match(n)) or int(found[1]) < count - more
+        if not (match := layer.match(n)) or int(match[1]) < count - more
     }
-    return {**metadata, key: count - more}, kept
+    return {**metadata, key: count - more}, first_layers
 
 
 def _regroup(renamed: dict[str, Tensor], group: Regroup, config: dict[str, Any]) -> None:
@@ -124,8 +124,8 @@ def _regroup(renamed: dict[str, Tensor], group: Regroup, config: dict[str, Any])
         base = first.removesuffix(group.theirs[0])
         if missing := [end for end in group.theirs if base + end not in renamed]:
             raise FormatError(f"the file has {first}, but no {base}{missing[0]}")
-        made = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
-        renamed |= zip((base + end for end in group.ours), made, strict=True)
+        regrouped = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
+        renamed |= zip((base + end for end in group.ours), regrouped, strict=True)
 
 
 def _check_tokens(metadata: Metadata, rows: Any) -> None:
@@ -162,26 +162,26 @@ def _config(
     known = {field.name: field for field in fields(kind)}
     config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
     config |= architecture.fixed
-    found: dict[str, Any] = {}
+    read_values: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
             of = "Any" if key == "pattern" else "float" if "theta" in key else "int"
             of = str(known[key].type) if key in known else of
-            config[key] = found[stored] = checked(f"{name}.{stored}", key, of, value)
+            config[key] = read_values[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
     embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight".removeprefix("."))
     if embedding is not None and embedding.ndim == 2:
         config["vocab_size"] = embedding.shape[0]
     needed = {s for k, s in keys.items() if s and k in known and known[k].default is MISSING}
     for stored in sorted(needed | {"attention.head_count", "block_count", "embedding_length"}):
-        if stored not in found and not (stored == "vocab_size" and "vocab_size" in config):
+        if stored not in read_values and not (stored == "vocab_size" and "vocab_size" in config):
             raise FormatError(f"the metadata has no {name}.{stored}")
     config.setdefault("num_key_value_heads", config.get("num_attention_heads"))
-    _check_layers(f"{name}.block_count", found["block_count"], tensors)
-    width, heads = found["embedding_length"], found["attention.head_count"]
-    head = found.get("attention.key_length") or width // max(heads, 1)
+    _check_layers(f"{name}.block_count", read_values["block_count"], tensors)
+    width, heads = read_values["embedding_length"], read_values["attention.head_count"]
+    head = read_values.get("attention.key_length") or width // max(heads, 1)
     if "rope.dimension_count" not in keys.values():
         share = _share(f"{name}.rope.dimension_count", metadata, head)
         if "partial_rotary_factor" in known:
@@ -218,7 +218,8 @@ def _check_unread(name: str, metadata: Metadata, read: set[str]) -> None:
             continue
         several = neutral if isinstance(neutral, tuple) else (neutral,)
         if isinstance(neutral, str) or not any(
-            type(value) is type(one) and value == one for one in several
+            type(value) is type(neutral_value) and value == neutral_value
+            for neutral_value in several
         ):
             wanted = f"{name}.{neutral}" * isinstance(neutral, str) or ", ".join(map(str, several))
             raise FormatError(
@@ -265,31 +266,33 @@ def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> di
         # The converter stores llama3's scaling as a divisor for every frequency.
         _only(f"{key}.attn_factor", share)
         divisors = (
-            [one * factor for one in factors[FACTORS[0]]] if factor != 1 else factors[FACTORS[0]]
+            [divisor * factor for divisor in factors[FACTORS[0]]]
+            if factor != 1
+            else factors[FACTORS[0]]
         )
         return {"rope_type": "factors", "factors": divisors}
     if factors:
         _only(stored, factor)
-        found = {
+        scaling = {
             "rope_type": "longrope",
             "long_factor": factors.get(FACTORS[1]),
             "short_factor": factors.get(FACTORS[2]),
             "original_max_position_embeddings": original,
             "attention_factor": metadata.get(f"{key}.attn_factor"),
         }
-        return {k: v for k, v in found.items() if v is not None}
+        return {k: v for k, v in scaling.items() if v is not None}
     if kind != "yarn":
         _only(f"{key}.attn_factor", share)
         return None if factor == 1 else {"rope_type": "linear", "factor": factor}
-    found = {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
+    scaling = {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
     for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
-        found[ours] = metadata.get(f"{key}.{theirs}")
+        scaling[ours] = metadata.get(f"{key}.{theirs}")
     if isinstance(more := metadata.get(f"{key}.yarn_log_multiplier"), float):
         _only(f"{key}.attn_factor", share)
-        found["mscale"] = found["mscale_all_dim"] = float(np.float32(more)) * 10
+        scaling["mscale"] = scaling["mscale_all_dim"] = float(np.float32(more)) * 10
     elif share != 1:
-        found["attention_factor"] = share * (0.1 * math.log(factor) + 1)
-    return {k: v for k, v in found.items() if v is not None}
+        scaling["attention_factor"] = share * (0.1 * math.log(factor) + 1)
+    return {k: v for k, v in scaling.items() if v is not None}
 
 
 def _positive(key: str, value: Any, zero: bool = False) -> float:
@@ -309,5 +312,5 @@ def _divisors(name: str, stored: Tensor) -> list[float]:
             f"{name} is {stored.dtype.name} of shape {stored.shape}; it must have one float per "
             "frequency"
         )
-    found: list[float] = stored.float().tolist()
-    return found
+    divisors: list[float] = stored.float().tolist()
+    return divisors

@@ -80,8 +80,8 @@ def quantize(
     important = read_imatrix(imatrix) if isinstance(imatrix, str | os.PathLike) else imatrix
 
     def choose(metadata: Mapping[str, Any], weights: Sequence[Weight]) -> dict[str, DType]:
-        given = {weight.name: (weight.dtype, weight.shape) for weight in weights}
-        return choose_types(kind, metadata, given, important=important is not None, keeps=rules)
+        stored = {weight.name: (weight.dtype, weight.shape) for weight in weights}
+        return choose_types(kind, metadata, stored, important=important is not None, keeps=rules)
 
     return _write(model, out, kind, choose, important or {}, split_max_size, overwrite, progress)
 
@@ -116,8 +116,8 @@ def dequantize(
     kind = file_type(type)
 
     def choose(metadata: Mapping[str, Any], weights: Sequence[Weight]) -> dict[str, DType]:
-        given = {weight.name: (weight.dtype, weight.shape) for weight in weights}
-        chosen = choose_types(kind, metadata, given)
+        stored = {weight.name: (weight.dtype, weight.shape) for weight in weights}
+        chosen = choose_types(kind, metadata, stored)
         return {name: float32 if d.kind == "q" else d for name, d in chosen.items()}
 
     return _write(model, out, kind, choose, {}, split_max_size, overwrite, progress)
@@ -186,10 +186,10 @@ def _pieces(weight: Weight, dtype: DType, importance: Array | None) -> Iterator[
     each = weight.shape[-2] if len(weight.shape) > 2 else len(rows)  # rows of a matrix
     step = max(1, _PIECE // max(columns, 1))
     for first in range(0, len(rows), each):
-        own = None if importance is None else importance[first // each]
-        for at in range(first, first + each, step):
-            piece = rows[at : min(at + step, first + each)]
-            yield _converted(weight, piece, columns, dtype, own).data
+        row_importance = None if importance is None else importance[first // each]
+        for begin in range(first, first + each, step):
+            piece = rows[begin : min(begin + step, first + each)]
+            yield _converted(weight, piece, columns, dtype, row_importance).data
 
 
 def _converted(
@@ -208,9 +208,9 @@ def _converted(
                 raise FormatError(f"tensor {weight.name!r}: {error}") from None
         if dtype is float32:
             return np.ascontiguousarray(values)
-        found = encode_float(dtype, values) if dtype.encoded else values.astype(dtype.numpy)
-    if dtype is float16 and not np.isfinite(found[np.isfinite(values)]).all():
+        encoded = encode_float(dtype, values) if dtype.encoded else values.astype(dtype.numpy)
+    if dtype is float16 and not np.isfinite(encoded[np.isfinite(values)]).all():
         raise FormatError(
             f"tensor {weight.name!r} has a value that is too large for float16", hint="use bf16"
         )
-    return np.ascontiguousarray(found)
+    return np.ascontiguousarray(encoded)

@@ -73,16 +73,16 @@ def file_type(name: str) -> str:
 
     Raises ValueError, with the nearest names, for an unknown one.
     """
-    found = name.lower()
-    found = _ALIASES.get(found, found)
-    if found not in FILE_TYPES:
-        near = nearest(found, FILE_TYPES)
+    key = name.lower()
+    key = _ALIASES.get(key, key)
+    if key not in FILE_TYPES:
+        near = nearest(key, FILE_TYPES)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(
             f"the file type {name!r:.100} is not supported\n  hint: {hint}supported: "
             f"{', '.join(FILE_TYPES)}"
         )
-    return found
+    return key
 
 
 def keep(said: str) -> Keep:
@@ -199,7 +199,7 @@ def _model(
         and (architecture == "qwen2" or (architecture == "llama" and heads != shared)),
         tied="output.weight" not in tensors,
         important=important,
-        values=sum(any(part in name for part in _VALUES) for name in tensors),
+        values=sum(any(ending in name for ending in _VALUES) for name in tensors),
     )
 
 
@@ -214,7 +214,7 @@ def _is_quantized(name: str, dtype: DType, shape: tuple[int, ...]) -> bool:
     dims = len(shape) - next((i for i, n in enumerate(shape) if n != 1), len(shape))
     if dims < 2 or not name.endswith("weight") or dtype.kind not in "fq" or name in _KEPT_NAMES:
         return False
-    return not any(part in name for part in _KEPT)
+    return not any(ending in name for ending in _KEPT)
 
 
 def _fitting(dtype: DType, columns: int) -> DType:
@@ -235,7 +235,7 @@ def _by_rules(m: _Model, name: str, shape: tuple[int, ...], most: DType) -> str:
         return "mxfp4" if len(shape) > 2 and shape[-3] > 1 else "q8_0"
     if name in _EMBEDDINGS:
         return "q4_k" if m.kind in ("tq1_0", "tq2_0") else most.name
-    if any(part in name for part in _VALUES):
+    if any(ending in name for ending in _VALUES):
         return _of_values(m, most.name)
     if "attn_k.weight" in name:
         return "q8_0" if m.experts == 8 else most.name

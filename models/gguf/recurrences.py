@@ -85,10 +85,14 @@ def rwkv(
 
 
 def _tell(model: Any) -> dict[str, Any]:
-    one = model.spec.layers[0].attention
+    attention = model.spec.layers[0].attention
     if model.spec.tied:
         raise LoadError(
-            f"RWKV {one.version} with a tied head cannot be written as GGUF",
+            f"RWKV {attention.version} with a tied head cannot be written as GGUF",
             hint="use the folder itself",
         )
-    return {"attention.head_count": 0, "feed_forward_length": one.inner, "wkv.head_size": one.size}
+    return {
+        "attention.head_count": 0,
+        "feed_forward_length": attention.inner,
+        "wkv.head_size": attention.size,
+    }

@@ -89,15 +89,15 @@ def _yarn(
             "yarn with attention_factor, mscale or truncate cannot be written as GGUF",
             hint="use the folder itself",
         )
-    found: dict[str, Any] = {
+    keys: dict[str, Any] = {
         f"{key}.type": "yarn",
         f"{key}.factor": np.float32(factor),
         f"{key}.original_context_length": np.uint32(scaling["original_max_position_embeddings"]),
     }
     for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
         if scaling.get(ours):
-            found[f"{key}.{theirs}"] = np.float32(scaling[ours])
-    return found
+            keys[f"{key}.{theirs}"] = np.float32(scaling[ours])
+    return keys
 
 
 def attention_of(model: Model) -> AttentionSpec | None:

@@ -107,7 +107,7 @@ def _adjust(c: dict[str, Any]) -> None:
     shares = [NormalDist().cdf(value) for value in sparse] + [0.0] * (count - len(sparse))
     c.update(
         activation_sparsity_pattern=[round(s, 6) for s in shares[:count]],
-        layer_types=[SLIDING if one else FULL for one in windows],
+        layer_types=[SLIDING if is_sliding else FULL for is_sliding in windows],
         vocab_size_per_layer_input=c.get("vocab_size", 0),
     )
     c.setdefault("num_kv_shared_layers", max(count - _OWN, 0))
@@ -119,13 +119,13 @@ def _tell(model: Any) -> dict[str, Any]:
     spec, layers = model.spec, model.spec.layers
     streams, attention = spec.streams, [layer.attention for layer in layers]
     sizes = streams.streams, streams.features, streams.rank, streams.active, streams.corrected
-    own = sum(a.keys_of is None for a in attention)
-    kept = {
+    with_keys = sum(a.keys_of is None for a in attention)
+    requirements = {
         "streams, features, rank, active and correct scale": (
             sizes,
             (_STREAMS, _FEATURES, _RANK, 0, True),
         ),
-        "layers with keys": (own, min(_OWN, len(layers))),
+        "layers with keys": (with_keys, min(_OWN, len(layers))),
         "widths of MLPs": (len({layer.mlp.inner for layer in layers}), 1),
         "sparsity": (
             [layer.mlp.sparsity for layer in layers],
@@ -137,7 +137,7 @@ def _tell(model: Any) -> dict[str, Any]:
         ),
         "soft cap of logits": (spec.logits_softcap, 30.0),
     }
-    for name, (has, wants) in kept.items():
+    for name, (has, wants) in requirements.items():
         if has != wants:
             raise LoadError(
                 f"the model cannot be written as GGUF: its {name} is {has}, in llama.cpp's "
@@ -147,7 +147,7 @@ def _tell(model: Any) -> dict[str, Any]:
     shut = [NormalDist().inv_cdf(s) if (s := x.mlp.sparsity) else -np.inf for x in layers]
     return {
         "feed_forward_length": layers[0].mlp.inner,
-        "attention.shared_kv_layers": len(layers) - own,
+        "attention.shared_kv_layers": len(layers) - with_keys,
         "attention.sliding_window_pattern": np.array([a.window is not None for a in attention]),
         "activation_sparsity_scale": np.array(shut, np.float32),
     }
@@ -155,11 +155,11 @@ def _tell(model: Any) -> dict[str, Any]:
 
 def _unread(model: Any) -> dict[str, tuple[int, ...]]:
     """Keys and values of the layers that read those of others."""
-    found: dict[str, tuple[int, ...]] = {}
+    unread_shapes: dict[str, tuple[int, ...]] = {}
     for i, layer in enumerate(model.spec.layers):
         a = layer.attention
         if a.keys_of is not None:
             shape = a.kv_heads * a.head_dim, model.spec.width
-            found |= {f"blk.{i}.attn_{n}.weight": shape for n in "kv"}
-            found[f"blk.{i}.attn_k_norm.weight"] = (a.head_dim,)
-    return found
+            unread_shapes |= {f"blk.{i}.attn_{n}.weight": shape for n in "kv"}
+            unread_shapes[f"blk.{i}.attn_k_norm.weight"] = (a.head_dim,)
+    return unread_shapes

@@ -36,10 +36,10 @@ def gguf_weights(path: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
     """(metadata with its types, weights) of a GGUF file, or of all parts of a split one."""
     opened = open_gguf(path)
     with ExitStack() as files:
-        metadata = whole_metadata([(source.name, part) for source, part in opened])
-        kept = {key for key in metadata if not key.startswith("split.")}
-        typed = {key: value for key, value in opened[0][1].typed().items() if key in kept}
-        yield typed, file_weights(((s, part.table) for s, part in opened), files)
+        metadata = whole_metadata([(source.name, parsed) for source, parsed in opened])
+        names = {key for key in metadata if not key.startswith("split.")}
+        typed = {key: value for key, value in opened[0][1].typed().items() if key in names}
+        yield typed, file_weights(((s, parsed.table) for s, parsed in opened), files)
 
 
 def file_weights(opened: Iterable[tuple[Source, Table]], files: ExitStack) -> list[Weight]:
@@ -70,22 +70,22 @@ def renamed_weights(family: Family, weight: Weight) -> list[Weight]:
 
 def split_weights(family: Family, weights: Iterable[Weight]) -> list[Weight]:
     """The weights, with those that the family has in parts replaced by the parts."""
-    given = {weight.name: weight for weight in weights}
-    for name in [n for n in given if n.endswith(BLOCKS)] if family.parts else ():
-        whole = name.removesuffix(BLOCKS)
-        if whole + SCALES in given:
-            blocks, scales = given.pop(name), given.pop(whole + SCALES)
+    by_name = {weight.name: weight for weight in weights}
+    for name in [n for n in by_name if n.endswith(BLOCKS)] if family.parts else ():
+        base = name.removesuffix(BLOCKS)
+        if base + SCALES in by_name:
+            blocks, scales = by_name.pop(name), by_name.pop(base + SCALES)
             shape = (*scales.shape[:-1], scales.shape[-1] * mxfp4.block if scales.shape else 0)
-            read = partial(_join, whole, blocks.read, scales.read)
-            given[whole] = Weight(whole, mxfp4, shape, read)
-    found = []
-    for w in given.values():
+            read = partial(_join, base, blocks.read, scales.read)
+            by_name[base] = Weight(base, mxfp4, shape, read)
+    replaced = []
+    for w in by_name.values():
         parts = parts_of(family, w.name)
-        for name, made in parts.items():
-            shape = made(empty(w.shape, dtype=w.dtype, device="meta")).shape
-            found.append(Weight(name, w.dtype, shape, partial(_made, made, w.read)))
-        found += [] if parts else [w]
-    return found
+        for name, make in parts.items():
+            shape = make(empty(w.shape, dtype=w.dtype, device="meta")).shape
+            replaced.append(Weight(name, w.dtype, shape, partial(_made, make, w.read)))
+        replaced += [] if parts else [w]
+    return replaced
 
 
 def _join(name: str, blocks: Callable[[], Tensor], scales: Callable[[], Tensor]) -> Tensor:

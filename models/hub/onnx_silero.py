@@ -27,9 +27,9 @@ _NAMES = (
         )
     }
     | {
-        f"decoder.rnn.{kind}_{part}": f"lstm_cell.{kind}_{part}"
+        f"decoder.rnn.{kind}_{gates}": f"lstm_cell.{kind}_{gates}"
         for kind in ("weight", "bias")
-        for part in ("ih", "hh")
+        for gates in ("ih", "hh")
     }
 )
 

@@ -48,8 +48,8 @@ def box_iou(boxes1: Any, boxes2: Any) -> Any:
 
     0 where both are empty.
     """
-    found = _overlap(_boxes(boxes1, "box_iou", True), _boxes(boxes2, "box_iou", True))
-    return _like(boxes1, found.astype(np.float32))
+    overlaps = _overlap(_boxes(boxes1, "box_iou", True), _boxes(boxes2, "box_iou", True))
+    return _like(boxes1, overlaps.astype(np.float32))
 
 
 def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
@@ -75,12 +75,12 @@ def batched_nms(boxes: Any, scores: Any, idxs: Any, iou_threshold: float) -> Any
     kinds = np.asarray(_host(idxs)).reshape(-1)
     if len(kinds) != len(corners):
         raise ValueError(f"batched_nms: {len(kinds)} classes for {len(corners)} boxes")
-    kept = np.zeros(len(corners), bool)
+    is_kept = np.zeros(len(corners), bool)
     for kind in np.unique(kinds):
         rows = np.nonzero(kinds == kind)[0]
-        kept[rows[_kept(corners[rows], values[rows], iou_threshold)]] = True
+        is_kept[rows[_kept(corners[rows], values[rows], iou_threshold)]] = True
     order = _order(values)
-    return _like(boxes, order[kept[order]])
+    return _like(boxes, order[is_kept[order]])
 
 
 def soft_nms(
@@ -96,29 +96,29 @@ def soft_nms(
     corners = _boxes(boxes, "soft_nms", True)
     left = np.nan_to_num(_scores(scores, len(corners), "soft_nms"), nan=-np.inf)
     open_ = np.ones(len(corners), bool)
-    found: list[int] = []
+    picked: list[int] = []
     while open_.any():
         best = int(np.argmax(np.where(open_, left, -np.inf)))
         if not left[best] >= score_threshold:
             break
-        found.append(best)
+        picked.append(best)
         open_[best] = False
         left = left.copy()
         covered = _overlap(corners[best : best + 1], corners)[0]
         left[open_] *= np.exp(-(covered[open_] ** 2) / sigma)
-    rows = np.array(found, np.int64)
+    rows = np.array(picked, np.int64)
     return _like(boxes, rows), _like(boxes, left[rows].astype(np.float32))
 
 
 def _kept(corners: Floats, values: Floats, threshold: float) -> npt.NDArray[np.int64]:
     order = _order(values)
-    alive, found = np.ones(len(order), bool), []
+    alive, rows = np.ones(len(order), bool), []
     for place, row in enumerate(order.tolist()):
         if alive[place]:
-            found.append(row)
+            rows.append(row)
             rest = order[place + 1 :]
             alive[place + 1 :] &= ~(_overlap(corners[row : row + 1], corners[rest])[0] > threshold)
-    return np.array(found, np.int64)
+    return np.array(rows, np.int64)
 
 
 def _order(values: Floats) -> npt.NDArray[np.int64]:
@@ -126,17 +126,17 @@ def _order(values: Floats) -> npt.NDArray[np.int64]:
 
 
 def _area(corners: Floats) -> Floats:
-    found: Floats = (corners[..., 2] - corners[..., 0]) * (corners[..., 3] - corners[..., 1])
-    return found
+    area: Floats = (corners[..., 2] - corners[..., 0]) * (corners[..., 3] - corners[..., 1])
+    return area
 
 
 def _overlap(first: Floats, second: Floats) -> Floats:
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.clip(high - low, 0, None).prod(2)
-    whole = _area(first)[:, None] + _area(second)[None, :] - shared
-    found: Floats = np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0)
-    return found
+    union = _area(first)[:, None] + _area(second)[None, :] - shared
+    ratio: Floats = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return ratio
 
 
 def _host(value: Any) -> Any:
@@ -144,18 +144,18 @@ def _host(value: Any) -> Any:
 
 
 def _boxes(value: Any, name: str, listed: bool = False) -> Floats:
-    found = np.asarray(_host(value), np.float64)
-    if found.ndim < 1 or found.shape[-1] != 4 or (listed and found.ndim != 2):
+    corners = np.asarray(_host(value), np.float64)
+    if corners.ndim < 1 or corners.shape[-1] != 4 or (listed and corners.ndim != 2):
         wanted = "(n, 4)" if listed else "(.., 4)"
-        raise ValueError(f"{name}: boxes are {found.shape}; they must be {wanted}")
-    return found
+        raise ValueError(f"{name}: boxes are {corners.shape}; they must be {wanted}")
+    return corners
 
 
 def _scores(value: Any, count: int, name: str) -> Floats:
-    found = np.asarray(_host(value), np.float64)
-    if found.shape != (count,):
-        raise ValueError(f"{name}: scores are {found.shape}; they must be ({count},)")
-    return found
+    values = np.asarray(_host(value), np.float64)
+    if values.shape != (count,):
+        raise ValueError(f"{name}: scores are {values.shape}; they must be ({count},)")
+    return values
 
 
 def _like(given: Any, found: npt.NDArray[Any]) -> Any:

@@ -97,8 +97,8 @@ def _file(source: str | Path | bytes, shrink: bool) -> Pixels:
             image = Image.open(io.BytesIO(source), formats=known)
             width, height = image.size
             if shrink and width * height > MOST_PIXELS and image.format in ("JPEG", "MPO"):
-                part = (MOST_PIXELS / (width * height)) ** 0.5
-                image.draft("RGB", (int(width * part / 2), int(height * part / 2)))
+                scale = (MOST_PIXELS / (width * height)) ** 0.5
+                image.draft("RGB", (int(width * scale / 2), int(height * scale / 2)))
             _check_size(image, name, len(source))
             return _pillow(image, name)
     except FormatError:
@@ -133,13 +133,15 @@ def _pillow(image: Any, name: str) -> Pixels:
         raise FormatError(f"{name} has no pixels")
     image.load()
     top = _top(image) if image.mode in _DEEP else 0.0
-    made = np.empty((height, width, 3), np.uint8)
+    pixels = np.empty((height, width, 3), np.uint8)
     step = max(1, _STRIP // width)
-    for at in range(0, height, step):  # in strips, as an image of all modes takes 20 bytes a pixel
-        strip = image.crop((0, at, width, min(at + step, height)))
+    for top_row in range(
+        0, height, step
+    ):  # in strips, as an image of all modes takes 20 bytes a pixel
+        strip = image.crop((0, top_row, width, min(top_row + step, height)))
         strip.info = image.info
-        made[at : at + step] = _bytes(strip, top)
-    return made
+        pixels[top_row : top_row + step] = _bytes(strip, top)
+    return pixels
 
 
 def _bytes(image: Any, top: float) -> Any:
@@ -158,8 +160,8 @@ def _bytes(image: Any, top: float) -> Any:
 def _top(image: Any) -> float:
     """The value of white in an image of 16 bits, or of a float image, which is up to 1 or 255."""
     if image.mode == "F":
-        whole = np.asarray(image)
-        return 1.0 if np.nanmax(whole, initial=0.0) <= 1 else 255.0
+        values = np.asarray(image)
+        return 1.0 if np.nanmax(values, initial=0.0) <= 1 else 255.0
     return 65535.0 if image.mode != "I" or image.getextrema()[1] > 255 else 255.0
 
 
@@ -220,4 +222,4 @@ def are_images(value: Any) -> bool:
 def load_all(value: Any, *, shrink: bool = False) -> list[Pixels]:
     """The pixels of an image, or of each of a list of images, as `load`."""
     several = isinstance(value, list | tuple)
-    return [load(one, shrink=shrink) for one in (value if several else [value])]
+    return [load(image, shrink=shrink) for image in (value if several else [value])]

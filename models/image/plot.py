@@ -35,11 +35,11 @@ class Fields(Drawable, dict[str, Any]):
 
 def drawable(images: Any, pixels: Sequence[Any], found: Sequence[Any]) -> Any:
     """What a task found in images with `plot`: a list, or of a single image its own."""
-    made = []
-    for image, one in zip(pixels, found, strict=True):
-        made.append(Rows(one) if isinstance(one, list) else Fields(one))
-        made[-1].image = image
-    return made if isinstance(images, list | tuple) else made[0]
+    results = []
+    for image, result in zip(pixels, found, strict=True):
+        results.append(Rows(result) if isinstance(result, list) else Fields(result))
+        results[-1].image = image
+    return results if isinstance(images, list | tuple) else results[0]
 
 
 _TURN = 0.61803399  # of the color wheel between classes: the golden ratio keeps them apart
@@ -61,9 +61,9 @@ def plot(image: Any, result: Any, *, names: bool = True) -> Any:
     if isinstance(result, Mapping) and "depth" in result:
         return Image.fromarray(stretched(np.asarray(result["depth"])))
     if isinstance(result, Mapping) and "mask" in result:
-        whole = Image.fromarray(pixels)
-        whole.putalpha(Image.fromarray(np.asarray(result["mask"])))
-        return whole
+        cutout = Image.fromarray(pixels)
+        cutout.putalpha(Image.fromarray(np.asarray(result["mask"])))
+        return cutout
     rows: Sequence[Any] = [result] if isinstance(result, Mapping) else result
     if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
         raise TypeError(f"plot: {type(result).__name__} is no result of a vision task")
@@ -88,11 +88,11 @@ def plot(image: Any, result: Any, *, names: bool = True) -> Any:
             x, y, r = point["x"], point["y"], line * 2
             draw.ellipse((x - r, y - r, x + r, y + r), fill=color)
         if names and (text := _words(row)):
-            at = corner or (0.0, top)
-            left, above, right, below = draw.textbbox(at, text, font)
+            anchor = corner or (0.0, top)
+            left, above, right, below = draw.textbbox(anchor, text, font)
             top += 0 if corner else below - above + 4 * line
             draw.rectangle((left - line, above - line, right + line, below + line), fill=color)
-            draw.text(at, text, fill=_readable(color), font=font)
+            draw.text(anchor, text, fill=_readable(color), font=font)
     return picture
 
 

@@ -104,13 +104,13 @@ def processor_of(files: Mapping[str, bytes], default: Processor = TORCHVISION) -
     """
     for name in FILES:
         if name in files:
-            found = parse_object(name, files[name])
-            inner = found.get("image_processor", found if name == FILES[1] else None)
+            stored = parse_object(name, files[name])
+            inner = stored.get("image_processor", stored if name == FILES[1] else None)
             if isinstance(inner, dict) and "TimmWrapper" not in str(inner):
                 return _of_transformers(inner, name, default)
     config = parse_object("config.json", files["config.json"]) if "config.json" in files else {}
-    given = config.get("pretrained_cfg")
-    return _of_timm(given) if isinstance(given, dict) else default
+    pretrained = config.get("pretrained_cfg")
+    return _of_timm(pretrained) if isinstance(pretrained, dict) else default
 
 
 def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Processor:
@@ -192,20 +192,20 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
 
 def _sides(said: Settings, kind: str) -> dict[str, int]:
     """The sides that size says: height and width, or shortest_edge, longest_edge or both."""
-    v, given = said.values, said.values["size"]
-    if isinstance(given, list) and len(given) == 2:
-        return {"height": given[0], "width": given[1]}
-    if isinstance(given, int) and not isinstance(given, bool):
+    v, size = said.values, said.values["size"]
+    if isinstance(size, list) and len(size) == 2:
+        return {"height": size[0], "width": size[1]}
+    if isinstance(size, int) and not isinstance(size, bool):
         old = kind in _OLD_SIZES
         if not old and said.flag("default_to_square", kind not in _SHORTEST):
-            return {"height": given, "width": given}
+            return {"height": size, "width": size}
         most = v.get("max_size", _OLD_SIZES.get(kind)) if old else None
-        return {"shortest_edge": given} | ({} if most is None else {"longest_edge": most})
-    if not isinstance(given, dict):
-        raise said.bad("size", given)
-    sides = {name: side for name, side in given.items() if side is not None}
+        return {"shortest_edge": size} | ({} if most is None else {"longest_edge": most})
+    if not isinstance(size, dict):
+        raise said.bad("size", size)
+    sides = {name: side for name, side in size.items() if side is not None}
     if set(sides) not in _FORMS:
-        raise said.bad("size", given)
+        raise said.bad("size", size)
     return sides
 
 
@@ -231,8 +231,8 @@ def _padded(said: Settings, p: Processor, kind: str) -> Processor:
         if padded != p.squared:
             raise said.bad("do_pad", said.values.get("do_pad"), f" by {kind}")
     elif kind not in _UNPADDED:
-        given = said.values.get("pad_size", None if p.pad is None else list(p.pad))
-        pad = None if given is None or not padded else said.pair("pad_size", given)
+        pad_size = said.values.get("pad_size", None if p.pad is None else list(p.pad))
+        pad = None if pad_size is None or not padded else said.pair("pad_size", pad_size)
         p = replace(p, pad=pad)
     return p
 
@@ -265,16 +265,16 @@ def as_file(p: Processor) -> dict[str, Any]:
 
     ValueError for steps that no kind of transformers' processors has together.
     """
-    whole, kind = p.keep_ratio or p.multiple > 1, _kind_of(p)
+    keeps_ratio, kind = p.keep_ratio or p.multiple > 1, _kind_of(p)
     if (
         kind == ""
         or (p.offset and kind != "EfficientNet")
-        or (any(_special(p)) and whole and not p.upward)
+        or (any(_special(p)) and keeps_ratio and not p.upward)
         or (kind == "Yolos" and p.multiple != KINDS[kind].multiple)
     ):
         raise ValueError(f"{p} has steps that no file of transformers' processors describes")
     kind = kind or "Bit"
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "image_processor_type": f"{kind}ImageProcessor",
         "do_resize": p.target(1 << 12, 1 << 12) is not None,
         "do_center_crop": p.crop is not None,
@@ -283,35 +283,35 @@ def as_file(p: Processor) -> dict[str, Any]:
         "do_normalize": p.mean is not None,
     }
     if p.filter in FILTERS:  # others are those of a kind
-        found["resample"] = FILTERS.index(p.filter)
+        values["resample"] = FILTERS.index(p.filter)
     if p.size is not None:
-        found["size"] = {"height": p.size[0], "width": p.size[1]}
-    elif found["do_resize"]:
+        values["size"] = {"height": p.size[0], "width": p.size[1]}
+    elif values["do_resize"]:
         sides = {"shortest_edge": p.shortest, "longest_edge": p.longest}
-        found["size"] = {name: side for name, side in sides.items() if side is not None}
+        values["size"] = {name: side for name, side in sides.items() if side is not None}
     if p.crop is not None:
-        found["crop_size"] = {"height": p.crop[0], "width": p.crop[1]}
-        found["round_crop_offset"] = p.rounded  # torchvision's middle; transformers' is cut
+        values["crop_size"] = {"height": p.crop[0], "width": p.crop[1]}
+        values["round_crop_offset"] = p.rounded  # torchvision's middle; transformers' is cut
     if p.crop_share is not None:
-        found["crop_pct"] = p.crop_share
+        values["crop_pct"] = p.crop_share
     if p.pad is not None:
-        found["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
+        values["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
     if p.upward:
-        found["size_divisor"] = p.multiple
-    elif whole:
-        found |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
+        values["size_divisor"] = p.multiple
+    elif keeps_ratio:
+        values |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
     if p.mean is not None and p.std is not None:
-        found |= {"image_mean": list(p.mean), "image_std": list(p.std)}
-    return found
+        values |= {"image_mean": list(p.mean), "image_std": list(p.std)}
+    return values
 
 
 def _of_timm(v: Mapping[str, Any]) -> Processor:
     """timm's evaluation: the side divided by crop_pct is resized, and the middle is taken."""
     said = Settings(v, "config.json: pretrained_cfg")
-    given = v.get("input_size") or [3, 224, 224]
-    if not isinstance(given, list) or len(given) != 3:
-        raise FormatError(f"config.json: pretrained_cfg: input_size is {brief(given)}")
-    height, width = said.side("input_size", given[1]), said.side("input_size", given[2])
+    input_size = v.get("input_size") or [3, 224, 224]
+    if not isinstance(input_size, list) or len(input_size) != 3:
+        raise FormatError(f"config.json: pretrained_cfg: input_size is {brief(input_size)}")
+    height, width = said.side("input_size", input_size[1]), said.side("input_size", input_size[2])
     share = said.number("crop_pct", 0.875, 0.01, 1.0)
     name = v.get("interpolation", "bilinear")
     if name not in FILTERS:

@@ -63,12 +63,12 @@ class Processor:
 
         Images that come out in several sizes are filled up with zeros to the largest.
         """
-        made = [self.one(image) for image in images]
-        sides = [max(m.shape[axis] for m in made) for axis in (1, 2)]
-        whole = np.zeros((len(made), 3, *sides), np.float32)
-        for row, one in zip(whole, made, strict=True):
-            row[:, : one.shape[1], : one.shape[2]] = one
-        return tensor(whole, device=device)
+        processed = [self.one(image) for image in images]
+        sides = [max(m.shape[axis] for m in processed) for axis in (1, 2)]
+        batch = np.zeros((len(processed), 3, *sides), np.float32)
+        for row, picture in zip(batch, processed, strict=True):
+            row[:, : picture.shape[1], : picture.shape[2]] = picture
+        return tensor(batch, device=device)
 
     def one(self, image: Pixels) -> Floats:
         """Normalized pixels (3, height, width) of one image."""
@@ -180,9 +180,9 @@ class Processor:
             return x
         if target[0] < height or target[1] < width:
             raise ValueError(f"image: {(height, width)} pixels do not fit into {target}")
-        whole = np.zeros((3, *target), np.float32)
-        whole[:, :height, :width] = x
-        return whole
+        padded = np.zeros((3, *target), np.float32)
+        padded[:, :height, :width] = x
+        return padded
 
 
 def cropped(x: npt.NDArray[Any], size: tuple[int, int], rounded: bool = False) -> npt.NDArray[Any]:
@@ -191,9 +191,9 @@ def cropped(x: npt.NDArray[Any], size: tuple[int, int], rounded: bool = False) -
     grown = max(x.shape[0], height), max(x.shape[1], width)
     if grown != x.shape[:2]:
         top, left = (grown[0] - x.shape[0]) // 2, (grown[1] - x.shape[1]) // 2
-        whole = np.zeros((*grown, x.shape[2]), x.dtype)
-        whole[top : top + x.shape[0], left : left + x.shape[1]] = x
-        x = whole
+        padded = np.zeros((*grown, x.shape[2]), x.dtype)
+        padded[top : top + x.shape[0], left : left + x.shape[1]] = x
+        x = padded
     extra = x.shape[0] - height, x.shape[1] - width
     top, left = (round(n / 2) if rounded else n // 2 for n in extra)
     return x[top : top + height, left : left + width]

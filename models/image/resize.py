@@ -19,31 +19,31 @@ MOST_SIDE = 1 << 16
 
 
 def _lanczos(x: Array) -> Array:
-    found: Array = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
-    return found
+    weights: Array = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+    return weights
 
 
 def _bicubic(x: Array, a: float = -0.5) -> Array:
     x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * a
-    found: Array = np.where(x < 1, near, np.where(x < 2, far, 0))
-    return found
+    weights: Array = np.where(x < 1, near, np.where(x < 2, far, 0))
+    return weights
 
 
 def _box(x: Array) -> Array:
-    found: Array = ((x > -0.5) & (x <= 0.5)).astype(np.float64)
-    return found
+    weights: Array = ((x > -0.5) & (x <= 0.5)).astype(np.float64)
+    return weights
 
 
 def _hamming(x: Array) -> Array:
-    found: Array = np.where(np.abs(x) < 1, np.sinc(x) * (0.54 + 0.46 * np.cos(np.pi * x)), 0)
-    return found
+    weights: Array = np.where(np.abs(x) < 1, np.sinc(x) * (0.54 + 0.46 * np.cos(np.pi * x)), 0)
+    return weights
 
 
 def _bilinear(x: Array) -> Array:
-    found: Array = np.maximum(0, 1 - np.abs(x))
-    return found
+    weights: Array = np.maximum(0, 1 - np.abs(x))
+    return weights
 
 
 _KERNELS: dict[str, tuple[Callable[[Array], Array], float]] = {
@@ -59,9 +59,9 @@ _KERNELS: dict[str, tuple[Callable[[Array], Array], float]] = {
 def _weights(old: int, new: int, filter: str) -> tuple[Array, Array]:
     """For each of `new` places the first of its old places, and their weights (new, taps)."""
     if filter == "corners":
-        at = np.arange(new) * ((old - 1) / max(new - 1, 1))
-        first = np.minimum(at.astype(np.int64), max(old - 2, 0))
-        return first, np.stack([1 - (at - first), at - first], 1)
+        places = np.arange(new) * ((old - 1) / max(new - 1, 1))
+        first = np.minimum(places.astype(np.int64), max(old - 2, 0))
+        return first, np.stack([1 - (places - first), places - first], 1)
     kernel, reach = _KERNELS["bilinear" if filter == "opencv" else filter]
     scale = old / new
     wide = 1.0 if filter == "opencv" else max(scale, 1.0)
@@ -70,11 +70,11 @@ def _weights(old: int, new: int, filter: str) -> tuple[Array, Array]:
     low = np.maximum(0, (center - support + 0.5).astype(np.int64))
     high = np.minimum(old, (center + support + 0.5).astype(np.int64))
     taps = int((high - low).max())
-    at = low[:, None] + np.arange(taps)
-    found = kernel((at - center[:, None] + 0.5) / wide)
-    found[at >= high[:, None]] = 0
-    found /= found.sum(1, keepdims=True)
-    return low, found
+    places = low[:, None] + np.arange(taps)
+    weights = kernel((places - center[:, None] + 0.5) / wide)
+    weights[places >= high[:, None]] = 0
+    weights /= weights.sum(1, keepdims=True)
+    return low, weights
 
 
 def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Array:
@@ -98,8 +98,8 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
     for axis in (1, 0):
         old, new = image.shape[axis], size[axis]
         if filter == "nearest":
-            at = np.minimum(((np.arange(new) + 0.5) * old / new).astype(np.int64), old - 1)
-            image = image.take(at, axis)
+            nearest = np.minimum(((np.arange(new) + 0.5) * old / new).astype(np.int64), old - 1)
+            image = image.take(nearest, axis)
         elif old != new:
             image = _along(image, axis, *_weights(old, new, filter))
     return image
@@ -113,16 +113,16 @@ def _opencv(image: Array, size: tuple[int, int]) -> Array:
     wide = image[:, left] * near[:, None] + image[:, right] * far[:, None]
     upper, lower = upper[:, None, None], lower[:, None, None]
     total = (upper * (wide[above] >> 4) >> 16) + (lower * (wide[below] >> 4) >> 16) + 2 >> 2
-    found: Array = total.clip(0, 255).astype(np.uint8)
-    return found
+    pixels: Array = total.clip(0, 255).astype(np.uint8)
+    return pixels
 
 
 def _pair(old: int, new: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """For each of `new` places the two old ones, and their weights of 11 bits."""
-    at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1).astype(np.float32)
-    first = at.astype(np.int64)
-    share = at - first
-    near, far = (np.rint(part * 2048).astype(np.int32) for part in (1 - share, share))
+    places = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1).astype(np.float32)
+    first = places.astype(np.int64)
+    share = places - first
+    near, far = (np.rint(weight * 2048).astype(np.int32) for weight in (1 - share, share))
     return (first, np.minimum(first + 1, old - 1)), (near, far)
 
 
@@ -133,8 +133,8 @@ def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
     # Taps in turn: each is one pass over the result.
     total: Array = np.zeros((*image.shape[:axis], len(low), *image.shape[axis + 1 :]), np.float32)
     for tap in range(taps):
-        part = image.take(np.minimum(low + tap, old - 1), axis)
-        total += part * weights[:, tap].astype(np.float32).reshape(shape)
+        tap_values = image.take(np.minimum(low + tap, old - 1), axis)
+        total += tap_values * weights[:, tap].astype(np.float32).reshape(shape)
     if image.dtype == np.uint8:
         rounded: Array = np.clip(np.floor(total + 0.5), 0, 255).astype(np.uint8)
         return rounded
@@ -151,15 +151,15 @@ def smoothed(image: Array, size: tuple[int, int]) -> Array:
     for axis, deviation in enumerate(deviations if min(deviations) > 0 else ()):
         reach = math.ceil(3 * deviation)
         bell = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
-        around = [(reach, reach) if one == axis else (0, 0) for one in range(3)]
+        around = [(reach, reach) if dim == axis else (0, 0) for dim in range(3)]
         places = np.arange(image.shape[axis])
         weights = np.tile(bell / bell.sum(), (len(places), 1))
         image = _along(np.pad(image, around, mode="reflect"), axis, places, weights)
     for axis, new in enumerate(size):
-        at = np.clip((np.arange(new) + 0.5) * image.shape[axis] / new - 0.5, 0, None)
-        at = np.minimum(at, image.shape[axis] - 1)
-        share = at - np.floor(at)
-        image = _along(image, axis, at.astype(np.int64), np.stack([1 - share, share], 1))
+        places_in_old = np.clip((np.arange(new) + 0.5) * image.shape[axis] / new - 0.5, 0, None)
+        places_in_old = np.minimum(places_in_old, image.shape[axis] - 1)
+        share = places_in_old - np.floor(places_in_old)
+        image = _along(image, axis, places_in_old.astype(np.int64), np.stack([1 - share, share], 1))
     return image
 
 
@@ -167,8 +167,8 @@ def stretched(values: Array) -> Array:
     """Numbers as bytes of the same shape: the least is 0, the largest 255."""
     low, high = float(values.min()), float(values.max())
     share = (values - low) / max(high - low, 1e-12)
-    found: Array = np.rint(share * 255).astype(np.uint8)
-    return found
+    pixels: Array = np.rint(share * 255).astype(np.uint8)
+    return pixels
 
 
 def fitted(height: int, width: int, shortest: int, longest: int | None = None) -> tuple[int, int]:

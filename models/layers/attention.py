@@ -135,8 +135,8 @@ class Attention(nn.Module):
         if spec.fused:
             put(self, names.qkv, projection(width, q + 2 * kv, spec.bias, spec.transposed))
         else:
-            own = ((names.k, kv), (names.v, kv))[: 2 * (spec.keys_of is None)]
-            for name, size in ((names.q, q * (1 + spec.gated)), *own):
+            keys_and_values = ((names.k, kv), (names.v, kv))[: 2 * (spec.keys_of is None)]
+            for name, size in ((names.q, q * (1 + spec.gated)), *keys_and_values):
                 put(self, name, projection(width, size, spec.bias, spec.transposed))
         put(self, names.out, projection(q, width, spec.out_bias, spec.transposed))
         if spec.norm is not None:
@@ -188,7 +188,7 @@ class Attention(nn.Module):
         if cache is not None:
             place = offset = context.offsets[self.layer]
         if spec.keys_of is not None:
-            k, v = (context.shared[spec.keys_of, part] for part in "kv")
+            k, v = (context.shared[spec.keys_of, key_or_value] for key_or_value in "kv")
         else:
             if spec.norm_v:
                 v = ops.rms_norm(v, (spec.head_dim,), None, spec.norm.eps if spec.norm else 1e-6)

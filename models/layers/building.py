@@ -33,12 +33,16 @@ def decoder_builder(
     model of transformers asks for). One that was saved with another head, such as one of classes,
     has none either. both_ways: whether attention may be not causal.
     """
-    bases = {base_of(one, end) for one in architectures for end in ("Model", "TextModel")}
+    bases = {
+        base_of(architecture, end)
+        for architecture in architectures
+        for end in ("Model", "TextModel")
+    }
     bases -= {*architectures}
 
     def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
         """The model of a checkpoint with these tensor names, on the meta device."""
-        below = config.get("architectures") in [[one] for one in bases]
+        below = config.get("architectures") in [[base] for base in bases]
         causal = bool(config.get("is_causal", True))
         if not causal and not both_ways:
             raise FormatError("config.json: is_causal false is not supported; supported: true")
@@ -57,8 +61,8 @@ def decoder_builder(
             head = f"{spec.names.head}.weight"
             spec = replace(spec, headless=not any(n.endswith(head) for n in names))
         model = Decoder(known, spec)
-        attention = [one.attention for one in spec.layers]
-        if spec.headless or not all(getattr(one, "causal", True) for one in attention):
+        attention = [layer.attention for layer in spec.layers]
+        if spec.headless or not all(getattr(block, "causal", True) for block in attention):
             model.tasks = ("feature-extraction",)
         return model
 
@@ -75,10 +79,10 @@ def each_attention(
 ) -> DecoderSpec:
     """`spec` with what `change` makes of each layer's number and attention."""
     layers = [
-        replace(one, attention=change(i, one.attention))
-        if isinstance(one.attention, AttentionSpec)
-        else one
-        for i, one in enumerate(spec.layers)
+        replace(layer, attention=change(i, layer.attention))
+        if isinstance(layer.attention, AttentionSpec)
+        else layer
+        for i, layer in enumerate(spec.layers)
     ]
     return replace(spec, layers=tuple(layers))
 
@@ -92,21 +96,22 @@ def kinds_of(
     """
     if given is None:
         return [default(i) for i in range(count)]
-    if isinstance(given, list) and all(isinstance(one, str) for one in given):
-        given = [_OLDER.get(one, one) for one in given]
-    known = isinstance(given, list) and all(one in (FULL, other) for one in given)
+    if isinstance(given, list) and all(isinstance(kind, str) for kind in given):
+        given = [_OLDER.get(kind, kind) for kind in given]
+    known = isinstance(given, list) and all(kind in (FULL, other) for kind in given)
     if not known or len(given) != count:
         raise FormatError(
             f"config.json: layer_types is {brief(given)}; it must have {count} entries, each "
             f"{FULL} or {other}"
         )
-    return [one == other for one in given]
+    return [kind == other for kind in given]
 
 
 def kinds_by_pairs(name: str, pairs: Any, count: int, supported: Sequence[str]) -> list[str]:
     """The kinds of `count` layers from key `name` of config.json: [[kinds, times], ...]."""
     known = isinstance(pairs, list) and all(
-        isinstance(one, list) and [type(v) for v in one] == [list, int] and one[0] for one in pairs
+        isinstance(pair, list) and [type(v) for v in pair] == [list, int] and pair[0]
+        for pair in pairs
     )
     each = (k for some, times in pairs for _ in range(times) for k in some) if known else ()
     kinds = list(islice(each, count + 1))
@@ -122,7 +127,7 @@ def numbers_of(
     name: str, given: Any, count: int | None = None, kinds: tuple[type, ...] = (int,)
 ) -> list[Any]:
     """The list of numbers, `count` of them if given, that key `name` of config.json holds."""
-    good = isinstance(given, list | tuple) and all(type(one) in kinds for one in given)
+    good = isinstance(given, list | tuple) and all(type(number) in kinds for number in given)
     if not good or count not in (None, len(given)):
         some = "" if count is None else f"{count} "
         raise FormatError(f"config.json: {name} is {brief(given)}; it must be {some}numbers")
@@ -132,7 +137,7 @@ def numbers_of(
 def with_mlps(spec: DecoderSpec, mlp: Callable[[int], MLPSpec | ExpertsSpec]) -> DecoderSpec:
     """`spec` with the feed-forward part that `mlp` gives for each layer's number."""
     return replace(
-        spec, layers=tuple(replace(one, mlp=mlp(i)) for i, one in enumerate(spec.layers))
+        spec, layers=tuple(replace(layer, mlp=mlp(i)) for i, layer in enumerate(spec.layers))
     )
 
 
@@ -143,7 +148,7 @@ def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any
     """
     plain = dense or []
     layers = [
-        one if i in plain or (i + 1) % max(step, 1) else replace(one, mlp=experts)
-        for i, one in enumerate(spec.layers)
+        layer if i in plain or (i + 1) % max(step, 1) else replace(layer, mlp=experts)
+        for i, layer in enumerate(spec.layers)
     ]
     return replace(spec, layers=tuple(layers))

@@ -137,15 +137,15 @@ class Decoder(SentenceEncoder, CausalLM):
         if names.embedding_norm is not None:
             put(base, names.embedding_norm, make_norm(spec.width, spec.norm))
         self._ends = () if spec.streams is None else (spec.streams.ends(spec),)  # as in a layer
-        for path, part in self._ends[0].named_children() if self._ends else ():
-            put(base, path, part)
+        for path, module in self._ends[0].named_children() if self._ends else ():
+            put(base, path, module)
         put(base, names.layers, nn.ModuleList(_layer(spec, i) for i in range(len(spec.layers))))
         if names.norm is not None:
             put(base, names.norm, make_norm(spec.width, spec.norm))
         put_head(self)
         self.rotary = Rotary(
-            one.attention.rotary if isinstance(one.attention, AttentionSpec) else one.rotary
-            for one in spec.layers
+            layer.attention.rotary if isinstance(layer.attention, AttentionSpec) else layer.rotary
+            for layer in spec.layers
         )
         if not spec.learned_positions:
             self.context_length = max(spec.context, self.rotary.reach)
@@ -159,8 +159,11 @@ class Decoder(SentenceEncoder, CausalLM):
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The states that the cache keeps: one of each layer, then their second ones."""
         layers = self._part(self.spec.names.layers)
-        found = [getattr(one, "cache_specs", None) or (one.cache_spec,) for one in layers]
-        return (*(one[0] for one in found), *(two for one in found for two in one[1:]))
+        specs = [getattr(layer, "cache_specs", None) or (layer.cache_spec,) for layer in layers]
+        return (
+            *(of_layer[0] for of_layer in specs),
+            *(two for of_layer in specs for two in of_layer[1:]),
+        )
 
     def forward(
         self,
@@ -206,11 +209,11 @@ class Decoder(SentenceEncoder, CausalLM):
             raise ValueError(f"{kind}: give attention_mask or a cache, not both, or segments")
         mask = None
         if cache is not None:
-            held, more = cache.longest, ids.shape[1]
-            first = max(held, cache.farthest)
-            if held and lengths is None and self.rotary.jumps(first, held + more):
+            cached, more = cache.longest, ids.shape[1]
+            first = max(cached, cache.farthest)
+            if cached and lengths is None and self.rotary.jumps(first, cached + more):
                 raise ValueError(
-                    f"{self.config.model_type}: {more} tokens after {held} cached ones pass "
+                    f"{self.config.model_type}: {more} tokens after {cached} cached ones pass "
                     "LongRoPE's original context, where the angles of all tokens change; read "
                     "all of them into an empty cache, as generate does"
                 )
@@ -273,7 +276,7 @@ class Decoder(SentenceEncoder, CausalLM):
 
 
 def _layer(spec: DecoderSpec, i: int) -> nn.Module:
-    own = spec.layers[i]
-    if own.name == "" and not isinstance(own.attention, AttentionSpec):
-        return own.attention(i)
+    layer_spec = spec.layers[i]
+    if layer_spec.name == "" and not isinstance(layer_spec.attention, AttentionSpec):
+        return layer_spec.attention(i)
     return DecoderLayer(spec, i) if spec.streams is None else spec.streams.layer(spec, i)

@@ -20,8 +20,8 @@ class DecoderLayer(nn.Module):
     """Attention and MLP with residuals, each normalised before, after or both."""
 
     def __init__(self, spec: DecoderSpec, layer: int) -> None:
-        self.spec, names, own = spec, spec.names, spec.layers[layer]
-        attention, self.block_name = own.attention, own.name or names.attention
+        self.spec, names, layer_spec = spec, spec.names, spec.layers[layer]
+        attention, self.block_name = layer_spec.attention, layer_spec.name or names.attention
         put(
             self,
             self.block_name,
@@ -29,18 +29,18 @@ class DecoderLayer(nn.Module):
             if isinstance(attention, AttentionSpec)
             else attention(layer),
         )
-        if own.beside is not None:
-            put(self, own.beside[0], own.beside[1](layer + len(spec.layers)))
-        self.blocks = (self.block_name, *(own.beside or ())[:1])
+        if layer_spec.beside is not None:
+            put(self, layer_spec.beside[0], layer_spec.beside[1](layer + len(spec.layers)))
+        self.blocks = (self.block_name, *(layer_spec.beside or ())[:1])
         norms = [names.before_attention, names.after_attention]
-        self.has_mlp = own.mlp is not None
+        self.has_mlp = layer_spec.mlp is not None
         self._own: tuple[nn.Module, ...] = ()
-        if own.mlp is not None:
-            mlp = make_mlp(spec.width, own.mlp)
+        if layer_spec.mlp is not None:
+            mlp = make_mlp(spec.width, layer_spec.mlp)
             if not names.mlp:
                 self._own = (mlp,)  # in a tuple: its parts are children, not itself
-            for path, part in mlp.named_children() if self._own else ((names.mlp, mlp),):
-                put(self, path, part)
+            for path, module in mlp.named_children() if self._own else ((names.mlp, mlp),):
+                put(self, path, module)
             norms += [names.before_mlp, names.after_mlp]
         for name in norms:
             if name is not None:

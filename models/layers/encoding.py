@@ -36,7 +36,7 @@ class BertConfig:
 def bert_spec(c: Any, **changes: Any) -> EncoderSpec:
     """The encoder of a `BertConfig`, with other values of the description's fields."""
     choose("position_embedding_type", c.position_embedding_type, ("absolute",))
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "vocab": c.vocab_size,
         "width": c.hidden_size,
         "context": c.max_position_embeddings,
@@ -48,7 +48,7 @@ def bert_spec(c: Any, **changes: Any) -> EncoderSpec:
         "types": c.type_vocab_size,
         "dropout": c.hidden_dropout_prob,
     }
-    return EncoderSpec(**{**found, **changes})
+    return EncoderSpec(**{**fields, **changes})
 
 
 def encoder_builder(
@@ -68,8 +68,8 @@ def encoder_builder(
         """The model of a checkpoint with these tensor names, on the meta device."""
         head = head_of(config, architectures) if heads is not None else ""
         if head:  # the classes' names and number are the head's
-            kept = {n: v for n, v in config.items() if n != "architectures"}
-            known: Any = read_config(kind, kept)
+            plain_config = {n: v for n, v in config.items() if n != "architectures"}
+            known: Any = read_config(kind, plain_config)
         else:
             known = read_config(kind, config, architectures)
         pooler = any(n.removeprefix(prefix).startswith("pooler.") for n in names)

@@ -49,9 +49,9 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
             hint="load a checkpoint that was saved with its head",
         )
     if spec.tied:
-        own: Any = model.get_submodule(names.head) if spec.head_bias else None
+        head: Any = model.get_submodule(names.head) if spec.head_bias else None
         weight = model.get_submodule(f"{names.base}.{names.embedding}".lstrip(".")).weight
-        out = ops.linear(hidden, weight, None if own is None else own.bias)
+        out = ops.linear(hidden, weight, None if head is None else head.bias)
     else:
         out = model.get_submodule(names.head)(hidden)
     if spec.logits_scale != 1:
@@ -67,5 +67,5 @@ def last_hidden(x: Tensor, keep: int, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x[:, -keep:]
     # (batch,) -> (batch, keep, width)
-    at = (lengths.unsqueeze(1) + ops.arange(-keep, 0, device=x.device)).clamp(min=0)
-    return x.gather(1, at.unsqueeze(-1).expand(x.shape[0], keep, x.shape[2]))
+    positions = (lengths.unsqueeze(1) + ops.arange(-keep, 0, device=x.device)).clamp(min=0)
+    return x.gather(1, positions.unsqueeze(-1).expand(x.shape[0], keep, x.shape[2]))

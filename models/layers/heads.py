@@ -87,15 +87,15 @@ def head_of(config: Mapping[str, Any], architectures: Collection[str]) -> str:
 
 def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the classes; FormatError for a label that is missing or no text."""
-    found = config.get("id2label")
-    if found is None:
+    id2label = config.get("id2label")
+    if id2label is None:
         count = config.get("num_labels", 2)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1 << 20:
             raise FormatError(f"config.json: num_labels is {brief(count)}, out of range")
         return tuple(f"LABEL_{i}" for i in range(count))
-    if not isinstance(found, dict) or not found:
-        raise FormatError(f"config.json: id2label is {brief(found)}; it must name the classes")
-    names = [found.get(str(i)) for i in range(len(found))]
+    if not isinstance(id2label, dict) or not id2label:
+        raise FormatError(f"config.json: id2label is {brief(id2label)}; it must name the classes")
+    names = [id2label.get(str(i)) for i in range(len(id2label))]
     for i, name in enumerate(names):
         if not isinstance(name, str):
             raise FormatError(f"config.json: id2label has no text for class {i}")
@@ -129,8 +129,10 @@ class HeadedEncoder(Encoder):
         self.kind, self.head_names, self.tasks = kind, names, (KINDS[kind],)
         self.labels: tuple[str, ...] = ()
         self.problem, width = values.get("problem_type"), spec.width
-        own = values.get("sentence_transformers")
-        named = own.get("activation_fn") if isinstance(own, dict) else None
+        sentence_settings = values.get("sentence_transformers")
+        named = (
+            sentence_settings.get("activation_fn") if isinstance(sentence_settings, dict) else None
+        )
         self.activation = named or values.get("sbert_ce_default_activation_function")
         self.tied = values.get("tie_word_embeddings", True) is not False
         words, inside = kind == "ForMaskedLM", width
@@ -246,11 +248,11 @@ class HeadedEncoder(Encoder):
     def encoded(self, texts: Sequence[str], *, cut: bool = True) -> list[Encoding]:
         """The tokens of texts, cut at the checkpoint's limit; ValueError if one has none."""
         limit = self.max_length if cut else None
-        found = self._tokenizer().encode_batch(list(texts), max_length=limit)
-        for i, encoding in enumerate(found):
+        encodings = self._tokenizer().encode_batch(list(texts), max_length=limit)
+        for i, encoding in enumerate(encodings):
             if not encoding.ids:
                 raise ValueError(f"{self.tasks[0]}: text {i}, {texts[i][:40]!r}, has no tokens")
-        return found
+        return encodings
 
     def encoded_pairs(
         self, pairs: Sequence[tuple[str, str]], truncation: str

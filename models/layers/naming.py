@@ -11,10 +11,10 @@ from rushlight.core import nn
 def put(root: nn.Module, path: str, module: nn.Module) -> None:
     """Make `module` the child of `root` at `path`; plain modules are made for missing parents."""
     *parents, name = path.split(".")
-    for part in parents:
-        if part not in vars(root):
-            setattr(root, part, nn.Module())
-        root = getattr(root, part)
+    for parent in parents:
+        if parent not in vars(root):
+            setattr(root, parent, nn.Module())
+        root = getattr(root, parent)
     root.register_module(name, module)
 
 

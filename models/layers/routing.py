@@ -61,10 +61,10 @@ class Router(nn.Linear):
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., width) -> weights and numbers of the chosen experts, (..., chosen)."""
-        spec, found = self.spec, self(x).float()
+        spec, logits = self.spec, self(x).float()
         if spec.score == "sparsemixer":
-            return self._mixed(found)
-        scores = found.sigmoid() if spec.score == "sigmoid" else found.softmax(-1)
+            return self._mixed(logits)
+        scores = logits.sigmoid() if spec.score == "sigmoid" else logits.softmax(-1)
         if not spec.correction and spec.groups == 1:
             weights, index = scores.topk(self.chosen, -1)
         else:
@@ -84,16 +84,18 @@ class Router(nn.Linear):
         # (..., experts) -> (..., groups, experts of a group)
         parts = scores.reshape(*scores.shape[:-1], spec.groups, -1)
         sums = parts.topk(spec.best, -1)[0].sum(-1)
-        kept = sums.topk(spec.kept, -1)[1].unsqueeze(-1)
-        taken = (kept == ops.arange(spec.groups, device=scores.device)).long().sum(-2) > 0
+        best_groups = sums.topk(spec.kept, -1)[1].unsqueeze(-1)
+        taken = (best_groups == ops.arange(spec.groups, device=scores.device)).long().sum(-2) > 0
         return ops.where(taken.unsqueeze(-1), parts, -math.inf).reshape(*scores.shape)
 
     def _mixed(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         weights, index, left = [], [], scores
         for _ in range(self.chosen):
-            top, at = left.topk(1, -1)
+            top, expert = left.topk(1, -1)
             far = (top - left) / ops.maximum(scores.abs(), top) > 2 * self.spec.jitter
-            weights.append(ops.where(far, -math.inf, left).softmax(-1).gather(-1, at))
-            index.append(at)
-            left = ops.where(at == ops.arange(self.count, device=at.device), -math.inf, left)
+            weights.append(ops.where(far, -math.inf, left).softmax(-1).gather(-1, expert))
+            index.append(expert)
+            left = ops.where(
+                expert == ops.arange(self.count, device=expert.device), -math.inf, left
+            )
         return ops.cat(weights, -1), ops.cat(index, -1)

@@ -51,10 +51,10 @@ class StaticEncoder(SentenceEncoder):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the modules and the prompts; model2vec's limit is 512 tokens."""
-        own = self.normalize
+        normalize = self.normalize
         super().configure(files)
         two = self.config.model_type == "model2vec"
-        self.normalize = own or ("modules.json" in files and self.normalize)
+        self.normalize = normalize or ("modules.json" in files and self.normalize)
         self.max_length = _LONGEST if two else _ANY
         if two and self.tokenizer is not None and "tokenizer.json" in files:
             model = parse_json(files["tokenizer.json"], "tokenizer.json", depth=64).get("model", {})
@@ -75,8 +75,8 @@ class StaticEncoder(SentenceEncoder):
 
     def _tokens(self, rows: list[str]) -> list[Encoding]:
         assert self.tokenizer is not None
-        found = self.tokenizer.encode_batch(rows, add_special_tokens=False)
-        return [self._kept(encoding) for encoding in found]
+        encodings = self.tokenizer.encode_batch(rows, add_special_tokens=False)
+        return [self._kept(encoding) for encoding in encodings]
 
     def _kept(self, encoding: Encoding) -> Encoding:
         places = [i for i, id in enumerate(encoding.ids) if id != self.unknown][: self.max_length]

@@ -36,22 +36,22 @@ def bitsandbytes(
     """The tensors of a checkpoint, its weights of four and eight bits as plain ones."""
     states = {}
     for name in tensors:
-        if found := _STATE.fullmatch(name):
-            states[found[1]] = name, found[2]
-    used = {f"{stem}.{part}" for stem in states for part in _PARTS}
+        if match := _STATE.fullmatch(name):
+            states[match[1]] = name, match[2]
+    used = {f"{stem}.{kind}" for stem in states for kind in _PARTS}
     used |= {name for name, _ in states.values()}
     for name, t in tensors.items():
         if name in used:
             continue
-        stem, _, part = name.rpartition(".")
-        if part in ("SCB", "weight_format") and f"{stem}.weight" in tensors:
-            if part == "weight_format" and (t.numel() != 1 or int(t.reshape(1)[0].item()) != 0):
+        stem, _, suffix = name.rpartition(".")
+        if suffix in ("SCB", "weight_format") and f"{stem}.weight" in tensors:
+            if suffix == "weight_format" and (t.numel() != 1 or int(t.reshape(1)[0].item()) != 0):
                 raise FormatError(f"{name} is not 0; only rows in order are supported")
             continue
         if name in states:
             parts = {p: tensors[f"{name}.{p}"] for p in _PARTS if f"{name}.{p}" in tensors}
             yield name, _four_bits(name, t, tensors[states[name][0]], states[name][1], parts, dtype)
-        elif part == "weight" and f"{stem}.SCB" in tensors:
+        elif suffix == "weight" and f"{stem}.SCB" in tensors:
             if t.dtype.name != "int8" or t.ndim != 2:
                 raise FormatError(f"{name} is {t.dtype.name} {t.shape}; with SCB it is int8, 2-d")
             magnitudes = tensors[f"{stem}.SCB"].float().numpy().reshape(-1)
@@ -98,8 +98,8 @@ def _four_bits(
         some = data[at * width // 2 : (end * width + 1) // 2]
         codes = np.stack((some >> 4, some & 15), -1).reshape(-1)[: (end - at) * width]
         block = np.arange(at * width, end * width) // size
-        found: Array = (values[codes] * magnitudes[block]).reshape(end - at, width)
-        return found
+        weights: Array = (values[codes] * magnitudes[block]).reshape(end - at, width)
+        return weights
 
     return made((count // width, width), dtype, rows).reshape(shape)
 
@@ -108,20 +108,22 @@ def _magnitudes(name: str, parts: Mapping[str, Tensor], told: Mapping[str, Any])
     """The largest magnitude of each block, float32."""
     if "absmax" not in parts:
         raise FormatError(f"the checkpoint has {name}, but no {name}.absmax")
-    found = parts["absmax"]
+    absmax = parts["absmax"]
     if "nested_absmax" not in parts:
-        if found.dtype.kind != "f":
-            raise FormatError(f"{name}.absmax is {found.dtype.name}, and there is no nested_absmax")
-        return found.float().numpy().reshape(-1)
+        if absmax.dtype.kind != "f":
+            raise FormatError(
+                f"{name}.absmax is {absmax.dtype.name}, and there is no nested_absmax"
+            )
+        return absmax.float().numpy().reshape(-1)
     offset: Any = told.get("nested_offset")
     size: Any = told.get("nested_blocksize")
     number = isinstance(offset, int | float) and not isinstance(offset, bool)
-    if not number or not _is_size(size) or found.dtype.name != "uint8":
+    if not number or not _is_size(size) or absmax.dtype.name != "uint8":
         raise FormatError(
             f"{name}.quant_state: nested_offset {brief(offset)} and nested_blocksize "
             f"{brief(size)} must be numbers, absmax bytes"
         )
-    codes = found.numpy().reshape(-1)
+    codes = absmax.numpy().reshape(-1)
     outer = parts["nested_absmax"].float().numpy().reshape(-1)
     if outer.size != -(-codes.size // size):
         raise FormatError(

@@ -47,9 +47,9 @@ _STRATEGIES = ("tensor", "channel", "group", "block", "tensor_group")
 _PARTS = ("packed", "scale", "zero_point", "shape", "g_idx", "global_scale")
 # Of activations, keys and values, which are not quantized here.
 _UNUSED = tuple(
-    f".{of}_{part}"
+    f".{of}_{kind}"
     for of in ("input", "output", "q", "k", "v")
-    for part in ("scale", "zero_point", "global_scale")
+    for kind in ("scale", "zero_point", "global_scale")
 )
 _MOST_GROUPS = 256
 
@@ -59,12 +59,14 @@ def compressed(
 ) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a checkpoint, its quantized weights as plain ones or as blocks."""
     groups = _Groups(given)
-    parts = tuple(f".weight_{part}" for part in _PARTS)
+    parts = tuple(f".weight_{kind}" for kind in _PARTS)
     for name, t in tensors.items():
-        stem, _, own = name.rpartition(".")
+        stem, _, suffix = name.rpartition(".")
         if name.endswith(_UNUSED):
             log.info("skipped %s: activations are not quantized here", name)
-        elif own == "weight_packed" or (own == "weight" and f"{stem}.weight_scale" in tensors):
+        elif suffix == "weight_packed" or (
+            suffix == "weight" and f"{stem}.weight_scale" in tensors
+        ):
             stored = {
                 p: tensors[f"{stem}.weight_{p}"] for p in _PARTS if f"{stem}.weight_{p}" in tensors
             }
@@ -100,7 +102,7 @@ class _Groups:
         if not isinstance(groups, dict) or len(groups) > _MOST_GROUPS:
             raise wrong("config_groups", groups, f"an object of at most {_MOST_GROUPS} groups")
         # (targets, weights)
-        self.groups = [_group(f"config_groups.{name}", one) for name, one in groups.items()]
+        self.groups = [_group(f"config_groups.{name}", group) for name, group in groups.items()]
 
     def of(self, path: str) -> Mapping[str, Any]:
         """The `weights` of the group of a module: by its name, a pattern, or its class."""
@@ -111,8 +113,8 @@ class _Groups:
             return names[0]
         label = "config.json: quantization_config.config_groups: targets"
         for targets, weights in self.groups:
-            for one in targets:
-                if one.startswith("re:") and compiled(one[3:], label).match(path):
+            for target in targets:
+                if target.startswith("re:") and compiled(target[3:], label).match(path):
                     return weights
         classes = [weights for targets, weights in self.groups if "Linear" in targets]
         if not classes:
@@ -122,7 +124,7 @@ class _Groups:
 
 def _group(label: str, group: Any) -> tuple[list[str], Mapping[str, Any]]:
     targets = group.get("targets") if isinstance(group, dict) else None
-    if not isinstance(targets, list) or not all(isinstance(one, str) for one in targets):
+    if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise wrong(label, group, "an object with a list `targets`")
     weights = group.get("weights") or {}
     if not isinstance(weights, dict):
@@ -167,10 +169,10 @@ def _scales(name: str, stored: Mapping[str, Tensor], outside: int) -> Array:
     scale = stored["scale"].float().numpy()
     if scale.size == 1:
         return np.full((outside, 1), scale.reshape(()), np.float32)
-    found: Array = scale.reshape(outside, -1) if scale.ndim == 1 else scale
-    if found.ndim != 2 or len(found) != outside:
+    by_row: Array = scale.reshape(outside, -1) if scale.ndim == 1 else scale
+    if by_row.ndim != 2 or len(by_row) != outside:
         raise FormatError(f"{name}.weight_scale is {scale.shape}; the weight has {outside} rows")
-    return found
+    return by_row
 
 
 def _packed_integers(
@@ -212,8 +214,8 @@ def _packed_integers(
     def rows(at: int, end: int) -> Array:
         q = numbers(at, end)
         q = q if zero is None else q - zero[at:end][:, of]
-        found: Array = q.astype(np.float32) * scales[at:end][:, of]
-        return found
+        weights: Array = q.astype(np.float32) * scales[at:end][:, of]
+        return weights
 
     if zero is None and (order is None or np.array_equal(of, np.sort(of))):
         blocks = integer_blocks(name, bits, scales, inside, numbers)
@@ -276,15 +278,15 @@ def _small_floats(
         if blocks is not None:
             return blocks
     if "global_scale" in stored:
-        whole = stored["global_scale"].float().numpy()
-        if whole.size != 1:
-            raise FormatError(f"{name}.weight_global_scale is {whole.shape}, not one number")
-        scales = scales / whole.reshape(())
+        global_scale = stored["global_scale"].float().numpy()
+        if global_scale.size != 1:
+            raise FormatError(f"{name}.weight_global_scale is {global_scale.shape}, not one number")
+        scales = scales / global_scale.reshape(())
     across = np.arange(inside) // each
 
     def rows(at: int, end: int) -> Array:
         values = widened(kind, raw[at:end].reshape(-1)).reshape(end - at, inside)
-        found: Array = values * scales[at:end][:, across]
-        return found
+        weights: Array = values * scales[at:end][:, across]
+        return weights
 
     return made((outside, inside), dtype, rows)

@@ -74,11 +74,11 @@ def scaled(
 
     def piece(at: int, end: int) -> Array:
         row = np.arange(at, end)
-        own = row // rows_ * fits[-2] + row % rows_ // tall
+        scale_row = row // rows_ * fits[-2] + row % rows_ // tall
         values = flat[at:end].float().numpy()
         if below is not None:
-            values = values - below[own][:, across]
-        found: Array = values * each[own][:, across]
-        return found
+            values = values - below[scale_row][:, across]
+        weights: Array = values * each[scale_row][:, across]
+        return weights
 
     return made(flat.shape, dtype, piece).reshape(t.shape)

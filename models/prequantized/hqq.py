@@ -41,10 +41,10 @@ def hqq(
 ) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a checkpoint, its packed weights as plain ones."""
     for name, t in tensors.items():
-        stem, _, part = name.rpartition(".")
-        if part == "W_q":
+        stem, _, kind = name.rpartition(".")
+        if kind == "W_q":
             yield f"{stem}.weight", _weight(stem, tensors, dtype)
-        elif part not in _PARTS or f"{stem}.W_q" not in tensors:
+        elif kind not in _PARTS or f"{stem}.W_q" not in tensors:
             yield name, t
 
 
@@ -64,9 +64,9 @@ def _weight(stem: str, tensors: Mapping[str, Tensor], dtype: DType) -> Tensor:
             raise FormatError(f"{stem}.{part} is {t.shape}, not one number")
         return int(t.reshape(1)[0].item())
 
-    for part in ("quant_scale", "quant_zero"):
-        if number(part, 0):
-            raise FormatError(f"{stem}.{part} is true, which is not supported; supported: false")
+    for kind in ("quant_scale", "quant_zero"):
+        if number(kind, 0):
+            raise FormatError(f"{stem}.{kind} is true, which is not supported; supported: false")
     shape = [int(n) for n in stored("shape").reshape(-1).tolist()]
     count = 1
     for n in shape:
@@ -83,8 +83,8 @@ def _weight(stem: str, tensors: Mapping[str, Tensor], dtype: DType) -> Tensor:
     if not number("channel_wise", 1) or not 0 < group <= count or count % group:
         group = shape[0] if axis == 0 else shape[1]  # one group of each column or row
     rows, columns = (group, count // group) if axis == 0 else (count // group, group)
-    bits, held = _PACKINGS[name]
-    each = held // bits
+    bits, word_bits = _PACKINGS[name]
+    each = word_bits // bits
     if raw.size != -(-rows // each) * columns:
         raise FormatError(
             f"{stem}.W_q has {raw.size} words; {rows} rows of {columns} numbers in {name} take "
@@ -93,12 +93,13 @@ def _weight(stem: str, tensors: Mapping[str, Tensor], dtype: DType) -> Tensor:
     matrix = raw.reshape(-1, columns)
     q = np.concatenate(
         [
-            matrix >> np.array(held - bits * (i + 1), raw.dtype) & raw.dtype.type((1 << bits) - 1)
+            matrix >> np.array(word_bits - bits * (i + 1), raw.dtype)
+            & raw.dtype.type((1 << bits) - 1)
             for i in range(each)
         ]
     )[:rows]
     numbers = tensor(np.ascontiguousarray(q, np.float32)).to(dtype=dtype)
-    zero, scale = (stored(part).to(dtype=dtype) for part in ("zero", "scale"))
+    zero, scale = (stored(suffix).to(dtype=dtype) for suffix in ("zero", "scale"))
     fits = {(1, columns), (rows, 1), (1, 1), ()}
     if zero.shape not in fits or scale.shape not in fits:
         raise FormatError(

@@ -33,8 +33,8 @@ def _packed(make: Callable[..., Any]) -> Reader:
     def read(
         tensors: Mapping[str, Tensor], given: Mapping[str, Any], dtype: DType
     ) -> Iterator[tuple[str, Tensor]]:
-        found: Iterator[tuple[str, Tensor]] = make(given)(tensors, dtype)
-        return found
+        pairs: Iterator[tuple[str, Tensor]] = make(given)(tensors, dtype)
+        return pairs
 
     return read
 
@@ -83,12 +83,12 @@ def dequantized(
     whether the model has its matrices as (in, out); quantized ones are (out, in). Raises LoadError
     for a method that is not supported, FormatError for a key or a shape that does not fit.
     """
-    given, rest = config["quantization_config"], dict(config)
+    settings, rest = config["quantization_config"], dict(config)
     del rest["quantization_config"]
-    if not isinstance(given, dict):
-        raise FormatError(f"config.json: quantization_config is {brief(given)}, not an object")
-    method = given.get("quant_method")
-    if method is None and (given.get("load_in_4bit") or given.get("load_in_8bit")):
+    if not isinstance(settings, dict):
+        raise FormatError(f"config.json: quantization_config is {brief(settings)}, not an object")
+    method = settings.get("quant_method")
+    if method is None and (settings.get("load_in_4bit") or settings.get("load_in_8bit")):
         method = "bitsandbytes"
     method = _NAMES.get(method, method) if isinstance(method, str) else method
     if not isinstance(method, str) or method not in METHODS:
@@ -98,7 +98,7 @@ def dequantized(
             hint="use the model's unquantized weights or a GGUF file",
         )
     try:
-        found = dict(METHODS[method](tensors, given, dtype or named_dtype(config)))
+        by_name = dict(METHODS[method](tensors, settings, dtype or named_dtype(config)))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, FormatError | LoadError):
             raise
@@ -107,25 +107,25 @@ def dequantized(
             hint="a shape or a size in it is wrong",
         ) from error
     if turned:
-        for name, t in found.items():
+        for name, t in by_name.items():
             if t.ndim == 2 and name not in tensors:
-                whole = t.dequantize() if t.dtype.kind == "q" else t
-                found[name] = whole.t().contiguous()
+                plain = t.dequantize() if t.dtype.kind == "q" else t
+                by_name[name] = plain.t().contiguous()
             elif t.ndim == 2 and tensors[name] is not t:
-                found[name] = t.t().contiguous()
+                by_name[name] = t.t().contiguous()
     wide = [
         n
-        for n, t in found.items()
+        for n, t in by_name.items()
         if n.endswith("weight") and t.ndim > 1 and t.dtype.kind != "q" and tensors.get(n) is not t
     ]
     if wide:
-        told = sum(found[n].nbytes for n in wide) / 1e6
+        told = sum(by_name[n].nbytes for n in wide) / 1e6
         log.warning(
             "%s: weights are dequantized (%d), as %s, to %.1f MB of %s",
             method,
             len(wide),
             wide[0],
             told,
-            found[wide[0]].dtype.name,
+            by_name[wide[0]].dtype.name,
         )
-    return rest, found
+    return rest, by_name

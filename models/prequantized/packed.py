@@ -48,18 +48,18 @@ class Packed:
     def __call__(self, tensors: Mapping[str, Tensor], dtype: DType) -> Iterator[tuple[str, Tensor]]:
         """The tensors of a checkpoint, its packed weights as plain ones or as blocks."""
         for name, t in tensors.items():
-            stem, _, part = name.rpartition(".")
-            if part == "qweight":
+            stem, _, kind = name.rpartition(".")
+            if kind == "qweight":
                 stored = {p: tensors[f"{stem}.{p}"] for p in PARTS if f"{stem}.{p}" in tensors}
                 yield f"{stem}.weight", self._weight(stem, stored, dtype)
-            elif part not in PARTS or f"{stem}.qweight" not in tensors:
+            elif kind not in PARTS or f"{stem}.qweight" not in tensors:
                 yield name, t
 
     def _layer(self, name: str, stored: Mapping[str, Tensor]) -> tuple[int, int, int, int]:
         """Bits, inputs, outputs and group size of a layer, by its shapes where they may differ."""
-        for part in ("qzeros", "scales"):
-            if part not in stored:
-                raise FormatError(f"the checkpoint has {name}.qweight, but no {name}.{part}")
+        for kind in ("qzeros", "scales"):
+            if kind not in stored:
+                raise FormatError(f"the checkpoint has {name}.qweight, but no {name}.{kind}")
         words, zeros, scales = (stored[p].shape for p in ("qweight", "qzeros", "scales"))
         rows, columns = words if len(words) == 2 else (0, 0)
         bits: int = self.bits
@@ -76,11 +76,11 @@ class Packed:
             size = -(-inside // scales[0])
         groups = -(-inside // max(size, 1))
         shapes = {"qzeros": (groups, outside * bits // 32), "scales": (groups, outside)}
-        for part, shape in shapes.items():
-            if stored[part].shape != shape or outside * bits % 32 or len(words) != 2:
+        for kind, shape in shapes.items():
+            if stored[kind].shape != shape or outside * bits % 32 or len(words) != 2:
                 raise FormatError(
                     f"{name}.qweight of shape {words} with groups of {self.group} needs "
-                    f"{part} of shape {shape}, not {stored[part].shape}"
+                    f"{kind} of shape {shape}, not {stored[kind].shape}"
                 )
         kinds = [stored[p].dtype.name for p in ("qweight", "qzeros")]
         if kinds != ["int32", "int32"] or stored["scales"].dtype.kind != "f":
@@ -127,10 +127,10 @@ class Packed:
 
     def _columns(self, words: Array, bits: int, count: int) -> Array:
         """The numbers (rows, count) of words in whose rows they lie."""
-        found = bit_stream(words, bits, count)
+        numbers = bit_stream(words, bits, count)
         if self.awq:
-            found = found.reshape(len(found), -1, 8)[..., np.argsort(_AWQ)]
-        return found.reshape(len(words), -1)
+            numbers = numbers.reshape(len(numbers), -1, 8)[..., np.argsort(_AWQ)]
+        return numbers.reshape(len(words), -1)
 
 
 def gptq(given: Mapping[str, Any]) -> Packed:

@@ -38,13 +38,15 @@ def made(
     """
     count, each = shape[0], max(int(np.prod(shape[1:])), 1)
     step = -(-max(PIECE // each, 1) // multiple) * multiple
-    found = [
-        tensor(np.ascontiguousarray(rows(at, min(at + step, count)), np.float32)).to(dtype=dtype)
-        for at in range(0, count, step)
+    pieces = [
+        tensor(np.ascontiguousarray(rows(first, min(first + step, count)), np.float32)).to(
+            dtype=dtype
+        )
+        for first in range(0, count, step)
     ]
-    if not found:
+    if not pieces:
         return tensor(np.zeros(shape, np.float32)).to(dtype=dtype)
-    return found[0] if len(found) == 1 else cat(found)
+    return pieces[0] if len(pieces) == 1 else cat(pieces)
 
 
 def integer_blocks(
@@ -64,21 +66,21 @@ def integer_blocks(
         return None
     dtype, least = _TYPES[bits]
     blocks = inside // _BLOCK
-    found = np.empty((outside, blocks, dtype.itemsize), np.uint8)
+    packed = np.empty((outside, blocks, dtype.itemsize), np.uint8)
     each = np.repeat(short, blocks // groups, axis=1)
-    found[:, :, :2] = each.view(np.uint8).reshape(outside, blocks, 2)
+    packed[:, :, :2] = each.view(np.uint8).reshape(outside, blocks, 2)
     step = max(PIECE // inside, 1)
-    for at in range(0, outside, step):
-        end = min(at + step, outside)
-        q = rows(at, end).reshape(end - at, blocks, _BLOCK)
+    for first in range(0, outside, step):
+        end = min(first + step, outside)
+        q = rows(first, end).reshape(end - first, blocks, _BLOCK)
         if q.min(initial=0) < least or q.max(initial=0) >= -least:
             return None
         if bits == 8:
-            found[at:end, :, 2:] = q.astype(np.int8).view(np.uint8)
+            packed[first:end, :, 2:] = q.astype(np.int8).view(np.uint8)
         else:
             codes = (q + 8).astype(np.uint8)
-            found[at:end, :, 2:] = codes[..., :16] | codes[..., 16:] << 4
-    return Tensor.from_buffer(found.reshape(-1), dtype, (outside, inside))
+            packed[first:end, :, 2:] = codes[..., :16] | codes[..., 16:] << 4
+    return Tensor.from_buffer(packed.reshape(-1), dtype, (outside, inside))
 
 
 def mxfp4_blocks(name: str, packed: Array, scales: Array) -> Tensor | None:
@@ -87,12 +89,12 @@ def mxfp4_blocks(name: str, packed: Array, scales: Array) -> Tensor | None:
     """
     if ".experts." in name or packed.shape[1] % 16:
         return None
-    given = packed.reshape(-1, 16)
-    found = np.empty((len(given), mxfp4.itemsize), np.uint8)
-    found[:, 0] = scales.reshape(-1)
-    found[:, 1::2] = given[:, :8] & 15 | given[:, 8:] << 4
-    found[:, 2::2] = given[:, :8] >> 4 | given[:, 8:] & 240
-    return Tensor.from_buffer(found.reshape(-1), mxfp4, (packed.shape[0], packed.shape[1] * 2))
+    halves = packed.reshape(-1, 16)
+    blocks = np.empty((len(halves), mxfp4.itemsize), np.uint8)
+    blocks[:, 0] = scales.reshape(-1)
+    blocks[:, 1::2] = halves[:, :8] & 15 | halves[:, 8:] << 4
+    blocks[:, 2::2] = halves[:, :8] >> 4 | halves[:, 8:] & 240
+    return Tensor.from_buffer(blocks.reshape(-1), mxfp4, (packed.shape[0], packed.shape[1] * 2))
 
 
 def bit_stream(words: Array, bits: int, count: int) -> Array:
@@ -104,8 +106,8 @@ def bit_stream(words: Array, bits: int, count: int) -> Array:
     if bits in (1, 2, 4, 8):  # no number is in two bytes
         shifts = np.arange(0, 8, bits, dtype=np.uint8)
         split = raw[:, :, None] >> shifts & np.uint8((1 << bits) - 1)
-        found: Array = split.reshape(len(words), -1)[:, :count]
-        return found
+        numbers: Array = split.reshape(len(words), -1)[:, :count]
+        return numbers
     single = np.unpackbits(raw, axis=1, bitorder="little")[:, : count * bits]
-    found = single.reshape(len(words), count, bits) @ (1 << np.arange(bits)).astype(np.uint8)
-    return found
+    numbers = single.reshape(len(words), count, bits) @ (1 << np.arange(bits)).astype(np.uint8)
+    return numbers

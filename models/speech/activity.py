@@ -35,34 +35,34 @@ class Activity:
         """
         most = (self.max_speech - 2 * self.padding) * rate - chunk
         low = max(self.threshold - HYSTERESIS, 0.01)
-        found: list[tuple[int, int]] = []
+        segments: list[tuple[int, int]] = []
         start: int | None = None
         quiet: int | None = None  # since when it is quiet within speech
         pauses: list[tuple[int, int]] = []
         for i, probability in enumerate(probabilities):
-            at = i * chunk
+            now = i * chunk
             if probability >= self.threshold and quiet is not None:
-                if at - quiet > PAUSE * rate:
-                    pauses.append((quiet, at))
+                if now - quiet > PAUSE * rate:
+                    pauses.append((quiet, now))
                 quiet = None
             if start is None:
-                start = at if probability >= self.threshold else None
+                start = now if probability >= self.threshold else None
                 continue
-            if at - start > most:
-                end, after = max(pauses, key=lambda p: p[1] - p[0]) if pauses else (at, None)
-                found.append((start, end))
+            if now - start > most:
+                end, after = max(pauses, key=lambda p: p[1] - p[0]) if pauses else (now, None)
+                segments.append((start, end))
                 start, quiet, pauses = after, None, []
                 if start is None:
                     continue
             if probability < low:
-                quiet = at if quiet is None else quiet
-                if at - quiet >= self.min_silence * rate:
+                quiet = now if quiet is None else quiet
+                if now - quiet >= self.min_silence * rate:
                     if quiet - start > self.min_speech * rate:
-                        found.append((start, quiet))
+                        segments.append((start, quiet))
                     start, quiet, pauses = None, None, []
         if start is not None and samples - start > self.min_speech * rate:
-            found.append((start, samples))
-        return self._padded(found, rate, samples)
+            segments.append((start, samples))
+        return self._padded(segments, rate, samples)
 
     def _padded(
         self, found: list[tuple[int, int]], rate: int, samples: int

@@ -22,11 +22,11 @@ def bounded(clips: Sequence[Any], total: int) -> list[tuple[int, int]]:
 
     ValueError for a clip that ends before it begins, or begins before the one before it ends.
     """
-    found: list[tuple[int, int]] = []
+    bounds: list[tuple[int, int]] = []
     for clip in clips:
         pair = (clip["start"], clip["end"]) if isinstance(clip, Mapping) else tuple(clip)
         start, end = (float(x) for x in pair)
-        last = found[-1][1] if found else 0
+        last = bounds[-1][1] if bounds else 0
         if not 0 <= start < end or round(start * _FRAMES) < last:
             raise ValueError(
                 f"automatic-speech-recognition: clip {start} to {end} does not follow on "
@@ -34,19 +34,19 @@ def bounded(clips: Sequence[Any], total: int) -> list[tuple[int, int]]:
             )
         frames = round(start * _FRAMES), round(min(end * _FRAMES, total))
         if frames[0] < frames[1]:
-            found.append(frames)
-    return found
+            bounds.append(frames)
+    return bounds
 
 
 def joined(clips: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     """Neighbouring clips as one, where both with the pause between them have at most `most`."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in clips:
-        if found and end - found[-1][0] <= most:
-            found[-1] = found[-1][0], end
+        if merged and end - merged[-1][0] <= most:
+            merged[-1] = merged[-1][0], end
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def parts_of(options: Mapping[str, Any], samples: Sound, total: int, most: int) -> Run:
@@ -58,8 +58,8 @@ def parts_of(options: Mapping[str, Any], samples: Sound, total: int, most: int) 
         return bounded(options["clips"], total)
     if options["vad"] is None:
         return [(0, total)]
-    found = yield from speech_of(options["vad"], samples, most / _FRAMES)
-    return joined(bounded(found, total), most)
+    segments = yield from speech_of(options["vad"], samples, most / _FRAMES)
+    return joined(bounded(segments, total), most)
 
 
 @lru_cache(1)
@@ -80,5 +80,5 @@ def speech_of(name: str, samples: Sound, most: float) -> Run:
     model = _loaded(name)
     task = check_served(model, "voice-activity-detection")
     told = task.checked({"max_speech": most, "padding": 0.2})
-    given = samples if isinstance(samples, Samples) else Audio(samples, RATE)
-    return (yield from task.run(model, given, told, False))["segments"]
+    audio = samples if isinstance(samples, Samples) else Audio(samples, RATE)
+    return (yield from task.run(model, audio, told, False))["segments"]

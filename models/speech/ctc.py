@@ -40,9 +40,9 @@ class CTCTranscriber(WindowTranscriber):
 
     def window(self, samples: Samples, start: float) -> Run:
         """The segments of one window that begins at `start` seconds; returns a list."""
-        given = padded(self.model.prepared(samples), self.model.least)
+        inputs = padded(self.model.prepared(samples), self.model.least)
         with no_grad():
-            logits = self.model(tensor(given[None], device=self.model.device))[0]
+            logits = self.model(tensor(inputs[None], device=self.model.device))[0]
             # ids are exact as float32: a vocabulary has far less than 2**24 tokens
             best, ids = ops.log_softmax(logits, -1).max(-1)
             both = np.asarray((yield stack([best, ids.to(best.dtype)]).readback()))
@@ -52,7 +52,7 @@ class CTCTranscriber(WindowTranscriber):
             if not segments or (word[0].first - segments[-1][-1][-1].stop) * self.seconds > PAUSE:
                 segments.append([])
             segments[-1].append(word)
-        return [self._segment(one, start) for one in segments]
+        return [self._segment(group, start) for group in segments]
 
     def _segment(self, words: Sequence[Sequence[Letter]], start: float) -> dict[str, Any]:
         space = self.letters.space

@@ -42,9 +42,9 @@ class GreedyTranscriber(WindowTranscriber):
     def window(self, samples: Samples, start: float) -> Run:
         """The segment of one window that begins at `start` seconds; returns a list."""
         model, seconds = self.model, len(samples) / RATE
-        given = padded(model.prepared(samples), model.least)
+        inputs = padded(model.prepared(samples), model.least)
         with no_grad():
-            states = model.encode(tensor(given[None], device=model.device))
+            states = model.encode(tensor(inputs[None], device=model.device))
         self.state = state = model.start(states, reuse=self.state)
         tokens, logs, now = list[int](), list[float](), model.first
         for _ in range(min(model.context_length, math.ceil(TOKENS * seconds))):

@@ -74,9 +74,9 @@ class LiveTranscriber:
         self.model = model if isinstance(model, Model) else load(model)
         task = check_served(self.model, TASK)
         # Earlier text is not told: small models then leave out what comes next.
-        given = {"condition": False} if "condition" in followed(self.model) else {}
+        defaults = {"condition": False} if "condition" in followed(self.model) else {}
         self.timed = "words" in followed(self.model)
-        checked = task.checked({**given, **options, "words": self.timed})
+        checked = task.checked({**defaults, **options, "words": self.timed})
         self._transcriber: Any = self.model.transcriber(checked)
         self._tape, self.every = Tape(int(rate)), every
         self._until = 0.0  # seconds: the audio before it is done
@@ -120,23 +120,23 @@ class LiveTranscriber:
 
     def take(self, samples: npt.ArrayLike) -> None:
         """Note samples without hearing them."""
-        given = np.asarray(samples)
+        chunk = np.asarray(samples)
         if self._ended:
             raise ValueError("the audio has ended; begin another LiveTranscriber")
-        if given.ndim != 1 or given.dtype.kind != "f":
+        if chunk.ndim != 1 or chunk.dtype.kind != "f":
             raise ValueError(
-                f"samples are {given.dtype} of shape {given.shape}; they must be floating numbers "
+                f"samples are {chunk.dtype} of shape {chunk.shape}; they must be floating numbers "
                 "of one dim (mix channels by their mean)"
             )
-        if len(given):
-            self._tape.add(np.nan_to_num(given.astype(np.float32), nan=0.0, posinf=0, neginf=0))
+        if len(chunk):
+            self._tape.add(np.nan_to_num(chunk.astype(np.float32), nan=0.0, posinf=0, neginf=0))
 
     def steps(self, ended: bool = False) -> Run:
         """The steps of hearing what was taken; ended: all of it. Returns the `LiveText`."""
-        self._kept, kept = len(self._segments), len(self._segments)
+        self._kept, unchanged = len(self._segments), len(self._segments)
         while (yield from self.step(ended)):
-            kept = min(kept, self._kept)
-        self._kept = min(kept, self._kept)
+            unchanged = min(unchanged, self._kept)
+        self._kept = min(unchanged, self._kept)
         return self.heard
 
     def step(self, ended: bool = False) -> Run:
@@ -206,16 +206,16 @@ class LiveTranscriber:
             return [], 0
         result = yield from self._transcriber.again().run(samples[begin:end])
         self._language = result["language"]
-        shift, found = self._until + begin / RATE, list[Word]()
+        shift, words = self._until + begin / RATE, list[Word]()
         for segment in result["segments"]:
             for word in segment["words"] if self.timed else spread(segment):
                 word["start"] += shift
                 word["end"] += shift
-                found.append(word)
-        known = min(self._known, len(found))
+                words.append(word)
+        known = min(self._known, len(words))
         if self.timed:
-            known = sum((word["start"] + word["end"]) / 2 <= self._said for word in found)
-        return found, joint(found, self._segments, known)
+            known = sum((word["start"] + word["end"]) / 2 <= self._said for word in words)
+        return words, joint(words, self._segments, known)
 
     def _add(self, words: Sequence[Word]) -> None:
         """Words that stay, joined to the last segment if its sentence goes on."""

@@ -31,21 +31,21 @@ class Tape:
 
     def read(self, start: int, stop: int) -> Values:
         """Samples start to stop, those that are forgotten as zeros."""
-        made = np.zeros(max(0, stop - start), np.float32)
-        at = self._first
+        samples = np.zeros(max(0, stop - start), np.float32)
+        begin = self._first
         for chunk in self._chunks:
-            low, high = max(start, at), min(stop, at + len(chunk))
+            low, high = max(start, begin), min(stop, begin + len(chunk))
             if low < high:
-                made[low - start : high - start] = chunk[low - at : high - at]
-            at += len(chunk)
-        return made
+                samples[low - start : high - start] = chunk[low - begin : high - begin]
+            begin += len(chunk)
+        return samples
 
 
 def loudness(samples: Values) -> Values:
     """Half the distance of the least and largest sample of each 50 ms."""
-    whole = samples[: len(samples) // _STEP * _STEP].reshape(-1, _STEP)
-    found: Values = (whole.max(1) - whole.min(1)) / 2
-    return found
+    steps = samples[: len(samples) // _STEP * _STEP].reshape(-1, _STEP)
+    half_ranges: Values = (steps.max(1) - steps.min(1)) / 2
+    return half_ranges
 
 
 def sounding(samples: Values) -> tuple[int, int]:

@@ -65,8 +65,8 @@ class Transcriber:
         if self.options["batch_size"] > 1:
             yield from self._batches(samples, clips)
         else:
-            for at, end in clips:
-                yield from self._sequence(samples, at, end)
+            for start, end in clips:
+                yield from self._sequence(samples, start, end)
         return {
             "text": "".join(s["text"] for s in self.segments).strip(),
             "language": self.language or "en",
@@ -95,18 +95,20 @@ class Transcriber:
     def _batches(self, samples: Sound, clips: list[tuple[int, int]]) -> Run:
         """Windows in batches. What a window leaves over is transcribed after it."""
         windows = [
-            (at, min(at + WINDOW, end)) for start, end in clips for at in range(start, end, WINDOW)
+            (begin, min(begin + WINDOW, end))
+            for start, end in clips
+            for begin in range(start, end, WINDOW)
         ]
         count = min(self.options["batch_size"], len(windows))
         for first in range(0, len(windows), count or 1):
-            part = windows[first : first + count]
+            batch = windows[first : first + count]
             # The last batch is filled up, so that its steps are those that were captured.
-            filled = part + part[-1:] * (count - len(part))
+            filled = batch + batch[-1:] * (count - len(batch))
             states = self._states([samples[a * HOP : b * HOP] for a, b in filled])
             if self.language is None and self.tokens.multilingual:
                 self.language = yield from self._detect(states[:1])
             prompt = self.tokens.prompt(self.language, self.options["task"])
-            found = yield from self.together.run(
+            decodings = yield from self.together.run(
                 states,
                 self._before([]),
                 prompt,
@@ -115,12 +117,12 @@ class Transcriber:
                 self.draw,
                 self.model.context_length // 2,
             )
-            for i, (at, end) in enumerate(part):
-                one = states[i : i + 1]
-                decoded = yield from self._believed(one, self._before([]), found[i])
-                ahead = yield from self._heard(decoded, one, at, end - at, [])
-                if end - at - ahead >= _LEFT:
-                    yield from self._sequence(samples, at + ahead, end)
+            for i, (frame, end) in enumerate(batch):
+                state = states[i : i + 1]
+                decoded = yield from self._believed(state, self._before([]), decodings[i])
+                ahead = yield from self._heard(decoded, state, frame, end - frame, [])
+                if end - frame - ahead >= _LEFT:
+                    yield from self._sequence(samples, frame + ahead, end)
                 yield self._progress(end)
 
     def _progress(self, at: int) -> Progress:
@@ -128,14 +130,14 @@ class Transcriber:
 
     def _heard(self, decoded: Decoded, states: Tensor, at: int, size: int, text: list[int]) -> Run:
         """Give out the segments of a window; returns the frames until the next one begins."""
-        found, ahead = self._cut(decoded, at, size)
-        if self.options["words"] and found:
-            ahead = yield from self._words(states, found, at, size, ahead)
-        for one in found:
-            text += one.pop("context")  # with its timestamps, or later windows have none
-            del one["tokens"], one["logs"]
-            self.segments.append(timing.rounded(one))
-            yield Token(-1, one["text"], one["probability"])
+        segments, ahead = self._cut(decoded, at, size)
+        if self.options["words"] and segments:
+            ahead = yield from self._words(states, segments, at, size, ahead)
+        for segment in segments:
+            text += segment.pop("context")  # with its timestamps, or later windows have none
+            del segment["tokens"], segment["logs"]
+            self.segments.append(timing.rounded(segment))
+            yield Token(-1, segment["text"], segment["probability"])
         return ahead
 
     def _states(self, parts: Sequence[npt.NDArray[np.float32]]) -> Tensor:
@@ -143,9 +145,9 @@ class Transcriber:
         features = []
         with no_grad():
             for samples in parts:
-                whole = np.zeros(WINDOW * HOP, np.float32)
-                whole[: len(samples)] = finite(samples)
-                features.append(self.mel(tensor(whole, device=self.model.device)))
+                window = np.zeros(WINDOW * HOP, np.float32)
+                window[: len(samples)] = finite(samples)
+                features.append(self.mel(tensor(window, device=self.model.device)))
             states: Tensor = self.model.encode(stack(features, 0))
         return states
 
@@ -163,14 +165,14 @@ class Transcriber:
         most = self.model.context_length // 2 - 1
         told: list[int] = []
         for key in ("hotwords", "prompt"):
-            given = self.options[key]
-            if given and (key == "hotwords" or not text):
+            phrase = self.options[key]
+            if phrase and (key == "hotwords" or not text):
                 told += self.model.tokenizer.encode(
-                    " " + given.strip(), add_special_tokens=False
+                    " " + phrase.strip(), add_special_tokens=False
                 ).ids
         told = told[: most // 2]
-        kept = [*told, *list(text)[-(most - len(told)) :]] if text else told
-        return [mark, *kept] if kept else []
+        context = [*told, *list(text)[-(most - len(told)) :]] if text else told
+        return [mark, *context] if context else []
 
     def _copies(self, decoded: Decoded, before: Sequence[int]) -> bool:
         """Whether a window has a long run of the tokens that it was told.
@@ -190,11 +192,11 @@ class Transcriber:
         """
         o = self.options
         prompt = self.tokens.prompt(self.language, o["task"])
-        given = o["temperature"]
+        fixed = o["temperature"]
         tried: list[Decoded] = []
-        for temperature in TEMPERATURES if given is None else (given,):
+        for temperature in TEMPERATURES if fixed is None else (fixed,):
             if first is None or tried:
-                [found] = yield from self.decoder.run(
+                [decoded] = yield from self.decoder.run(
                     states,
                     before,
                     prompt,
@@ -204,12 +206,12 @@ class Transcriber:
                     self.model.context_length // 2,
                 )
             else:
-                found = first
-            tried.append(found)
-            silent = found.no_speech > o["no_speech_threshold"]
-            unlikely = found.average < o["logprob_threshold"]
-            if found.compression <= o["compression_threshold"] and (silent or not unlikely):
-                return found
+                decoded = first
+            tried.append(decoded)
+            silent = decoded.no_speech > o["no_speech_threshold"]
+            unlikely = decoded.average < o["logprob_threshold"]
+            if decoded.compression <= o["compression_threshold"] and (silent or not unlikely):
+                return decoded
         # None is to be believed: the likeliest that does not repeat itself.
         plain = [d for d in tried if d.compression <= o["compression_threshold"]]
         return max(plain or tried, key=lambda d: d.average)
@@ -229,8 +231,8 @@ class Transcriber:
         segments: list[dict[str, Any]] = []
         start, ahead = 0, size
         for stop in [*pairs, *([len(tokens)] if pairs and ended else [])]:
-            part = tokens[start:stop]
-            low, high = ((part[i] - begin) * STEP for i in (0, -1))
+            timed_tokens = tokens[start:stop]
+            low, high = ((timed_tokens[i] - begin) * STEP for i in (0, -1))
             self._add(segments, d, start, stop, at, size, low, high)
             start = stop
         if not pairs:
@@ -254,8 +256,8 @@ class Transcriber:
         high: float,
     ) -> None:
         end = self.tokens.endoftext
-        kept = [i for i in range(start, stop) if d.tokens[i] < end]
-        text = self.model.tokenizer.decode([d.tokens[i] for i in kept])
+        text_places = [i for i in range(start, stop) if d.tokens[i] < end]
+        text = self.model.tokenizer.decode([d.tokens[i] for i in text_places])
         if high <= low or not text.strip():
             return
         # A model may write a time that lies in the silence after the clip.
@@ -270,8 +272,8 @@ class Transcriber:
                 "no_speech": d.no_speech,
                 "words": [],
                 "context": d.tokens[start:stop],
-                "tokens": [d.tokens[i] for i in kept],
-                "logs": [d.logs[i] for i in kept],
+                "tokens": [d.tokens[i] for i in text_places],
+                "logs": [d.logs[i] for i in text_places],
             }
         )
 
@@ -284,27 +286,27 @@ class Transcriber:
         lead = self.tokens.prompt(self.language, self.options["task"], timestamps=False)
         ids = [*lead, *tokens, self.tokens.endoftext]
         with no_grad():
-            given = tensor([ids], device=self.model.device)
-            weights = self.model.cross_attention(states, given)[0]
+            token_ids = tensor([ids], device=self.model.device)
+            weights = self.model.cross_attention(states, token_ids)[0]
         values = np.asarray((yield weights.readback()))
         single = timing.timed(
             self.model.tokenizer, tokens, logs, values, len(lead) - 1, size // 2, self.language
         )
-        usual, found = timing.usual_length(single), timing.joined(single)
-        for word in found:
+        usual, words = timing.usual_length(single), timing.joined(single)
+        for word in words:
             word["start"] += at / 100
             word["end"] += at / 100
-        rest = list(found)
-        for one in segments:
-            held = 0
-            while held < len(one["text"]) and rest:
-                one["words"].append(rest.pop(0))
-                held += len(one["words"][-1]["word"])
-            if one["words"]:
-                timing.fit(one, usual, self.spoken)
-                one["end"] = max(one["end"], one["start"] + STEP)
-                timing.clamp(one, (at + size) / 100)
-                self.spoken = one["end"]
-        if ahead < size and found and found[-1]["end"] > at / 100:
-            return min(size, max(1, round(found[-1]["end"] * 100) - at))
+        rest = list(words)
+        for segment in segments:
+            length = 0
+            while length < len(segment["text"]) and rest:
+                segment["words"].append(rest.pop(0))
+                length += len(segment["words"][-1]["word"])
+            if segment["words"]:
+                timing.fit(segment, usual, self.spoken)
+                segment["end"] = max(segment["end"], segment["start"] + STEP)
+                timing.clamp(segment, (at + size) / 100)
+                self.spoken = segment["end"]
+        if ahead < size and words and words[-1]["end"] > at / 100:
+            return min(size, max(1, round(words[-1]["end"] * 100) - at))
         return ahead

@@ -52,11 +52,11 @@ def warp(cost: Matrix) -> tuple[Matrix, Matrix]:
         kind = np.where(diagonal, 0, np.where(down, 1, 2))
         total[i, j] = cost[i - 1, j - 1] + ways[kind, np.arange(len(i))]
         step[i, j] = kind
-    at, path = (n, m), []
-    while at[0] > 0 or at[1] > 0:
-        path.append((at[0] - 1, at[1] - 1))
-        kind = step[at]
-        at = (at[0] - (kind != 2), at[1] - (kind != 1))
+    corner, path = (n, m), []
+    while corner[0] > 0 or corner[1] > 0:
+        path.append((corner[0] - 1, corner[1] - 1))
+        kind = step[corner]
+        corner = (corner[0] - (kind != 2), corner[1] - (kind != 1))
     rows, columns = np.array(path[::-1]).T
     return rows, columns
 
@@ -68,14 +68,14 @@ def split(tokenizer: Any, tokens: Sequence[int], language: str | None) -> list[l
     every such group is a word.
     """
     pieces: list[list[int]] = []
-    held: list[int] = []
+    pending: list[int] = []
     for token in tokens:
-        held.append(token)
-        if "\ufffd" not in tokenizer.decode(held):
-            pieces.append(held)
-            held = []
-    if held:
-        pieces.append(held)
+        pending.append(token)
+        if "\ufffd" not in tokenizer.decode(pending):
+            pieces.append(pending)
+            pending = []
+    if pending:
+        pieces.append(pending)
     if language in _SPACELESS:
         return pieces
     words: list[list[int]] = []
@@ -91,8 +91,8 @@ def split(tokenizer: Any, tokens: Sequence[int], language: str | None) -> list[l
 
 def rounded(segment: dict[str, Any]) -> dict[str, Any]:
     """The segment, with its numbers and its words' to four places."""
-    for part in (segment, *segment["words"]):
-        part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
+    for timed_text in (segment, *segment["words"]):
+        timed_text.update({k: round(v, 4) for k, v in timed_text.items() if isinstance(v, float)})
     return segment
 
 
@@ -116,20 +116,20 @@ def timed(
     rows, columns = align(weights, lead, frames)
     first = np.flatnonzero(np.diff(rows, prepend=-1))  # where the path goes on to each token
     starts = columns[first] * FRAME
-    found: list[dict[str, Any]] = []
-    at = 0
+    words: list[dict[str, Any]] = []
+    first_token = 0
     for word in split(tokenizer, tokens, language):
-        stop = at + len(word)
-        found.append(
+        stop = first_token + len(word)
+        words.append(
             {
                 "word": tokenizer.decode(word),
-                "start": float(starts[at]),
+                "start": float(starts[first_token]),
                 "end": float(starts[stop]),
-                "probability": float(np.exp(np.mean(np.asarray(logs[at:stop])))),
+                "probability": float(np.exp(np.mean(np.asarray(logs[first_token:stop])))),
             }
         )
-        at = stop
-    return bounded(found)
+        first_token = stop
+    return bounded(words)
 
 
 def joined(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -197,6 +197,6 @@ def fit(segment: dict[str, Any], usual: float, spoken: float) -> None:
 
 def clamp(segment: dict[str, Any], end: float) -> None:
     """Let a segment and its words end where the clip ends."""
-    for one in (segment, *segment["words"]):
-        one["end"] = min(one["end"], end)
-        one["start"] = min(one["start"], one["end"])
+    for item in (segment, *segment["words"]):
+        item["end"] = min(item["end"], end)
+        item["start"] = min(item["start"], item["end"])

@@ -21,16 +21,16 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     mask: the opacity (height, width) uint8 of every pixel, 255 for the foreground, stretched to
     the whole range as the published pipelines do.
     """
-    found = []
+    cutouts = []
     pixels = load_all(images)
     for image in pixels:
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
-            share = model(given).float().sigmoid()[0, 0]
+            batch = model.processor([image], model.device).to(model.dtype)
+            share = model(batch).float().sigmoid()[0, 0]
         values = np.asarray((yield share.readback()))
-        found.append(mask_of(values, image.shape[:2], options["threshold"]))
-        yield Progress("cut", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        cutouts.append(mask_of(values, image.shape[:2], options["threshold"]))
+        yield Progress("cut", len(cutouts), len(pixels))
+    return drawable(images, pixels, cutouts)
 
 
 def mask_of(

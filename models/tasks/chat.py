@@ -26,9 +26,9 @@ def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) ->
     for name in options.get("chat_template_kwargs") or ():
         check_variable(model.template, name)
     ids = model.chat_ids(messages, **shape)
-    found = yield from answer(model, ids, chosen, watched, began)
-    parts = model.answer_parts(found.ids, ids, tools=tools)
-    return ChatAnswer(**vars(found), **vars(parts))
+    generated = yield from answer(model, ids, chosen, watched, began)
+    parts = model.answer_parts(generated.ids, ids, tools=tools)
+    return ChatAnswer(**vars(generated), **vars(parts))
 
 
 def _refuse(options: Mapping[str, Any]) -> None:

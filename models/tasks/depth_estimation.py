@@ -21,19 +21,19 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     depth: (height, width) float32: relative and inverse, or meters, as the checkpoint says; with
     `picture` uint8, stretched to 0 to 255.
     """
-    found = []
+    depths = []
     pixels = load_all(images)
     for image in pixels:
         size = image.shape[:2]
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
-            depth = interpolate(model(given).float().unsqueeze(1), size=size, mode="bicubic")
+            batch = model.processor([image], model.device).to(model.dtype)
+            depth = interpolate(model(batch).float().unsqueeze(1), size=size, mode="bicubic")
         values = np.asarray((yield depth[0, 0].readback()), np.float32)
         if options["picture"]:
             values = stretched(values)
-        found.append({"width": size[1], "height": size[0], "depth": values})
-        yield Progress("measure", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        depths.append({"width": size[1], "height": size[0], "depth": values})
+        yield Progress("measure", len(depths), len(pixels))
+    return drawable(images, pixels, depths)
 
 
 TASK = Task(

@@ -30,35 +30,35 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
                 f"fill-mask: text {i}, {rows[i][:40]!r}, has no {name} within the first "
                 f"{model.max_length} tokens"
             )
-    found: list[Any] = [None] * len(rows)
+    by_text: list[Any] = [None] * len(rows)
     done = 0
     for chosen, logits in model.batches(encoded, options["batch_size"]):
         width = logits.shape[1]
-        flat = [at * width + j for at, i in enumerate(chosen) for j in places[i]]
+        flat = [row * width + j for row, i in enumerate(chosen) for j in places[i]]
         picked = logits.reshape(-1, logits.shape[-1]).index_select(
             0, tensor(flat, device=model.device)
         )
         scores = np.asarray((yield ops.softmax(picked, -1).readback()))
-        at = 0
+        start = 0
         for i in chosen:
-            part = scores[at : at + len(places[i])]
-            at += len(places[i])
+            text_scores = scores[start : start + len(places[i])]
+            start += len(places[i])
             answers = [
-                _filled(model, encoded[i].ids, j, row, options["top_k"], len(part) == 1)
-                for j, row in zip(places[i], part, strict=True)
+                _filled(model, encoded[i].ids, j, row, options["top_k"], len(text_scores) == 1)
+                for j, row in zip(places[i], text_scores, strict=True)
             ]
-            found[i] = answers[0] if len(answers) == 1 else answers
+            by_text[i] = answers[0] if len(answers) == 1 else answers
         done += len(chosen)
         yield Progress("fill", done, len(rows))
-    return found[0] if isinstance(texts, str) else found
+    return by_text[0] if isinstance(texts, str) else by_text
 
 
 def _filled(model: Any, ids: list[int], place: int, scores: Any, most: int, alone: bool) -> Any:
     """The likeliest tokens at `place`; other masks stay in the sequence if it is not alone."""
-    decode, found = model.tokenizer.decode, []
+    decode, answers = model.tokenizer.decode, []
     for token in np.argsort(-scores, kind="stable")[:most].tolist():
         filled = [*ids[:place], token, *ids[place + 1 :]]
-        found.append(
+        answers.append(
             {
                 "score": float(scores[token]),
                 "token": token,
@@ -66,7 +66,7 @@ def _filled(model: Any, ids: list[int], place: int, scores: Any, most: int, alon
                 "sequence": decode(filled, skip_special_tokens=alone),
             }
         )
-    return found
+    return answers
 
 
 TASK = Task(

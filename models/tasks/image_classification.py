@@ -28,19 +28,19 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     size, function = options["batch_size"], options["function_to_apply"]
     if function is None:
         function = "sigmoid" if model.problem == "multi_label_classification" else "softmax"
-    found = []
-    for at in range(0, len(pixels), size):
-        part = pixels[at : at + size]
+    rankings = []
+    for start in range(0, len(pixels), size):
+        batch_images = pixels[start : start + size]
         with no_grad():
-            given = model.processor(part, model.device).to(model.dtype)
-            logits = captured(model, "forward", given).float()
+            batch = model.processor(batch_images, model.device).to(model.dtype)
+            logits = captured(model, "forward", batch).float()
             if function != "none":
                 logits = logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
         for row in np.asarray((yield logits.readback())):
             order = np.argsort(-row, kind="stable")[: options["top_k"]].tolist()
-            found.append([{"label": model.labels[j], "score": float(row[j])} for j in order])
-        yield Progress("classify", len(found), len(pixels))
-    return drawable(images, pixels, found)
+            rankings.append([{"label": model.labels[j], "score": float(row[j])} for j in order])
+        yield Progress("classify", len(rankings), len(pixels))
+    return drawable(images, pixels, rankings)
 
 
 TASK = Task(

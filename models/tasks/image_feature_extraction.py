@@ -17,12 +17,14 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     """The vectors of images, (n, features), or (features,) of a single one."""
     pixels = load_all(images, shrink=True)
     parts, size = [], options["batch_size"]
-    for at in range(0, len(pixels), size):
+    for start in range(0, len(pixels), size):
         with no_grad():
-            given = model.processor(pixels[at : at + size], model.device).to(model.dtype)
-            found = captured(model, "encode_image", given).float()
-            parts.append(normalize(found, dim=-1) if options["normalize"] else found)
-        yield Progress("encode", min(at + size, len(pixels)), len(pixels))
+            batch = model.processor(pixels[start : start + size], model.device).to(model.dtype)
+            vectors_of_batch = captured(model, "encode_image", batch).float()
+            parts.append(
+                normalize(vectors_of_batch, dim=-1) if options["normalize"] else vectors_of_batch
+            )
+        yield Progress("encode", min(start + size, len(pixels)), len(pixels))
     vectors = cat(parts, 0)
     return vectors if isinstance(images, list | tuple) else vectors[0]
 

@@ -26,31 +26,31 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     object, with its "box", the likeliest first; of a model whose queries give masks what `subtask`
     says, by default segments that do not overlap.
     """
-    pixels, found = load_all(images), []
+    pixels, by_image = load_all(images), []
     if getattr(model, "instances", False):
         for image in pixels:
-            found.append((yield from _objects(model, image, options)))
-            yield Progress("segment", len(found), len(pixels))
-        return drawable(images, pixels, found)
+            by_image.append((yield from _objects(model, image, options)))
+            yield Progress("segment", len(by_image), len(pixels))
+        return drawable(images, pixels, by_image)
     asked = isinstance(model, QueryMasks)
     for image in pixels:
         size = image.shape[:2]
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
+            batch = model.processor([image], model.device).to(model.dtype)
             if asked and options["subtask"] != "semantic":
-                logits, masks = model.told(given)
+                logits, masks = model.told(batch)
                 told = yield from segments(logits[0], masks[0], size, model.labels, options)
-                found.append(_large(told, options))
-                yield Progress("segment", len(found), len(pixels))
+                by_image.append(_large(told, options))
+                yield Progress("segment", len(by_image), len(pixels))
                 continue
-            logits = interpolate(model(given).float(), size=size, mode="bilinear")[0]
+            logits = interpolate(model(batch).float(), size=size, mode="bilinear")[0]
             # Queries' shares of classes are positive, but their sum is not 1.
             best, which = (logits / logits.sum(0) if asked else logits.softmax(0)).max(0)
         classes = np.asarray((yield which.readback())).astype(np.int64)
         shares = np.asarray((yield best.readback()), np.float64)
-        found.append(_classes(classes, shares, model.labels, options))
-        yield Progress("segment", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        by_image.append(_classes(classes, shares, model.labels, options))
+        yield Progress("segment", len(by_image), len(pixels))
+    return drawable(images, pixels, by_image)
 
 
 def _objects(
@@ -58,15 +58,15 @@ def _objects(
 ) -> Generator[Any, Any, list[dict[str, Any]]]:
     """The objects of an image with their masks, cut by their boxes."""
     with no_grad():
-        given = model.processor([image], model.device).to(model.dtype)
-        logits, boxes, weights, prototypes = model.seen(given)
+        batch = model.processor([image], model.device).to(model.dtype)
+        logits, boxes, weights, prototypes = model.seen(batch)
         both = scored(logits[0].float().sigmoid(), boxes[0])
     values = np.asarray((yield both.readback()))
-    kept = {"threshold": options["threshold"], "top_k": None, "overlap": model.overlap}
-    rows, likely, best, corners = chosen(values, kept, True)
+    selection = {"threshold": options["threshold"], "top_k": None, "overlap": model.overlap}
+    rows, likely, best, corners = chosen(values, selection, True)
     place, size = model.processor.place(*image.shape[:2]), image.shape[:2]
-    inside, found = in_image(corners, image.shape, place), []
-    tall, wide = given.shape[2:]
+    inside, objects = in_image(corners, image.shape, place), []
+    tall, wide = batch.shape[2:]
     left, top = round(place[0] * wide), round(place[1] * tall)
     right, below = left + round(place[2] * wide), top + round(place[3] * tall)
     for i in rows:
@@ -80,7 +80,7 @@ def _objects(
         within = ((down > y1) & (down < y2))[:, None] & ((across > x1) & (across < x2))
         area = int((shown & within).sum())
         if area >= max(1, round(options["least"] * shown.size)):
-            found.append(
+            objects.append(
                 {
                     "label": model.labels[best[i]],
                     "score": float(likely[i]),
@@ -88,7 +88,7 @@ def _objects(
                     "mask": np.where(shown & within, 255, 0).astype(np.uint8),
                 }
             )
-    return found
+    return objects
 
 
 def _large(rows: list[dict[str, Any]], options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -103,14 +103,14 @@ def _classes(
     totals = np.bincount(which.ravel(), weights=shares.ravel(), minlength=len(labels))
     order = np.argsort(-counts, kind="stable").tolist()
     least = max(1, round(options["least"] * which.size))
-    kept = [i for i in order if counts[i] >= least]
+    shown_classes = [i for i in order if counts[i] >= least]
     return [
         {
             "label": labels[i],
             "score": float(totals[i] / counts[i]),
             "mask": np.where(which == i, 255, 0).astype(np.uint8),
         }
-        for i in kept
+        for i in shown_classes
     ]
 
 

@@ -56,7 +56,7 @@ def _are_questions(value: Any) -> bool:
     return (
         not _is_text(value)
         and isinstance(value, Collection)
-        and all(isinstance(one, Mapping) and _are_questions(one) for one in value)
+        and all(isinstance(question, Mapping) and _are_questions(question) for question in value)
     )
 
 
@@ -118,20 +118,20 @@ def _json_of(text: str) -> Any:
 
 def _variables_of(texts: Collection[str]) -> dict[str, Any]:
     """The variables of texts, each NAME=VALUE, with a value in JSON or a text, or an object."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if text.lstrip().startswith("{"):
             values = _json_of(text)
-            found |= values if isinstance(values, dict) else {}
+            variables |= values if isinstance(values, dict) else {}
         elif not sign or not name.isidentifier():
             raise ValueError(f"{text!r} is neither NAME=VALUE nor an object of JSON")
         else:
             try:
-                found[name] = json.loads(value)
+                variables[name] = json.loads(value)
             except ValueError:
-                found[name] = value
-    return found
+                variables[name] = value
+    return variables
 
 
 _QUESTION = ("question", "context")

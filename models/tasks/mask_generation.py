@@ -36,19 +36,19 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     the last image is kept, so further prompts of it are quick. ValueError for prompts that do not
     fit each other.
     """
-    pixels, found = load_all(images), []
+    pixels, by_image = load_all(images), []
     prompts = _prompts(options)
     for image in pixels:
         seen = _seen(model, image)
         if prompts:
             rows: list[dict[str, Any]] = []
-            for one in prompts:
-                rows += yield from _answer(model, seen, image, one, options["all"])
+            for prompt in prompts:
+                rows += yield from _answer(model, seen, image, prompt, options["all"])
         else:
             rows = yield from _everything(model, seen, image, options)
-        found.append(rows)
-        yield Progress("mask", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        by_image.append(rows)
+        yield Progress("mask", len(by_image), len(pixels))
+    return drawable(images, pixels, by_image)
 
 
 def _prompts(options: Mapping[str, Any]) -> list[dict[str, Array]]:
@@ -58,73 +58,76 @@ def _prompts(options: Mapping[str, Any]) -> list[dict[str, Array]]:
     signs = _signs(options["labels"], points)
     if points and boxes and len(points) != len(boxes):
         raise ValueError(f"{NAME}: {len(points)} prompts of points and {len(boxes)} boxes differ")
-    found = []
+    prompts = []
     for i in range(max(len(points), len(boxes))):
-        one = {"points": points[i], "labels": signs[i]} if points else {}
-        found.append(one | ({"boxes": boxes[i]} if boxes else {}))
-    return found
+        prompt = {"points": points[i], "labels": signs[i]} if points else {}
+        prompts.append(prompt | ({"boxes": boxes[i]} if boxes else {}))
+    return prompts
 
 
 def _signs(labels: Any, points: list[Array]) -> list[Array]:
     """The labels (m,) of each prompt's points; 1 where there are none."""
     if labels is None:
-        return [np.ones(len(one), np.int64) for one in points]
-    flat = all(np.ndim(one) == 0 for one in labels)
+        return [np.ones(len(prompt_points), np.int64) for prompt_points in points]
+    flat = all(np.ndim(label) == 0 for label in labels)
     try:
-        found = [np.asarray(one, np.float32) for one in ([labels] if flat else labels)]
+        signs = [
+            np.asarray(prompt_labels, np.float32)
+            for prompt_labels in ([labels] if flat else labels)
+        ]
     except ValueError:
-        found = []
-    if [one.shape for one in found] != [(len(one),) for one in points] or not all(
-        np.isin(one, (0, 1)).all() for one in found
+        signs = []
+    if [row.shape for row in signs] != [(len(row),) for row in points] or not all(
+        np.isin(row, (0, 1)).all() for row in signs
     ):
         raise ValueError(
             f"{NAME}: labels {labels!r:.60} do not fit the points; each point has 1 or 0"
         )
-    return [one.astype(np.int64) for one in found]
+    return [row.astype(np.int64) for row in signs]
 
 
 def _nested(value: Any, width: int, name: str) -> list[Array]:
     """Lists of rows of a list of rows, or of a list of those."""
     if value is None or len(value) == 0:
         return []
-    deep = isinstance(value[0], Sequence | np.ndarray) and any(np.ndim(one) for one in value[0])
-    return [_rows(one, width, name) for one in (value if deep else [value])]
+    deep = isinstance(value[0], Sequence | np.ndarray) and any(np.ndim(row) for row in value[0])
+    return [_rows(rows, width, name) for rows in (value if deep else [value])]
 
 
 def _rows(value: Any, width: int, name: str) -> Array:
     """Rows (n, width) of a list of rows, or of a single row."""
     try:
-        found = np.atleast_2d(np.asarray(value, np.float32))
+        rows = np.atleast_2d(np.asarray(value, np.float32))
     except ValueError:
-        found = np.zeros((0, width), np.float32)
-    if found.ndim != 2 or found.shape[1] != width or not len(found) or not np.isfinite(found).all():
+        rows = np.zeros((0, width), np.float32)
+    if rows.ndim != 2 or rows.shape[1] != width or not len(rows) or not np.isfinite(rows).all():
         raise ValueError(f"{NAME}: {name} {value!r:.60} are no rows of {width} numbers")
-    return found
+    return rows
 
 
 def _seen(model: Any, image: Pixels) -> Any:
     """The maps of an image, which the model keeps for the next prompts of it."""
     said = hashlib.blake2b(image.tobytes(), digest_size=16).digest()
     key = said, image.shape, model.device, model.dtype
-    kept = getattr(model, "kept_image", None)
-    if kept is None or kept[0] != key:
+    cached = getattr(model, "kept_image", None)
+    if cached is None or cached[0] != key:
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
-            model.kept_image = key, model.maps(given)
+            batch = model.processor([image], model.device).to(model.dtype)
+            model.kept_image = key, model.maps(batch)
     return model.kept_image[1]
 
 
 def _asked(model: Any, image: Pixels, one: Mapping[str, Array]) -> dict[str, Tensor]:
     """A prompt as tensors with a batch of one, in the pixels that the model sees."""
-    share, made = _share(model, image), {}
+    share, prompt = _share(model, image), {}
     if "points" in one:
-        made["points"] = one["points"].reshape(-1, 2) * share
-        made["labels"] = one["labels"]
+        prompt["points"] = one["points"].reshape(-1, 2) * share
+        prompt["labels"] = one["labels"]
     if "boxes" in one:
-        made["boxes"] = one["boxes"] * np.tile(share, 2)
+        prompt["boxes"] = one["boxes"] * np.tile(share, 2)
     return {
         n: tensor(v[None].astype(np.int64 if n == "labels" else np.float32), device=model.device)
-        for n, v in made.items()
+        for n, v in prompt.items()
     }
 
 
@@ -151,11 +154,11 @@ def _answer(
     choice = [1 + int(values[1:].argmax())] if doubt else [0]
     if every:
         choice = [1 + int(i) for i in np.argsort(-values[1:], kind="stable")]
-    found = []
+    answers = []
     for i in choice:
         mask = yield from _grown(model, image, masks[:, i : i + 1])
-        found.append({"mask": mask, "score": float(values[i]), "box": _around(mask)})
-    return found
+        answers.append({"mask": mask, "score": float(values[i]), "box": _around(mask)})
+    return answers
 
 
 def _grown(model: Any, image: Pixels, logits: Tensor) -> Generator[Any, Any, Array]:
@@ -188,18 +191,18 @@ def _everything(
     """The masks of a grid of points that are sure, stable and apart, the best first."""
     side = options["grid"]
     middle = (np.arange(side) + 0.5) / side
-    at = np.stack(np.meshgrid(middle * image.shape[1], middle * image.shape[0]), -1)
-    points = at.reshape(-1, 1, 2).astype(np.float32) * _share(model, image)
-    kept: list[tuple[Tensor, float, Array]] = []
+    grid_points = np.stack(np.meshgrid(middle * image.shape[1], middle * image.shape[0]), -1)
+    points = grid_points.reshape(-1, 1, 2).astype(np.float32) * _share(model, image)
+    candidates: list[tuple[Tensor, float, Array]] = []
     for start in range(0, len(points), _AT_ONCE):
-        part = points[start : start + _AT_ONCE]
+        batch_points = points[start : start + _AT_ONCE]
         with no_grad():
             masks, scores = model.masks(
                 seen,
-                tensor(part, device=model.device),
-                tensor(np.ones((len(part), 1), np.int64), device=model.device),
+                tensor(batch_points, device=model.device),
+                tensor(np.ones((len(batch_points), 1), np.int64), device=model.device),
             )
-            sure, inside = ((masks > at).float().sum((2, 3)) for at in (_FIRM, -_FIRM))
+            sure, inside = ((masks > bound).float().sum((2, 3)) for bound in (_FIRM, -_FIRM))
             both = stack([scores.float(), sure / inside.clamp(min=1)], 0)
         values, firm = np.asarray((yield both.readback()))[:, :, 1:]
         good = (values >= options["threshold"]) & (firm >= options["stability"])
@@ -207,16 +210,18 @@ def _everything(
             low = masks[int(row), 1 + int(column)]
             logits = np.asarray((yield low.float().readback()))
             box = np.array(list(_around(logits > 0).values()))
-            kept.append((low, float(values[row, column]), box))
+            candidates.append((low, float(values[row, column]), box))
         yield Progress("points", min(start + _AT_ONCE, len(points)), len(points))
-    if not kept:
+    if not candidates:
         return []
-    chosen = nms(np.stack([k[2] for k in kept]), np.array([k[1] for k in kept]), _APART)
-    found = []
+    chosen = nms(np.stack([k[2] for k in candidates]), np.array([k[1] for k in candidates]), _APART)
+    answers = []
     for i in chosen.tolist():
-        mask = yield from _grown(model, image, kept[i][0].reshape(1, 1, *kept[i][0].shape))
-        found.append({"mask": mask, "score": kept[i][1], "box": _around(mask)})
-    return found
+        mask = yield from _grown(
+            model, image, candidates[i][0].reshape(1, 1, *candidates[i][0].shape)
+        )
+        answers.append({"mask": mask, "score": candidates[i][1], "box": _around(mask)})
+    return answers
 
 
 def _refuse(options: Mapping[str, Any]) -> None:

@@ -23,24 +23,24 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     box: {"xmin", "ymin", "xmax", "ymax"} in the image's own pixels.
     """
-    pixels, found = load_all(images), []
+    pixels, by_image = load_all(images), []
     for image in pixels:
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
-            logits, boxes = captured(model, "detect", given)
+            batch = model.processor([image], model.device).to(model.dtype)
+            logits, boxes = captured(model, "detect", batch)
             alone = getattr(model, "independent", False)
             scores = logits[0].float()
             both = scored(scores.sigmoid() if alone else scores.softmax(-1)[:, :-1], boxes[0])
         values = np.asarray((yield both.readback()))
         place = model.processor.place(*image.shape[:2])
-        kept = {
+        selection = {
             **options,
             "overlap": options["overlap"] or model.overlap,
             "several": getattr(model, "several", False),
         }
-        found.append(objects(values, image.shape, model.labels, kept, alone, place))
-        yield Progress("detect", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        by_image.append(objects(values, image.shape, model.labels, selection, alone, place))
+        yield Progress("detect", len(by_image), len(pixels))
+    return drawable(images, pixels, by_image)
 
 
 def scored(scores: Tensor, boxes: Tensor) -> Tensor:
@@ -90,10 +90,10 @@ def chosen(values: Any, options: Mapping[str, Any], alone: bool) -> tuple[list[i
         best = scores.argmax(1)
         likely = scores[np.arange(len(scores)), best]
     order = np.argsort(-likely, kind="stable")
-    kept = order[likely[order] > options["threshold"]]
+    above = order[likely[order] > options["threshold"]]
     if overlap is not None:
-        kept = kept[batched_nms(corners[kept], likely[kept], best[kept], overlap)]
-    return kept[: options["top_k"]].tolist(), likely, best, corners
+        above = above[batched_nms(corners[above], likely[above], best[above], overlap)]
+    return above[: options["top_k"]].tolist(), likely, best, corners
 
 
 def in_image(corners: Any, shape: tuple[int, ...], place: tuple[float, ...]) -> Any:

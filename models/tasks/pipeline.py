@@ -75,9 +75,9 @@ class Pipeline:
 
         page: the options have JavaScript's names and values.
         """
-        found = self.task.checked(options, self.defaults, page=page)
+        checked = self.task.checked(options, self.defaults, page=page)
         self.task.input.check(given, self.task.name)
-        return self.task.run(self.model, given, found, watched)
+        return self.task.run(self.model, given, checked, watched)
 
 
 def pipeline(

@@ -30,25 +30,25 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     checkpoint's training, all in the image's own pixels; score: how sure a point is seen, 1 where
     the model does not say.
     """
-    pixels, found = load_all(images), []
-    kept = {**options, "overlap": options["overlap"] or model.overlap}
+    pixels, by_image = load_all(images), []
+    selection = {**options, "overlap": options["overlap"] or model.overlap}
     for image in pixels:
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
-            logits, boxes, points, _ = model.seen(given)
+            batch = model.processor([image], model.device).to(model.dtype)
+            logits, boxes, points, _ = model.seen(batch)
             count, each = points.shape[2:]
             both = cat(
                 [points[0].float().flatten(1), scored(logits[0].float().sigmoid(), boxes[0])], 1
             )
         values = np.asarray((yield both.readback()))
-        at = values[:, : count * each].reshape(-1, count, each)
-        rows, likely, best, corners = chosen(values[:, count * each :], kept, True)
+        keypoints = values[:, : count * each].reshape(-1, count, each)
+        rows, likely, best, corners = chosen(values[:, count * each :], selection, True)
         place = model.processor.place(*image.shape[:2])
         inside = in_image(corners, image.shape, place)
         size = np.array([image.shape[1], image.shape[0]])
-        there = (at[..., :2] - place[:2]) / np.array(place[2:]) * size
-        sure = at[..., 2] if each == 3 else np.ones(at.shape[:2])
-        found.append(
+        there = (keypoints[..., :2] - place[:2]) / np.array(place[2:]) * size
+        sure = keypoints[..., 2] if each == 3 else np.ones(keypoints.shape[:2])
+        by_image.append(
             [
                 {
                     "score": float(likely[i]),
@@ -62,8 +62,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
                 for i in rows
             ]
         )
-        yield Progress("pose", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        yield Progress("pose", len(by_image), len(pixels))
+    return drawable(images, pixels, by_image)
 
 
 TASK = Task(

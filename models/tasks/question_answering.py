@@ -26,20 +26,20 @@ def run(model: Any, given: Any, options: Mapping[str, Any], watched: bool) -> Ru
     the window.
     """
     asked = [given] if isinstance(given, Mapping) else list(given)
-    for i, one in enumerate(asked):
+    for i, question in enumerate(asked):
         for name in ("question", "context"):
-            if not one[name].strip():
+            if not question[name].strip():
                 raise ValueError(f"question-answering: {name} {i} is empty")
     limit, stride = options["max_seq_len"], options["doc_stride"]
     width = min(model.max_length, WIDEST if limit is None else limit)
     stride = min(width // 2, FARTHEST) if stride is None else stride
     waiting: dict[int, tuple[int, PairEncoding]] = {}
-    found: list[list[Answer]] = [[] for _ in asked]
+    by_question: list[list[Answer]] = [[] for _ in asked]
     empty, done = [float("inf")] * len(asked), 0
 
     def parts() -> Iterator[PairEncoding]:
-        for i, one in enumerate(asked):
-            for window in model.windows_of(one["question"], one["context"], width, stride):
+        for i, pair in enumerate(asked):
+            for window in model.windows_of(pair["question"], pair["context"], width, stride):
                 waiting[len(waiting) + done] = i, window
                 yield window
 
@@ -48,17 +48,17 @@ def run(model: Any, given: Any, options: Mapping[str, Any], watched: bool) -> Ru
         for number, row in zip(chosen, values, strict=True):
             i, window = waiting.pop(number)
             done += 1
-            none = _read(asked[i]["context"], window, row[: len(window)], options, found[i])
+            none = _read(asked[i]["context"], window, row[: len(window)], options, by_question[i])
             empty[i] = min(empty[i], none)
         yield Progress("answer", done, max(done + len(waiting), len(asked)))
-    for i, (rows, none) in enumerate(zip(found, empty, strict=True)):
+    for i, (rows, none) in enumerate(zip(by_question, empty, strict=True)):
         if options["handle_impossible_answer"]:
             rows.append({"score": none, "start": 0, "end": 0, "answer": ""})
         if not rows:
             raise ValueError(f"question-answering: context {i} has no tokens")
         rows.sort(key=lambda row: -row["score"])
     most = options["top_k"]
-    answers: list[Any] = [rows[0] if most == 1 else rows[:most] for rows in found]
+    answers: list[Any] = [rows[0] if most == 1 else rows[:most] for rows in by_question]
     return answers[0] if isinstance(given, Mapping) else answers
 
 
@@ -82,15 +82,15 @@ def _read(
     for d in range(count):
         scores[d, : len(window) - d] = first[: len(window) - d] * last[d:]
     # Answers that are the same after they are widened to words count once.
-    most, whole = options["top_k"], options["align_to_words"]
-    order = _highest(scores.reshape(-1), most * 2 + 10 if whole else most)
-    for at in order.tolist():
-        d, i = divmod(at, len(window))
+    most, by_words = options["top_k"], options["align_to_words"]
+    order = _highest(scores.reshape(-1), most * 2 + 10 if by_words else most)
+    for flat_index in order.tolist():
+        d, i = divmod(flat_index, len(window))
         if not (inside[i] and inside[i + d : i + d + 1].any()):
             continue
-        start, end = _places(context, window, i, i + d, whole)
+        start, end = _places(context, window, i, i + d, by_words)
         text, score = context[start:end], float(scores[d, i])
-        same = next((one for one in found if one["answer"].lower() == text.lower()), None)
+        same = next((answer for answer in found if answer["answer"].lower() == text.lower()), None)
         if same is not None:
             same["score"] += score
         else:
@@ -152,7 +152,9 @@ TASK = Task(
         Option("batch_size", "int", 32, "Windows computed at a time.", least=1),
     ),
     spans=lambda given: (
-        given["context"] if isinstance(given, Mapping) else [one["context"] for one in given]
+        given["context"]
+        if isinstance(given, Mapping)
+        else [question["context"] for question in given]
     ),
     command=Command("ask", ""),
 )

@@ -51,14 +51,14 @@ class Option:
 
     def schema(self) -> dict[str, Any]:
         """The option in JSON Schema."""
-        found = {**KINDS[self.kind].schema, "description": self.help}
+        schema = {**KINDS[self.kind].schema, "description": self.help}
         if self.default is not None:
-            found["default"] = list(self.default) if self.kind == "texts" else self.default
+            schema["default"] = list(self.default) if self.kind == "texts" else self.default
         if self.choices:
-            found["enum"] = list(self.choices)
+            schema["enum"] = list(self.choices)
         if self.least is not None:
-            found["minimum"] = self.least
-        return found
+            schema["minimum"] = self.least
+        return schema
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Input:
         """Raise TypeError if `value` is of another kind."""
         kind = KINDS[self.kind]
         if not kind.fits(value):
-            given = reprlib.repr(value)
-            raise TypeError(f"{task}: {self.name} is {given}; it must be {kind.words}")
+            shown = reprlib.repr(value)
+            raise TypeError(f"{task}: {self.name} is {shown}; it must be {kind.words}")
 
 
 @dataclass(frozen=True)
@@ -140,18 +140,18 @@ class Task:
         """
         known = {camel(o.name) if page else o.name: o for o in self.options}
         defaults = self.gathered(defaults)
-        found = {o.name: o.default for o in self.options} | dict(defaults)
+        values = {o.name: o.default for o in self.options} | dict(defaults)
         for name, value in self.gathered(given, page=page).items():
             if name not in known:
                 raise TypeError(f"{self.name}: option {name!r} {unsupported(name, known)}")
             option = known[name]
             value = option.checked(value, f"{self.name}: {name}")
-            found[option.name] = KINDS[option.kind].received(value) if page else value
+            values[option.name] = KINDS[option.kind].received(value) if page else value
         if self.gathers and (before := defaults.get(self.gathers)):
-            found[self.gathers] = {**before, **(found[self.gathers] or {})}
+            values[self.gathers] = {**before, **(values[self.gathers] or {})}
         if self.refuse is not None:
-            self.refuse(found)
-        return found
+            self.refuse(values)
+        return values
 
     def gathered(self, given: Mapping[str, Any], *, page: bool = False) -> dict[str, Any]:
         """The options with those of unknown names in the one that gathers them, if one does.
@@ -160,31 +160,31 @@ class Task:
         may have JavaScript's spelling, where templates have Python's.
         """
         known = {camel(o.name) if page else o.name for o in self.options}
-        found = {
+        known_options = {
             name: value
             for name, value in given.items()
             if not self.gathers or name in known or difflib.get_close_matches(name, known, 1, 0.8)
         }
-        others = {_snake(n) if page else n: v for n, v in given.items() if n not in found}
+        others = {_snake(n) if page else n: v for n, v in given.items() if n not in known_options}
         if others:
             into = camel(self.gathers) if page else self.gathers
-            found[into] = {**(found.get(into) or {}), **others}
-        return found
+            known_options[into] = {**(known_options.get(into) or {}), **others}
+        return known_options
 
     def schema(self, model: Any = None) -> dict[str, Any]:
         """The record as JSON for a page: the options as a JSON Schema with JavaScript's names.
 
         model: only the options that it follows.
         """
-        given, follows = self.input, self.follows
+        source, follows = self.input, self.follows
         known = self.names if model is None or follows is None else follows(model)
         return {
             "name": self.name,
             "summary": self.summary,
             "input": {
-                "name": given.name,
-                "description": given.help,
-                "schema": dict(KINDS[given.kind].schema),
+                "name": source.name,
+                "description": source.help,
+                "schema": dict(KINDS[source.kind].schema),
             },
             "options": {
                 "type": "object",

@@ -22,8 +22,8 @@ def tasks() -> dict[str, Task]:
     package = __name__.rpartition(".")[0]
     folder = importlib.import_module(package).__path__
     modules = [importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(folder)]
-    found: list[Task] = [vars(module)["TASK"] for module in modules if "TASK" in vars(module)]
-    return {task.name: task for task in sorted(found, key=lambda task: task.name)}
+    records: list[Task] = [vars(module)["TASK"] for module in modules if "TASK" in vars(module)]
+    return {task.name: task for task in sorted(records, key=lambda task: task.name)}
 
 
 def find(name: str) -> Task:
@@ -40,8 +40,8 @@ def served(model: Model) -> tuple[str, ...]:
 
 def first_task(model: Model) -> str:
     """The task that a model serves first; LoadError if its checkpoint lacks the head for all."""
-    found = (*served(model), *model.lacking)
-    return check_served(model, found[0]).name if found else ""
+    names = (*served(model), *model.lacking)
+    return check_served(model, names[0]).name if names else ""
 
 
 def served_by(family: Family) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ def segments(
         shares = logits.float().softmax(-1)
     values = np.asarray((yield shares.readback()), np.float32)
     kind = _instances if options["subtask"] == "instance" else _panoptic
-    found = yield from kind(values, masks.float(), size, labels, {**options, "fuse": fused})
-    return sorted(found, key=lambda row: -row["score"])
+    rows = yield from kind(values, masks.float(), size, labels, {**options, "fuse": fused})
+    return sorted(rows, key=lambda row: -row["score"])
 
 
 def _panoptic(
@@ -47,18 +47,18 @@ def _panoptic(
     options: Mapping[str, Any],
 ) -> Rows:
     best, likely = shares.argmax(1), shares.max(1)
-    kept = np.nonzero((best < len(labels)) & (likely > options["threshold"]))[0]
-    if not len(kept):
+    sure = np.nonzero((best < len(labels)) & (likely > options["threshold"]))[0]
+    if not len(sure):
         return []
     with no_grad():
-        whole = interpolate(_rows(masks, kept).sigmoid(), size=size, mode="bilinear")[0]
-        weighted = whole * masks.new_tensor(likely[kept].tolist()).reshape(-1, 1, 1)
+        upsampled = interpolate(_rows(masks, sure).sigmoid(), size=size, mode="bilinear")[0]
+        weighted = upsampled * masks.new_tensor(likely[sure].tolist()).reshape(-1, 1, 1)
         which = weighted.argmax(0)
         areas = (weighted >= options["mask_threshold"]).float().sum((1, 2))
     places = np.asarray((yield which.readback()))
     areas = np.asarray((yield areas.readback()))
-    found: list[dict[str, Any]] = []
-    for i, query in enumerate(kept.tolist()):
+    rows: list[dict[str, Any]] = []
+    for i, query in enumerate(sure.tolist()):
         inside, label = places == i, labels[best[query]]
         area = int(inside.sum())
         # What others hide of a mask is not told, nor what they hide most of.
@@ -66,12 +66,12 @@ def _panoptic(
             continue
         mask = np.where(inside, 255, 0).astype(np.uint8)
         joins = label in options["fuse"]
-        same = next((row for row in found if joins and row["label"] == label), None)
+        same = next((row for row in rows if joins and row["label"] == label), None)
         if same is not None:
             same["mask"] |= mask
         else:
-            found.append({"label": label, "score": float(likely[query]), "mask": mask})
-    return found
+            rows.append({"label": label, "score": float(likely[query]), "mask": mask})
+    return rows
 
 
 def _instances(
@@ -89,14 +89,16 @@ def _instances(
         sums = (masks.sigmoid() * inside).sum((1, 2)), inside.sum((1, 2)) + 1e-6
         firm = sums[0] / sums[1]
     likely = scores[queries, classes] * np.asarray((yield firm.readback()))[queries]
-    found = []
+    rows = []
     for i in np.nonzero(likely >= options["threshold"])[0].tolist():
         with no_grad():
-            one = interpolate(_rows(inside, queries[i : i + 1]), size=size, mode="nearest")[0, 0]
-        mask = np.where(np.asarray((yield one.readback())) > 0, 255, 0).astype(np.uint8)
+            upsampled = interpolate(_rows(inside, queries[i : i + 1]), size=size, mode="nearest")[
+                0, 0
+            ]
+        mask = np.where(np.asarray((yield upsampled.readback())) > 0, 255, 0).astype(np.uint8)
         if mask.any():
-            found.append({"label": labels[classes[i]], "score": float(likely[i]), "mask": mask})
-    return found
+            rows.append({"label": labels[classes[i]], "score": float(likely[i]), "mask": mask})
+    return rows
 
 
 def _rows(masks: Tensor, kept: Any) -> Tensor:

@@ -25,8 +25,8 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             "first is compared with the others"
         )
     vectors = (yield from encode(model, rows, options, watched)).float()
-    found = yield model.similarity(vectors[:1], vectors[1:])[0].readback()
-    return [float(value) for value in found]
+    cosines = yield model.similarity(vectors[:1], vectors[1:])[0].readback()
+    return [float(value) for value in cosines]
 
 
 TASK = Task(

@@ -70,21 +70,21 @@ def answers(
 ) -> Run:
     """Answer texts that `prepare` makes ids of: yields tokens of a single text, or progress."""
     began = time.perf_counter()
-    given, single = dict(options), isinstance(texts, str)
-    size, cut = given.pop("batch_size"), given.pop("truncate")
+    remaining, single = dict(options), isinstance(texts, str)
+    size, cut = remaining.pop("batch_size"), remaining.pop("truncate")
     _, defaults = model.languages.defaults(task)
-    asked = defaults | {name: value for name, value in given.items() if value is not None}
-    if given.get("max_new_tokens") is not None:
+    asked = defaults | {name: value for name, value in remaining.items() if value is not None}
+    if remaining.get("max_new_tokens") is not None:
         asked.pop("max_length", None)
     ready = []
-    for one in [texts] if isinstance(texts, str) else texts:
+    for source in [texts] if isinstance(texts, str) else texts:
         with model.cutting(cut):
-            ready.append(prepare(one))
-    found: list[Any] = [None] * len(ready)
+            ready.append(prepare(source))
+    by_text: list[Any] = [None] * len(ready)
     order = sorted(range(len(ready)), key=lambda i: -len(ready[i][0]))
     first = 0.0
-    for at in range(0, len(order), size):
-        some = order[at : at + size]
+    for start in range(0, len(order), size):
+        some = order[start : start + size]
         with closing(model.search([ready[i][0] for i in some], **asked | ready[some[0]][1])) as s:
             sent = None
             while True:
@@ -92,28 +92,31 @@ def answers(
                     item = s.send(sent)
                 except StopIteration as finished:
                     for i, rows in zip(some, finished.value, strict=True):
-                        found[i] = rows
+                        by_text[i] = rows
                     break
                 if isinstance(item, Token):
                     first = first or time.perf_counter()
                 sent = yield item
         if len(ready) > 1:
-            yield Progress("write", min(at + size, len(order)), len(order))
+            yield Progress("write", min(start + size, len(order)), len(order))
     settled = chosen(model.stored, asked)
     several = settled.num_return_sequences > 1
-    each = [[model.text_of(one) for one in rows] for rows in found]
-    made = [[one.ids for one in rows] for rows in found]
-    text: Any = each if several else [one[0] for one in each]
-    ids: Any = made if several else [one[0] for one in made]
-    done = bool(made) and bool(made[0][0]) and made[0][0][-1] in settled.ends
+    each = [[model.text_of(answer) for answer in rows] for rows in by_text]
+    token_ids = [[answer.ids for answer in rows] for rows in by_text]
+    text: Any = each if several else [written[0] for written in each]
+    ids: Any = token_ids if several else [sequences[0] for sequences in token_ids]
+    done = bool(token_ids) and bool(token_ids[0][0]) and token_ids[0][0][-1] in settled.ends
     seconds = {
         "prefill": (first or began) - began,
         "decode": time.perf_counter() - (first or began),
     }
     if single and not first:  # beams have no text on the way
-        one = found[0][0]
+        best = by_text[0][0]
         yield Token(
-            one.ids[-1] if one.ids else -1, each[0][0], one.score, "eos" if done else "length"
+            best.ids[-1] if best.ids else -1,
+            each[0][0],
+            best.score,
+            "eos" if done else "length",
         )
     return Written(
         text[0] if single else text,

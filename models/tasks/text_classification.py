@@ -25,17 +25,17 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
         function = "sigmoid" if several else "softmax"
         function = "none" if model.problem == "regression" else function
     encoded, done = model.encoded(rows), 0
-    found: list[Any] = [None] * len(rows)
+    rankings: list[Any] = [None] * len(rows)
     for chosen, logits in model.batches(encoded, options["batch_size"]):
         if function != "none":
             logits = logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
         scores = yield logits.readback()
         for i, row in zip(chosen, scores, strict=True):
             order = np.argsort(-np.asarray(row), kind="stable")[: options["top_k"]].tolist()
-            found[i] = [{"label": model.labels[j], "score": float(row[j])} for j in order]
+            rankings[i] = [{"label": model.labels[j], "score": float(row[j])} for j in order]
         done += len(chosen)
         yield Progress("classify", done, len(rows))
-    return found[0] if isinstance(texts, str) else found
+    return rankings[0] if isinstance(texts, str) else rankings
 
 
 TASK = Task(

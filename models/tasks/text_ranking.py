@@ -33,18 +33,19 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
                 "function_to_apply: sigmoid, none"
             )
         function = ACTIVATIONS[named]
-    found, done = [0.0] * len(rows), 0
+    relevance, done = [0.0] * len(rows), 0
     pairs = model.encoded_pairs([(query, text) for text in rows], "longest_first")
     for chosen, logits in model.batches(pairs, options["batch_size"]):
         scores = yield (logits.sigmoid() if function == "sigmoid" else logits).readback()
         for i, row in zip(chosen, scores, strict=True):
-            found[i] = float(row[0])
+            relevance[i] = float(row[0])
         done += len(chosen)
         yield Progress("rank", done, len(rows))
-    order = sorted(range(len(rows)), key=lambda i: -found[i])[: options["top_k"]]
+    order = sorted(range(len(rows)), key=lambda i: -relevance[i])[: options["top_k"]]
     more = options["return_documents"]
     return [
-        {"corpus_id": i, "score": found[i], **({"text": rows[i]} if more else {})} for i in order
+        {"corpus_id": i, "score": relevance[i], **({"text": rows[i]} if more else {})}
+        for i in order
     ]
 
 

@@ -32,15 +32,15 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
         )
     encoded = model.encoded(rows, cut=stride is None)
     waiting: dict[int, tuple[int, Encoding]] = {}
-    found: list[list[Row]] = [[] for _ in rows]
+    by_text: list[list[Row]] = [[] for _ in rows]
     parts, done = [0] * len(rows), 0
 
     def pieces() -> Iterator[Encoding]:
         for i, row in enumerate(encoded):
-            for one in [row] if stride is None else windows(row, model.max_length, stride):
-                waiting[len(waiting) + done] = i, one
+            for window in [row] if stride is None else windows(row, model.max_length, stride):
+                waiting[len(waiting) + done] = i, window
                 parts[i] += 1
-                yield one
+                yield window
 
     ignored = as_list(options["ignore_labels"])
     for chosen, logits in model.batches(pieces(), options["batch_size"]):
@@ -49,13 +49,15 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             i, encoding = waiting.pop(number)
             done += 1
             tokens = list(_tokens(model, rows[i], encoding, row))
-            found[i] += [
-                one
-                for one in _grouped(model, tokens, strategy)
-                if one.get("entity", one.get("entity_group")) not in ignored
+            by_text[i] += [
+                group
+                for group in _grouped(model, tokens, strategy)
+                if group.get("entity", group.get("entity_group")) not in ignored
             ]
         yield Progress("classify", done, max(done + len(waiting), len(rows)))
-    answers = [_merged(one) if n > 1 else one for one, n in zip(found, parts, strict=True)]
+    answers = [
+        _merged(groups) if n > 1 else groups for groups, n in zip(by_text, parts, strict=True)
+    ]
     return answers[0] if isinstance(texts, str) else answers
 
 
@@ -85,24 +87,24 @@ def _tokens(model: Any, text: str, encoding: Encoding, scores: Any) -> Iterator[
 def _grouped(model: Any, tokens: list[Row], strategy: str) -> list[Row]:
     """The tokens with their classes, or the groups of a strategy."""
     if strategy in ("none", "simple"):
-        rows = [_classed(model, one, one["scores"]) for one in tokens]
+        rows = [_classed(model, token, token["scores"]) for token in tokens]
         if strategy == "none":
             return rows
     else:
         rows = []
         for word in _runs(tokens, lambda last, one: one["within"]):
             if strategy == "average":
-                scores = np.mean([one["scores"] for one in word], 0)
+                scores = np.mean([token["scores"] for token in word], 0)
             else:
                 best = max(word, key=lambda one: one["scores"].max()) if strategy == "max" else None
                 scores = (best or word[0])["scores"]
-            text = model.tokenizer.join([one["word"] for one in word])
+            text = model.tokenizer.join([token["word"] for token in word])
             rows.append(_classed(model, word[0] | {"word": text, "end": word[-1]["end"]}, scores))
     return [
         {
             "entity_group": group[0]["entity"].split("-", 1)[-1],
-            "score": float(np.mean([one["score"] for one in group])),
-            "word": model.tokenizer.join([one["word"] for one in group]),
+            "score": float(np.mean([token["score"] for token in group])),
+            "word": model.tokenizer.join([token["word"] for token in group]),
             "start": group[0]["start"],
             "end": group[-1]["end"],
         }
@@ -132,24 +134,24 @@ def _continues(last: Row, one: Row) -> bool:
 def _runs(rows: list[Row], joins: Any) -> Iterator[list[Row]]:
     """Neighbours, where joins(the one before, one) says that they belong together."""
     run: list[Row] = []
-    for one in rows:
-        if run and not joins(run[-1], one):
+    for row in rows:
+        if run and not joins(run[-1], row):
             yield run
             run = []
-        run.append(one)
+        run.append(row)
     if run:
         yield run
 
 
 def _merged(rows: list[Row]) -> list[Row]:
     """Of groups that overlap the longest, or the likeliest of the longest."""
-    found: list[Row] = []
-    for one in sorted(rows, key=lambda row: row["start"]):
-        if not found or not found[-1]["start"] <= one["start"] < found[-1]["end"]:
-            found.append(one)
-        elif _rank(one) > _rank(found[-1]):
-            found[-1] = one
-    return found
+    merged: list[Row] = []
+    for group in sorted(rows, key=lambda row: row["start"]):
+        if not merged or not merged[-1]["start"] <= group["start"] < merged[-1]["end"]:
+            merged.append(group)
+        elif _rank(group) > _rank(merged[-1]):
+            merged[-1] = group
+    return merged
 
 
 def _rank(one: Row) -> tuple[int, float]:

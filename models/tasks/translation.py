@@ -11,13 +11,17 @@ from rushlight.models.tasks.text2text_generation import BATCHES, SEARCH, answers
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """Translate texts, all from one language to one other."""
-    given = dict(options)
-    source, target = given.pop("source"), given.pop("target")
+    remaining = dict(options)
+    source, target = remaining.pop("source"), remaining.pop("target")
     codes = model.languages
     name = f"translation_{source}_to_{target}" if target else TASK.name
     return (
         yield from answers(
-            model, texts, given, name, lambda text: codes.prepare(model, text, source, target)
+            model,
+            texts,
+            remaining,
+            name,
+            lambda text: codes.prepare(model, text, source, target),
         )
     )
 

@@ -24,14 +24,14 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     """
     samples = samples_of(audio, model.rate)
     chunk, rate = model.chunk, model.rate
-    state, found, step = None, [], _AT_ONCE * chunk
-    for at in range(0, len(samples), step):
-        part = tensor(samples[at : at + step], device=model.device)
-        values, state = model.listen(part.unsqueeze(0), state)
-        found.append(np.asarray((yield values.readback()))[0])
-        done = min(at + step, len(samples))
+    state, blocks, step = None, [], _AT_ONCE * chunk
+    for first in range(0, len(samples), step):
+        block = tensor(samples[first : first + step], device=model.device)
+        values, state = model.listen(block.unsqueeze(0), state)
+        blocks.append(np.asarray((yield values.readback()))[0])
+        done = min(first + step, len(samples))
         yield Progress("listen", done // rate, -(-len(samples) // rate))  # seconds
-    probabilities = np.concatenate(found)
+    probabilities = np.concatenate(blocks)
     bounds = {name: options[name] for name in ("threshold", *_SECONDS)}
     bounds["max_speech"] = options["max_speech"] or math.inf
     segments = []
@@ -44,10 +44,10 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
                 "probability": round(float(heard.mean()), 4),
             }
         )
-    made: dict[str, Any] = {"duration": len(samples) / rate, "segments": segments}
+    answer: dict[str, Any] = {"duration": len(samples) / rate, "segments": segments}
     if options["probabilities"]:
-        made["probabilities"] = [round(p, 6) for p in probabilities.tolist()]
-    return made
+        answer["probabilities"] = [round(p, 6) for p in probabilities.tolist()]
+    return answer
 
 
 def _refuse(options: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     rows, template = as_list(texts), options["hypothesis_template"]
     labels = options["candidate_labels"]
     if isinstance(labels, str):
-        labels = [part.strip() for part in labels.split(",")]
+        labels = [label.strip() for label in labels.split(",")]
     labels = [label for label in labels if label]
     if not labels:
         raise ValueError("zero-shot-classification: candidate_labels is missing; name the labels")
@@ -35,7 +35,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
         )
     entails = _entailment(model.labels)
     several = options["multi_label"] or len(labels) == 1
-    found, done = np.zeros((len(rows), len(labels)), np.float64), 0
+    shares, done = np.zeros((len(rows), len(labels)), np.float64), 0
     hypotheses = [template.replace("{}", label) for label in labels]
     pairs = ((text, hypothesis) for text in rows for hypothesis in hypotheses)
     encoded = model.encoded_pairs(list(pairs), "only_first")
@@ -44,13 +44,13 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
         score = values[:, entails]
         if several:  # as the published pipeline chooses the class of contradiction
             score = 1 / (1 + np.exp(values[:, -1 if entails == 0 else 0] - score))
-        found.reshape(-1)[chosen] = score
+        shares.reshape(-1)[chosen] = score
         done += len(chosen)
-        yield Progress("classify", done, found.size)
+        yield Progress("classify", done, shares.size)
     if not several:
-        found = np.exp(found - found.max(-1, keepdims=True, initial=-np.inf))
-        found /= found.sum(-1, keepdims=True)
-    answers = [_sorted(text, labels, scores) for text, scores in zip(rows, found, strict=True)]
+        shares = np.exp(shares - shares.max(-1, keepdims=True, initial=-np.inf))
+        shares /= shares.sum(-1, keepdims=True)
+    answers = [_sorted(text, labels, scores) for text, scores in zip(rows, shares, strict=True)]
     return answers[0] if isinstance(texts, str) else answers
 
 

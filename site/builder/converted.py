@@ -39,8 +39,8 @@ def checkpoint(folder: Path) -> Iterator[Path]:
     files, tensors = darknet_parts(cfgs[0], weights[0])
     config = json.loads(files["config.json"])
     pixels = replace(KINDS["Darknet"], size=(config["height"], config["width"]))
-    with tempfile.TemporaryDirectory() as made:
-        out = Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(temporary)
         (out / "config.json").write_bytes(files["config.json"])
         described = json.dumps(as_file(pixels)) + "\n"
         (out / "preprocessor_config.json").write_text(described, encoding="utf-8")

@@ -45,26 +45,26 @@ def write(name: str, dest: Path, source: Path | None = None) -> None:
     place = _installed({"fashion-mnist": FASHION}[name]) if source is None else source
     if source is None and _complete(place):
         # Packing takes seconds, and gives the same bytes at every build.
-        kept = cache_dir() / "datasets" / f"{name}-{ROWS}-{BITS}".translate(_PLAIN)
-        if not (kept / "manifest.json").is_file():
-            write(name, kept, place)
-        shutil.copytree(kept, dest, dirs_exist_ok=True)
+        packed = cache_dir() / "datasets" / f"{name}-{ROWS}-{BITS}".translate(_PLAIN)
+        if not (packed / "manifest.json").is_file():
+            write(name, packed, place)
+        shutil.copytree(packed, dest, dirs_exist_ok=True)
         return
     dest.mkdir(parents=True, exist_ok=True)
     files: list[dict[str, Any]] = []
-    for part, rows in ROWS.items():
+    for split, rows in ROWS.items():
         for kind in ("images-idx3", "labels-idx1"):
-            file = place / f"{part}-{kind}-ubyte.gz"
+            file = place / f"{split}-{kind}-ubyte.gz"
             if not file.is_file():
                 continue
-            content = _cut(file, rows, BITS[part])
+            content = _cut(file, rows, BITS[split])
             (dest / file.name).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
             files.append({"path": file.name, "size": len(content), "sha256": digest})
     complete = len(files) == 4
     if not complete or sum(f["size"] for f in files) > _MOST:
-        for one in files:
-            (dest / one["path"]).unlink()
+        for row in files:
+            (dest / row["path"]).unlink()
         if complete:
             raise FormatError(f"{place}: the cut files have more than {_MOST} bytes")
         files = []
@@ -99,20 +99,20 @@ def fetch() -> Path | None:
         package = next(Path(folder).glob("*.deb"), None)
         if done.returncode or package is None:
             return None
-        made = Path(folder) / "files"
-        made.mkdir()
+        extracted = Path(folder) / "files"
+        extracted.mkdir()
         for name, content in _members(package):
-            (made / name).write_bytes(content)
-        if not _complete(made):
+            (extracted / name).write_bytes(content)
+        if not _complete(extracted):
             raise FormatError(f"{package.name} has not the four files of Fashion-MNIST")
         shutil.rmtree(place, ignore_errors=True)
-        made.rename(place)
+        extracted.rename(place)
     return place
 
 
 def _complete(place: Path) -> bool:
     kinds = ("images-idx3", "labels-idx1")
-    return all((place / f"{part}-{kind}-ubyte.gz").is_file() for part in ROWS for kind in kinds)
+    return all((place / f"{split}-{kind}-ubyte.gz").is_file() for split in ROWS for kind in kinds)
 
 
 def _members(package: Path) -> Iterator[tuple[str, bytes]]:
@@ -120,20 +120,25 @@ def _members(package: Path) -> Iterator[tuple[str, bytes]]:
     content = package.read_bytes()
     if not content.startswith(b"!<arch>\n"):
         raise FormatError(f"{package.name} is no package of Debian's")
-    at = 8
-    while at + 60 <= len(content):
-        name, size = content[at : at + 16].decode("latin-1").strip(" /"), content[at + 48 : at + 58]
+    offset = 8
+    while offset + 60 <= len(content):
+        name, size = (
+            content[offset : offset + 16].decode("latin-1").strip(" /"),
+            content[offset + 48 : offset + 58],
+        )
         if not size.strip().isdigit():
-            raise FormatError(f"{package.name}: the header at {at} is damaged")
+            raise FormatError(f"{package.name}: the header at {offset} is damaged")
         length = int(size)
         if name.startswith("data.tar"):
-            with tarfile.open(fileobj=io.BytesIO(content[at + 60 : at + 60 + length])) as archive:
+            with tarfile.open(
+                fileobj=io.BytesIO(content[offset + 60 : offset + 60 + length])
+            ) as archive:
                 for member in archive:
                     inner = Path(member.name)
                     file = archive.extractfile(member) if member.isfile() else None
                     if file is not None and inner.parent.name == FASHION.name:
                         yield inner.name, file.read(_LARGEST)
-        at += 60 + length + length % 2
+        offset += 60 + length + length % 2
 
 
 def _cut(path: Path, rows: int, bits: int) -> bytes:

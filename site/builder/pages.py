@@ -89,8 +89,8 @@ def listed(room: Path = ROOM) -> list[Page]:
 
     Raises SiteError naming a page.toml with a missing or unknown key.
     """
-    found = [_read(path) for path in (room / "pages").glob("*/page.toml")]
-    return sorted(found, key=lambda page: (page.order, page.folder.name))
+    pages = [_read(path) for path in (room / "pages").glob("*/page.toml")]
+    return sorted(pages, key=lambda page: (page.order, page.folder.name))
 
 
 def _read(path: Path) -> Page:

@@ -239,7 +239,7 @@ def check(server: Server, folder: Path) -> int:
     for model in json.loads((folder / "models" / "index.json").read_text(encoding="utf-8")):
         place = f"models/{model['name']}"
         manifest = json.loads((folder / place / "manifest.json").read_text(encoding="utf-8"))
-        rows = [part for file in manifest["files"] for part in file.get("parts", [file])]
+        rows = [row for file in manifest["files"] for row in file.get("parts", [file])]
         wanted += [f"{place}/{row['path']}" for row in rows]
     total = 0
     for name in wanted:
@@ -252,8 +252,8 @@ def check(server: Server, folder: Path) -> int:
         connection.close()
         path = folder / name
         file = path / "index.html" if path.is_dir() else path
-        whole = file.is_file() and size == file.stat().st_size
-        if answer.status != HTTPStatus.OK or not whole:
+        complete = file.is_file() and size == file.stat().st_size
+        if answer.status != HTTPStatus.OK or not complete:
             raise SiteError(
                 f"{server.address}{name}: status {answer.status}, {size} bytes: incomplete",
                 hint="Build the site again: rushlight site build",

@@ -28,10 +28,10 @@ def package_files() -> dict[str, Path]:
     root = checkout()
     if root is None:
         listed = importlib.metadata.distribution("rushlight").files or ()
-        found = {path.as_posix(): Path(str(path.locate())) for path in listed}
+        paths = {path.as_posix(): Path(str(path.locate())) for path in listed}
         return {
             name: path
-            for name, path in found.items()
+            for name, path in paths.items()
             if name.startswith("rushlight/")
             and "__pycache__" not in path.parts
             and not name.endswith(LIBRARIES)

@@ -185,13 +185,13 @@ if not _TYPE_CHECKING:
     def __getattr__(name: _Any) -> _Any:
         """A name of models/, or a module of torch's table; AttributeError with the names near."""
         if name in _MODELS:
-            found = _finder.imported(_MODELS[name])
+            value = _finder.imported(_MODELS[name])
             if name in ("pipeline", "quantize"):
-                found = getattr(found, name)
-            globals()[name] = found
-            return found
+                value = getattr(value, name)
+            globals()[name] = value
+            return value
         if not name.startswith("__") and name in _finder.table():
             return _finder.below("", name)
-        if not name.startswith("__") and (found := _finder.late(name)) is not None:
-            return found
+        if not name.startswith("__") and (value := _finder.late(name)) is not None:
+            return value
         raise errors.absent("rushlight", name, __all__)

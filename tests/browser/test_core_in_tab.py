@@ -149,13 +149,14 @@ def _environment(place: str) -> dict[str, str]:
 
 def _collected(arguments: list[str], device: str) -> set[str]:
     """The tests that a Python process selects with the same arguments."""
+    outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, **_environment(device), "RUSHLIGHT_KERNELS": ""},
+        env={**outside, **_environment(device), "RUSHLIGHT_KERNELS": ""},
     )
     found = {line for line in done.stdout.splitlines() if line.startswith("tests/")}
     # A module of the tab has one set of instructions, a processor several.

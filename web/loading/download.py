@@ -132,11 +132,11 @@ class Builder:
         if offset == 0:
             self._held = Held(path, int(size))
         self._held.add(int(offset), data.to_bytes())
-        found = self._held.run(read_storages)
-        if isinstance(found, tuple):
-            return list(found)
-        self._stored = found
-        return None if found is None else []
+        storages = self._held.run(read_storages)
+        if isinstance(storages, tuple):
+            return list(storages)
+        self._stored = storages
+        return None if storages is None else []
 
     def begin_stored(self) -> list[int]:
         """Allocate memory for the tensors of the file that `look` was given.

@@ -30,22 +30,22 @@ class Held:
 
     def add(self, offset: int, data: bytes) -> None:
         """Keep the bytes `data` from `offset` on."""
-        for begin, part in self._parts:
-            if begin + len(part) == offset:
-                part += data
+        for begin, chunk in self._parts:
+            if begin + len(chunk) == offset:
+                chunk += data
                 return
         self._parts.append((offset, bytearray(data)))
 
     def read(self, offset: int, n: int) -> bytes:
         """What is held of the bytes [offset, offset + n)."""
         stop = min(offset + n, self.size)
-        found = b""
-        for begin, part in self._parts:
-            if begin <= offset < begin + len(part):
-                found = bytes(part[offset - begin : stop - begin])
-        if offset + len(found) < stop:
-            self._lacking = (offset + len(found), stop - offset - len(found))
-        return found
+        content = b""
+        for begin, chunk in self._parts:
+            if begin <= offset < begin + len(chunk):
+                content = bytes(chunk[offset - begin : stop - begin])
+        if offset + len(content) < stop:
+            self._lacking = (offset + len(content), stop - offset - len(content))
+        return content
 
     async def read_async(self, offset: int, n: int) -> bytes:
         """The same as `read`."""
@@ -67,7 +67,7 @@ class Held:
             if self._lacking is None:
                 raise
         offset, asked = self._lacking
-        held = sum(len(part) for _, part in self._parts)
+        total = sum(len(chunk) for _, chunk in self._parts)
         grown = max((len(p) for begin, p in self._parts if begin + len(p) == offset), default=0)
-        wanted = max(min(asked, max(3 * held, FIRST)), grown if grown >= _LARGE else _LEAST)
+        wanted = max(min(asked, max(3 * total, FIRST)), grown if grown >= _LARGE else _LEAST)
         return offset, min(wanted, self.size - offset)

@@ -60,7 +60,7 @@ async def finetune(
         re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", k): v for k, v in given_of(options).items()
     }
     name = chosen.pop("name")
-    known = {one.name for one in fields(LoraConfig)} & chosen.keys()
+    known = {setting.name for setting in fields(LoraConfig)} & chosen.keys()
     lora = {key: chosen.pop(key) for key in known}
     rank = lora.setdefault("r", 8)
     usual = {"lora_alpha": 2 * rank, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}

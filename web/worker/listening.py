@@ -28,8 +28,10 @@ def begin(model: int, rate: float, every: float, options: Any) -> int:
     Raises ValueError for a number of no model.
     """
     names = {camel(name): name for name in find(TASK).names}
-    given = {names.get(name, name): value for name, value in given_of(options).items()}
-    live = LiveTranscriber(model_of(model, "transcribeLive"), rate=int(rate), every=every, **given)
+    settings = {names.get(name, name): value for name, value in given_of(options).items()}
+    live = LiveTranscriber(
+        model_of(model, "transcribeLive"), rate=int(rate), every=every, **settings
+    )
     number = next(_numbers)
     _lives[number] = live
     return number
@@ -50,15 +52,15 @@ async def hear(
     more = await _driven(live.model, live.step(ended), breathe, report)
     if ended and not more:
         close(number)
-    found = live.heard
+    text = live.heard
     return json.dumps(
         {
             "more": more,
-            "kept": found.kept,
-            "segments": found.segments[found.kept :],
-            "tentative": found.tentative,
-            "seconds": found.seconds,
-            "language": found.language,
+            "kept": text.kept,
+            "segments": text.segments[text.kept :],
+            "tentative": text.tentative,
+            "seconds": text.seconds,
+            "language": text.language,
         }
     )
 

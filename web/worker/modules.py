@@ -58,9 +58,9 @@ async def call(
     `tell` and `stopped` are the job's.
     """
     place, _, function = name.rpartition(".")
-    found = getattr(sys.modules.get(f"{PACKAGE}.{place}"), function, None)
-    if found is None:
+    callee = getattr(sys.modules.get(f"{PACKAGE}.{place}"), function, None)
+    if callee is None:
         raise LookupError(f"call: the page has brought no {name!r}")
-    given: Sequence[Any] = given_of(args)
-    value = found(Job(tell, stopped), *given)
+    arguments: Sequence[Any] = given_of(args)
+    value = callee(Job(tell, stopped), *arguments)
     return await value if inspect.isawaitable(value) else value

@@ -63,15 +63,15 @@ class Outbox:
 
     def flush(self) -> None:
         """Send what is held. Neighbouring texts of a kind become one."""
-        held, self._held = self._held, deque()
+        messages, self._held = self._held, deque()
         self._text = self._drawn = 0
-        if not held:
+        if not messages:
             return
         self._left = max(0.0, self._left - 1)
         self._at = time.perf_counter()
         pieces: list[str] = []
         before, size = "", 0
-        for kind, value, data in held:
+        for kind, value, data in messages:
             if pieces and (kind != before or not isinstance(value, str)):
                 self._tell(before, json.dumps("".join(pieces)), None)
                 pieces = []

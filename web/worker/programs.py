@@ -66,8 +66,8 @@ async def run_program(code: str, device: str, tell: Report, hear: Hear | None = 
         await _execute(compile(tree, NAME, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), space)
         if isinstance(last, ast.Expr):
             shown = ast.Expression(last.value)
-            found = compile(shown, NAME, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            if (value := await _execute(found, space)) is not None:
+            expression = compile(shown, NAME, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            if (value := await _execute(expression, space)) is not None:
                 space["display"](value)
         return ""
     except BaseException as error:  # SystemExit and KeyboardInterrupt end the program alone
@@ -112,8 +112,8 @@ def _asking(
 
 
 async def _execute(code: CodeType, space: dict[str, Any]) -> Any:
-    found = eval(code, space)
-    return await found if code.co_flags & inspect.CO_COROUTINE else found
+    value = eval(code, space)
+    return await value if code.co_flags & inspect.CO_COROUTINE else value
 
 
 def _told(error: BaseException) -> dict[str, Any]:
@@ -168,14 +168,14 @@ def _shown(tell: Callable[..., None]) -> dict[str, Any]:
         """
         if kind not in ("line", "scatter", "bar"):
             raise ValueError(f"plot: kind is {kind!r}; supported: line, scatter, bar")
-        given = [np.asarray(_array(v), np.float64).reshape(-1) for v in lines]
-        if not given or any(len(v) != len(given[0]) for v in given):
+        columns = [np.asarray(_array(v), np.float64).reshape(-1) for v in lines]
+        if not columns or any(len(v) != len(columns[0]) for v in columns):
             raise ValueError(
-                f"plot: {[len(v) for v in given]} numbers; give one or more, all of one length"
+                f"plot: {[len(v) for v in columns]} numbers; give one or more, all of one length"
             )
-        if sum(map(len, given)) > _MOST_POINTS:
+        if sum(map(len, columns)) > _MOST_POINTS:
             raise ValueError(f"plot: more than {_MOST_POINTS} numbers; draw every tenth, say")
-        x, *ys = given if len(given) > 1 else (np.arange(len(given[0])), given[0])
+        x, *ys = columns if len(columns) > 1 else (np.arange(len(columns[0])), columns[0])
         names = [*labels, *("" for _ in ys)][: len(ys)]
         rows = [{"label": str(n), "y": _plain(y)} for n, y in zip(names, ys, strict=True)]
         tell("plot", {"x": _plain(x), "lines": rows, "title": str(title), "kind": kind})
@@ -226,8 +226,8 @@ def complete(code: str, position: int) -> str:
 
     Names are those of the program that ran last, of its imports of what is loaded, and Python's.
     """
-    found = _NAME.search(code[:position])
-    text = found[0] if found else ""
+    typed = _NAME.search(code[:position])
+    text = typed[0] if typed else ""
     space = {**_GIVEN, **_imports(code), **_last}
     completer = rlcompleter.Completer(space)
     try:
@@ -265,8 +265,8 @@ def _row(name: str, space: Mapping[str, Any]) -> dict[str, str]:
     try:
         first, *rest = name.split(".")
         value = space[first] if first in space else getattr(__import__("builtins"), first)
-        for part in rest:
-            value = getattr(value, part)
+        for attribute in rest:
+            value = getattr(value, attribute)
     except Exception:
         return {"label": name.rpartition(".")[2], "type": "keyword", "info": ""}
     kind = (

@@ -138,8 +138,8 @@ def model_of(number: int, call: str) -> Model:
 
 def _pipeline(number: int, name: str) -> Pipeline:
     task = check_served(model_of(number, name), name)
-    own = {"linear": _linear[number]}
-    return Pipeline(task, _models[number], {k: v for k, v in own.items() if k in task.names})
+    defaults = {"linear": _linear[number]}
+    return Pipeline(task, _models[number], {k: v for k, v in defaults.items() if k in task.names})
 
 
 async def prepare(model: Any) -> None:
@@ -217,12 +217,12 @@ async def run(
 def in_units(found: Any, texts: Any) -> None:
     """Count `start` and `end` of a result in UTF-16 units, as a page does, not in code points."""
     if not isinstance(texts, str):
-        for one, text in zip(found, texts, strict=True):
-            in_units(one, text)
+        for result, text in zip(found, texts, strict=True):
+            in_units(result, text)
     elif texts and max(texts) > "\uffff":
         units = np.cumsum([0, *(1 + (char > "\uffff") for char in texts)])
-        for one in found if isinstance(found, list) else [found]:
-            one |= {name: int(units[one[name]]) for name in ("start", "end")}
+        for result in found if isinstance(found, list) else [found]:
+            result |= {name: int(units[result[name]]) for name in ("start", "end")}
 
 
 async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[..., None]) -> Any:
@@ -287,8 +287,8 @@ async def autotune(
     async def work() -> None:
         model = model_of(number, "autotune")
         pipe = _pipeline(number, model.tasks[0])
-        for given, options in pipe.task.samples:
-            steps = pipe.begin(given, options)
+        for sample, options in pipe.task.samples:
+            steps = pipe.begin(sample, options)
             await _driven(model, steps, breathe, lambda *_: report(0, 0, ""))
 
     if number and model_of(number, "autotune").device.backend.tuner() is None:
@@ -311,8 +311,8 @@ async def profile_end() -> dict[str, Any]:
     """The figures of `rl.profile`, under the names of client.d.ts."""
     [profile] = _profiles
     await profile.__aexit__(None)
-    found: dict[str, Any] = _camel(profile.summary())
-    return found
+    summary: dict[str, Any] = _camel(profile.summary())
+    return summary
 
 
 def profile_trace() -> str:

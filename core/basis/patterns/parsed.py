@@ -55,7 +55,7 @@ Steps = list[Step]
 
 
 def _joined(parts: list[Steps]) -> Steps:
-    return _bounded([step for part in parts for step in part])
+    return _bounded([step for steps in parts for step in steps])
 
 
 def _bounded(steps: Steps) -> Steps:

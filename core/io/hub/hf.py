@@ -50,7 +50,7 @@ def fetch_repository(
         pickled = [
             f
             for f in info.siblings or ()
-            if any(fnmatch.fnmatch(f.rfilename, one) for one in _PICKLED)
+            if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in _PICKLED)
         ]
         if not pickled:
             there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])

@@ -59,26 +59,26 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
         )
     tokens, types = _tokens(file, model, rows)
     ids = {token: id for id, token in enumerate(tokens)}
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     pairs = [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in model["merges"]]
     if model.get("byte_fallback"):
-        found[f"{PREFIX}model"] = "llama"
+        metadata[f"{PREFIX}model"] = "llama"
         # SentencePiece ranks merges by the score of their result.
         ranks: dict[str, int] = {}
         for rank, (left, right) in enumerate(pairs):
             ranks.setdefault(left + right, rank)
         scores = [-float(ranks.get(token, len(pairs))) for token in tokens]
-        found[f"{PREFIX}scores"] = np.array(scores, np.float32)
-        found[f"{PREFIX}add_space_prefix"] = "Prepend" in str(file.get("normalizer"))
+        metadata[f"{PREFIX}scores"] = np.array(scores, np.float32)
+        metadata[f"{PREFIX}add_space_prefix"] = "Prepend" in str(file.get("normalizer"))
     else:
-        found[f"{PREFIX}model"] = "gpt2"
-        found[f"{PREFIX}pre"] = _pre(file.get("pre_tokenizer"), bool(model.get("ignore_merges")))
-        found[f"{PREFIX}merges"] = [f"{left} {right}" for left, right in pairs]
-    found[f"{PREFIX}tokens"] = tokens
-    found[f"{PREFIX}token_type"] = np.array(types, np.int32)
-    found |= _special(file, config, files, ids)
-    _compare(original, found)
-    return found
+        metadata[f"{PREFIX}model"] = "gpt2"
+        metadata[f"{PREFIX}pre"] = _pre(file.get("pre_tokenizer"), bool(model.get("ignore_merges")))
+        metadata[f"{PREFIX}merges"] = [f"{left} {right}" for left, right in pairs]
+    metadata[f"{PREFIX}tokens"] = tokens
+    metadata[f"{PREFIX}token_type"] = np.array(types, np.int32)
+    metadata |= _special(file, config, files, ids)
+    _compare(original, metadata)
+    return metadata
 
 
 def _object(name: str, data: bytes) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def _pre(pre_tokenizer: Any, whole_words: bool) -> str:
     plain = tuple(map(_plain, patterns))
     names = [
         name
-        for name, own in PATTERNS.items()
-        if name and tuple(map(_plain, own)) == plain and (name in IGNORE_MERGES) == whole_words
+        for name, known in PATTERNS.items()
+        if name and tuple(map(_plain, known)) == plain and (name in IGNORE_MERGES) == whole_words
     ]
     if not names:
         raise FormatError(
@@ -154,19 +154,19 @@ def _special(
     file: dict[str, Any], config: dict[str, Any], files: Mapping[str, bytes], ids: dict[str, int]
 ) -> dict[str, Any]:
     """Ids of special tokens, which of them are added around a text, and the chat template."""
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
         token = config.get(f"{name}_token")
         token = token.get("content") if isinstance(token, dict) else token
         if isinstance(token, str) and token in ids:
-            found[f"{PREFIX}{key}_token_id"] = ids[token]
+            metadata[f"{PREFIX}{key}_token_id"] = ids[token]
     for side, key in zip(_around(file.get("post_processor")), ("bos", "eos"), strict=True):
-        found[f"{PREFIX}add_{key}_token"] = bool(side)
+        metadata[f"{PREFIX}add_{key}_token"] = bool(side)
         if len(side) > 1 or any(token not in ids for token in side):
             raise FormatError(f"tokenizer.json: it adds {brief(side)}; GGUF has one token a side")
         if side:
-            found[f"{PREFIX}{key}_token_id"] = ids[side[0]]
-    return found | gguf_metadata(template_sources(files))
+            metadata[f"{PREFIX}{key}_token_id"] = ids[side[0]]
+    return metadata | gguf_metadata(template_sources(files))
 
 
 def _around(processor: Any) -> tuple[list[str], list[str]]:

@@ -132,13 +132,13 @@ async def gguf_tokenizer_async(metadata: Mapping[str, Any]) -> Tokenizer:
 def stop_ids(metadata: Mapping[str, Any]) -> frozenset[int]:
     """The ids that end an answer: those that the file names, and those of common names."""
     vocabulary = read_vocabulary(metadata)
-    found = {
+    ids = {
         special_id(metadata, vocabulary, key)
         for key in ("eos_token_id", "eot_token_id", "eom_token_id")
     }
     special = {id for id, kind in vocabulary.special() if kind == CONTROL}
-    found |= {id for name in _ENDS if (id := vocabulary.ids.get(name)) in special}
-    return frozenset(id for id in found if id is not None)
+    ids |= {id for name in _ENDS if (id := vocabulary.ids.get(name)) in special}
+    return frozenset(id for id in ids if id is not None)
 
 
 # --- writing tokenizer.json ---------------------------------------------------------------------
@@ -230,7 +230,7 @@ def _unknown(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> str | None:
 
 def _normalizers(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[dict[str, Any]]:
     """SentencePiece's own rules for characters, and blanks made one where they are several."""
-    found: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     table = metadata.get(f"{PREFIX}precompiled_charsmap")
     if table is not None and not isinstance(table, bytes):
         if not isinstance(table, np.ndarray) or table.dtype.itemsize != 1 or table.ndim != 1:
@@ -239,15 +239,15 @@ def _normalizers(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[di
             )
         table = table.astype(np.uint8).tobytes()
     if table:
-        found.append(
+        steps.append(
             {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
         )
     if flag(metadata, "remove_extra_whitespaces", False):
         # Blanks at the start become one, which is the prefix.
         bare = not flag(metadata, "add_space_prefix", True) or vocabulary.model != "t5"
-        found.append({"type": "Strip", "strip_left": bare, "strip_right": True})
-        found.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    return found
+        steps.append({"type": "Strip", "strip_left": bare, "strip_right": True})
+        steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    return steps
 
 
 def _unigram(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
@@ -370,16 +370,16 @@ def around_texts(
 
     def text(name: str, start: Sequence[str], side: int) -> list[dict[str, Any]]:
         special = ({"SpecialToken": {"id": t, "type_id": side}} for t in (*start, *after))
-        found: list[dict[str, Any]] = list(special)
-        found.insert(len(start), {"Sequence": {"id": name, "type_id": side}})
-        return found
+        pieces: list[dict[str, Any]] = list(special)
+        pieces.insert(len(start), {"Sequence": {"id": name, "type_id": side}})
+        return pieces
 
-    one, two = text("A", before, 0), text("B", before if again else (), second)
+    first, other = text("A", before, 0), text("B", before if again else (), second)
     middle = [{"SpecialToken": {"id": t, "type_id": 0}} for t in (after if twice else ())]
     return {
         "type": "TemplateProcessing",
-        "single": one,
-        "pair": [*one, *middle, *two],
+        "single": first,
+        "pair": [*first, *middle, *other],
         "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in (*before, *after)},
     }
 

@@ -145,15 +145,17 @@ def merges(
     known, texts = vocabulary.ids, _texts(metadata, "merges")
     # A part may start with a space, but not be empty.
     if all(
-        (at := text.find(" ", 1)) > 0
-        and (left := text[:at]) in known
-        and (right := text[at + 1 :]) in known
+        (space := text.find(" ", 1)) > 0
+        and (left := text[:space]) in known
+        and (right := text[space + 1 :]) in known
         and left + right in known
         for text in texts
     ):
         if all(text.count(" ") == 1 for text in texts):
             return list(dict.fromkeys(texts))
-        pairs = [(text[:at], text[at + 1 :]) for text in texts if (at := text.find(" ", 1))]
+        pairs = [
+            (text[:space], text[space + 1 :]) for text in texts if (space := text.find(" ", 1))
+        ]
         return list(dict.fromkeys(pairs))
     for i, text in enumerate(texts):
         left, _, right = text[1:].partition(" ")
@@ -197,18 +199,18 @@ def scored_merges(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[t
     if any(score != score for score in scores):
         raise FormatError(f"{PREFIX}scores has a score that is not a number")
     types = vocabulary.types or [1] * len(tokens)
-    made = [i for i, kind in enumerate(types) if kind not in (UNKNOWN, CONTROL, BYTE)]
+    mergeable = [i for i, kind in enumerate(types) if kind not in (UNKNOWN, CONTROL, BYTE)]
     implied = Implied(f"{PREFIX}tokens", tokens)
     ranked: list[tuple[float, int, int, int, str, str]] = []
-    for i in made:
+    for i in mergeable:
         token = tokens[i]
         if len(token) > _LONGEST:
             raise FormatError(f"{PREFIX}tokens[{i}] has {len(token)} characters, too many")
-        for at in range(1, len(token)):
-            left, right = token[:at], token[at:]
+        for cut in range(1, len(token)):
+            left, right = token[:cut], token[cut:]
             if left in ids and right in ids:
                 implied.take(token)
                 # Equal scores are ordered by the longer left part first, as in transformers.
-                ranked.append((-scores[i], i, -at, ids[left], left, right))
+                ranked.append((-scores[i], i, -cut, ids[left], left, right))
     ranked.sort()
     return [(left, right) for *_, left, right in ranked]

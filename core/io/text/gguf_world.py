@@ -37,9 +37,12 @@ def world_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
     # llama.cpp's converter may name a template of its own.
     templates = {name: source for name, source in gguf_sources(metadata).items() if "{" in source}
     config = {"chat_template": as_setting(templates)} if templates else {}
-    found = {WORLD: "".join(lines).encode(), "tokenizer_config.json": json.dumps(config).encode()}
-    WorldTokenizer(found[WORLD])
-    return found
+    small_files = {
+        WORLD: "".join(lines).encode(),
+        "tokenizer_config.json": json.dumps(config).encode(),
+    }
+    WorldTokenizer(small_files[WORLD])
+    return small_files
 
 
 def _decoded(match: re.Match[bytes]) -> bytes:

@@ -45,17 +45,17 @@ def pair_template(part: Any) -> tuple[Piece, ...]:
     Raises FormatError for one that is malformed or does not have each text once.
     """
     try:
-        found = _template(part)
+        pieces = _template(part)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise FormatError(f"tokenizer.json: the post_processor is malformed: {error!r}") from None
-    texts = sorted(piece.text for piece in found if piece.text != ADDED)
-    added = sum(len(piece.ids) for piece in found)
+    texts = sorted(piece.text for piece in pieces if piece.text != ADDED)
+    added = sum(len(piece.ids) for piece in pieces)
     if texts != [0, 1] or added > MOST_ADDED:
         raise FormatError(
             "tokenizer.json: the post_processor has no template of two texts: its pair has "
             f"{len(texts)} texts and {added} tokens"
         )
-    return tuple(found)
+    return tuple(pieces)
 
 
 def _template(part: Any) -> list[Piece]:
@@ -71,15 +71,15 @@ def _template(part: Any) -> list[Piece]:
                 return [first, Piece(0, (), 0), last, last, Piece(1, (), 0), last]
             return [first, Piece(0, (), 0), last, Piece(1, (), 1), Piece(ADDED, last.ids, 1)]
         case "TemplateProcessing":
-            found = []
+            pieces = []
             for piece in part["pair"]:
                 [(what, value)] = piece.items()
                 if what == "Sequence":
-                    found.append(Piece("AB".index(value["id"]), (), int(value["type_id"])))
+                    pieces.append(Piece("AB".index(value["id"]), (), int(value["type_id"])))
                 else:
                     ids = tuple(map(int, part["special_tokens"][value["id"]]["ids"]))
-                    found.append(Piece(ADDED, ids, int(value["type_id"])))
-            return found
+                    pieces.append(Piece(ADDED, ids, int(value["type_id"])))
+            return pieces
     return [Piece(0, (), 0), Piece(1, (), 1)]
 
 
@@ -145,7 +145,7 @@ def windows(row: Encoding, max_length: int, stride: int) -> Iterator[Encoding]:
             sliced(row, last, len(row)),
         ]
         ids, offsets, special, words = (
-            [x for part in parts for x in getattr(part, name)]
+            [x for piece in parts for x in getattr(piece, name)]
             for name in ("ids", "offsets", "special", "words")
         )
         yield Encoding(ids, offsets, special, words)
@@ -164,11 +164,11 @@ def pair_windows(
     template = pair_template(tokenizer.post_processor)
     for text in (first, second):
         check_text("pair_windows", text)
-    one, other = tokenizer.encode_parts([first, second])
+    whole_text, other = tokenizer.encode_parts([first, second])
     added = sum(len(piece.ids) for piece in template)
-    room = _room(max_length - added - len(one), stride, max_length)
+    room = _room(max_length - added - len(whole_text), stride, max_length)
     for start, stop in spans(len(other), room, stride):
-        yield joined(template, (one, sliced(other, start, stop)))
+        yield joined(template, (whole_text, sliced(other, start, stop)))
 
 
 def _room(room: int, stride: int, max_length: int) -> int:
@@ -209,11 +209,11 @@ def encode_pairs(
     added = sum(len(piece.ids) for piece in template)
 
     def row(pair: tuple[str, str]) -> PairEncoding:
-        one, other = (rows[texts[text]] for text in pair)
-        if max_length is not None and len(one) + len(other) + added > max_length:
-            keep = _kept(len(one), len(other), max_length - added, truncation)
-            one, other = sliced(one, 0, keep[0]), sliced(other, 0, keep[1])
-        return joined(template, (one, other))
+        leading, other = (rows[texts[text]] for text in pair)
+        if max_length is not None and len(leading) + len(other) + added > max_length:
+            keep = _kept(len(leading), len(other), max_length - added, truncation)
+            leading, other = sliced(leading, 0, keep[0]), sliced(other, 0, keep[1])
+        return joined(template, (leading, other))
 
     return map(row, pairs)
 
@@ -228,11 +228,12 @@ def _kept(first: int, second: int, room: int, truncation: str) -> tuple[int, int
         if short + long > room:
             short, long = room // 2, room - room // 2
         return (short, long) if first <= second else (long, short)
-    one = truncation == "only_first"
-    left = room - (second if one else first)
+    cuts_first = truncation == "only_first"
+    left = room - (second if cuts_first else first)
     if left < 1:
         raise ValueError(
-            f"encode_pairs: the {'second' if one else 'first'} text has {second if one else first} "
-            f"tokens, which leaves no room for the other within {room}; shorten it"
+            f"encode_pairs: the {'second' if cuts_first else 'first'} text has "
+            f"{second if cuts_first else first} tokens, which leaves no room for the other "
+            f"within {room}; shorten it"
         )
-    return (left, second) if one else (first, left)
+    return (left, second) if cuts_first else (first, left)

@@ -136,9 +136,9 @@ class _Bounded(NodeTransformer):
         return self.seen - before
 
     def _through(self, name: str, node: nodes.Node, *more: int) -> nodes.Filter:
-        given = [nodes.Const(number, lineno=node.lineno) for number in more]
+        arguments = [nodes.Const(number, lineno=node.lineno) for number in more]
         value = cast(nodes.Expr, node)
-        return nodes.Filter(value, _private(name), given, [], None, None, lineno=node.lineno)
+        return nodes.Filter(value, _private(name), arguments, [], None, None, lineno=node.lineno)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         count = self._inner(node)
@@ -166,9 +166,9 @@ class _Bounded(NodeTransformer):
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
         sides: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
-        for one in sides:
-            if not isinstance(one.expr, nodes.Const):
-                one.expr = self._through("weigh", one.expr)
+        for operand in sides:
+            if not isinstance(operand.expr, nodes.Const):
+                operand.expr = self._through("weigh", operand.expr)
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
@@ -301,8 +301,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         meter.charge(1)
         meter.keep((len(args) + len(kwargs)) * ENTRY)
         if isinstance(owner, str | list | tuple | dict):
-            given = {k: v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")}
-            return call_method(owner, __obj.__name__, args, given)
+            keywords = {k: v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")}
+            return call_method(owner, __obj.__name__, args, keywords)
         if isinstance(__obj, LoopContext) and args:  # a recursive loop
             args = (_each(__context, args[0], __self._recursive), *args[1:])
         if isinstance(owner, LoopContext):  # loop.changed compares
@@ -323,34 +323,34 @@ class _Environment(ImmutableSandboxedEnvironment):
             return percent(left, right)
         if operator == "+":
             left, right = side(left, right), side(right, left)
-        for one, other in ((left, right), (right, left)):
-            if isinstance(one, str | list | tuple):
+        for operand, other in ((left, right), (right, left)):
+            if isinstance(operand, str | list | tuple):
                 if operator == "+" and isinstance(other, str | list | tuple):
-                    length = len(one) + len(other)
+                    length = len(operand) + len(other)
                 elif operator == "*" and isinstance(other, int):
-                    length = len(one) * other
+                    length = len(operand) * other
                 elif isinstance(other, Undefined):
                     continue
                 else:
                     kinds = f"{type(left).__name__} and {type(right).__name__}"
                     raise TypeError(f"{operator} is not for {kinds}")
-                if isinstance(one, str):
-                    meter.size(length, max(width(one), width(other) if operator == "+" else 1))
+                if isinstance(operand, str):
+                    meter.size(length, max(width(operand), width(other) if operator == "+" else 1))
                 else:
                     meter.items(length)
                     meter.charge(1)
-                    made = super().call_binop(context, operator, left, right)
-                    meter.held.append(made)
-                    return made
+                    result = super().call_binop(context, operator, left, right)
+                    meter.held.append(result)
+                    return result
                 break
         meter.charge(1)
         checked(left), checked(right)
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
             if right * left.bit_length() > 2 * BITS:
                 raise TemplateRuntimeError(f"the template makes a number of more than {BITS} bits")
-        made = checked(super().call_binop(context, operator, left, right))
-        marked = isinstance(made, str) and isinstance(left, Marked) | isinstance(right, Marked)
-        return Marked(made) if marked else made
+        result = checked(super().call_binop(context, operator, left, right))
+        marked = isinstance(result, str) and isinstance(left, Marked) | isinstance(right, Marked)
+        return Marked(result) if marked else result
 
 
 class Renderer:

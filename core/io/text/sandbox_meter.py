@@ -201,5 +201,5 @@ def check_data(value: Any) -> None:
 
 def attributes_of(namespace: Namespace) -> dict[str, Any]:
     """The attributes that a template set on a namespace."""
-    found: dict[str, Any] = object.__getattribute__(namespace, "_Namespace__attrs")
-    return found
+    attributes: dict[str, Any] = object.__getattribute__(namespace, "_Namespace__attrs")
+    return attributes

@@ -54,8 +54,10 @@ def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[st
         wide = args[0] if args else kwargs.get("tabsize", 8)
         tabs = owner.count("\t") if name == "expandtabs" else 0
         meter.size(len(owner) + max(wide, 0) * (tabs or 1), max(width(owner), 4))
-    own = _OWN.get(name)
-    return meter.made(own(owner, *args, **kwargs) if own else getattr(owner, name)(*args, **kwargs))
+    counted = _OWN.get(name)
+    return meter.made(
+        counted(owner, *args, **kwargs) if counted else getattr(owner, name)(*args, **kwargs)
+    )
 
 
 def search(text: str, *wanted: Any) -> None:
@@ -79,10 +81,10 @@ def replaced(text: str, old: str, new: str, count: int | None = -1) -> str:
 
     Raises TemplateRuntimeError past the template's bounds.
     """
-    found = text.count(old)
+    times = text.count(old)
     if count is not None and count >= 0:
-        found = min(found, count)
-    length = len(text) + found * (len(new) - len(old))
+        times = min(times, count)
+    length = len(text) + times * (len(new) - len(old))
     METER.get().size(length, max(width(text), width(new)))
     return text.replace(old, new, -1 if count is None else count)
 
@@ -111,10 +113,10 @@ def lines_of(text: str, keepends: bool = False) -> list[str]:
 def _split(text: str, sep: str | None = None, maxsplit: int = -1, *, right: bool = False) -> Any:
     meter = METER.get()
     most = ITEMS if maxsplit < 0 else min(maxsplit, ITEMS)
-    found = (text.rsplit if right else text.split)(sep, most)
-    meter.items(len(found), LETTER)
+    pieces = (text.rsplit if right else text.split)(sep, most)
+    meter.items(len(pieces), LETTER)
     meter.size(len(text), width(text))
-    return found
+    return pieces
 
 
 _OWN: dict[str, Callable[..., Any]] = {

@@ -114,8 +114,8 @@ def _guarded(name: str) -> Callable[..., Any]:
                 raise TypeError("sum adds numbers only")
         elif name in ("float", "int") and isinstance(value, str):
             meter.charge(len(value))
-        given = (value,) if takes is None else (_PASSED[takes.name](context), value)
-        result = function(*given, *args, **kwargs)
+        positional = (value,) if takes is None else (_PASSED[takes.name](context), value)
+        result = function(*positional, *args, **kwargs)
         if isinstance(result, Iterator):
             result = list(result)
         return meter.made(checked(result))
@@ -132,8 +132,8 @@ def _more(name: str) -> Callable[..., Any]:
         meter.charge(1)
         for item in (*args, *kwargs.values()):
             meter.weigh(item)
-        made = MORE[name](context, value, *args, **kwargs)
-        return meter.made(made)
+        result = MORE[name](context, value, *args, **kwargs)
+        return meter.made(result)
 
     return counted
 
@@ -150,13 +150,13 @@ def _attributes(
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The arguments of join or sum, with the attribute that they name taken of every item."""
     order = ("d", "attribute") if name == "join" else ("attribute", "start")
-    given = dict(zip(order, _expect(name, args, kwargs, *order), strict=True))
-    attribute = given.pop("attribute")
+    arguments = dict(zip(order, _expect(name, args, kwargs, *order), strict=True))
+    attribute = arguments.pop("attribute")
     if attribute is not None:
         value = context.environment.call_filter(
             "map", value, kwargs={"attribute": attribute}, context=context
         )
-    return value, (), {key: item for key, item in given.items() if item is not None}
+    return value, (), {key: item for key, item in arguments.items() if item is not None}
 
 
 def _join(values: Any, d: Any = "") -> str:
@@ -216,9 +216,9 @@ def _tojson(
         ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
     out, length = io.StringIO(), 0
-    for part in encoder.iterencode(value):
-        length += out.write(part)
-        meter.charge(1 + (len(part) >> 6))
+    for piece in encoder.iterencode(value):
+        length += out.write(piece)
+        meter.charge(1 + (len(piece) >> 6))
         if length > TEXT:
             break
     meter.size(length)
@@ -237,17 +237,17 @@ def _dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
         meter.listed(source)
         for key in source if isinstance(source, Mapping) else [key for key, _ in source]:
             plain_key(key)
-    made = dict(*args, **kwargs)
-    meter.items(len(made), ENTRY)
-    meter.hold(made)
-    return made
+    mapping = dict(*args, **kwargs)
+    meter.items(len(mapping), ENTRY)
+    meter.hold(mapping)
+    return mapping
 
 
 def _namespace(*args: Any, **kwargs: Any) -> _Namespace:
-    made = _Namespace(_dict(*args, **kwargs))
+    namespace = _Namespace(_dict(*args, **kwargs))
     METER.get().keep(4 * ENTRY)
-    METER.get().held.append(made)
-    return made
+    METER.get().held.append(namespace)
+    return namespace
 
 
 def _raise(message: Any = "") -> None:

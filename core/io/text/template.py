@@ -160,7 +160,7 @@ class ChatTemplate:
         if "messages" in variables or "self" in variables:
             raise ValueError("a variable of a chat template cannot be named messages or self")
         source = self.chosen(chat_template, tools)
-        given = {
+        passed = {
             **self.special,
             "tools": None if tools is None else schemas_of(tools),
             "documents": documents,
@@ -169,7 +169,7 @@ class ChatTemplate:
             else add_generation_prompt,
             **variables,
         }
-        values = {name: plain(name, value) for name, value in given.items()}
+        values = {name: plain(name, value) for name, value in passed.items()}
         rows = messages_of(messages)
         tail = mark_end(rows, continue_final_message, source) if continue_final_message else None
         text = self.compile(source)({**values, "messages": rows})

@@ -154,13 +154,13 @@ class NativeTokenizer(Tokenizer):
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
         check_text("token_to_id", token)
-        found: int | None = self._package.token_to_id(token)
-        return found
+        token_id: int | None = self._package.token_to_id(token)
+        return token_id
 
     def id_to_token(self, id: int) -> str | None:
         """The token with this id as the vocabulary spells it, or None."""
-        found: str | None = self._package.id_to_token(check_id("id_to_token", id))
-        return found
+        token: str | None = self._package.id_to_token(check_id("id_to_token", id))
+        return token
 
     def join(self, tokens: list[str]) -> str:
         """The text of tokens that are spelled as in the vocabulary."""
@@ -177,10 +177,12 @@ class NativeTokenizer(Tokenizer):
                 rows = [self._package.encode(texts[0], add_special_tokens=add_special_tokens)]
             else:
                 rows = self._package.encode_batch(texts, add_special_tokens=add_special_tokens)
-        found = [Encoding(r.ids, r.offsets, [m == 1 for m in r.special_tokens_mask]) for r in rows]
-        for row, encoding in zip(rows if words else (), found, strict=False):
+        encodings = [
+            Encoding(r.ids, r.offsets, [m == 1 for m in r.special_tokens_mask]) for r in rows
+        ]
+        for row, encoding in zip(rows if words else (), encodings, strict=False):
             encoding.words.extend(-1 if word is None else word for word in row.word_ids)
-        return found
+        return encodings
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         with format_errors("decode: "):
@@ -204,13 +206,13 @@ class TabTokenizer(Tokenizer):
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
         check_text("token_to_id", token)
-        found: int | None = self._made.tokenToId(token)
-        return found
+        token_id: int | None = self._made.tokenToId(token)
+        return token_id
 
     def id_to_token(self, id: int) -> str | None:
         """The token with this id as the vocabulary spells it, or None."""
-        found: str | None = self._made.idToToken(check_id("id_to_token", id))
-        return found
+        token: str | None = self._made.idToToken(check_id("id_to_token", id))
+        return token
 
     def join(self, tokens: list[str]) -> str:
         """The text of tokens that are spelled as in the vocabulary."""
@@ -236,15 +238,15 @@ def unpack_rows(numbers: Sequence[int], words: bool = False) -> list[Encoding]:
     Each is its count n, then n ids, n starts, n ends, n special flags, and n words if asked for.
     """
     rows: list[Encoding] = []
-    at = 0
-    while at < len(numbers):
-        n, at = numbers[at], at + 1
-        lists = [numbers[at + k * n : at + (k + 1) * n] for k in range(5 if words else 4)]
+    place = 0
+    while place < len(numbers):
+        n, place = numbers[place], place + 1
+        lists = [numbers[place + k * n : place + (k + 1) * n] for k in range(5 if words else 4)]
         (ids, starts, ends, special), more = lists[:4], lists[4:]
         offsets = list(zip(starts, ends, strict=True))
         flags = [flag == 1 for flag in special]
         rows.append(Encoding(list(ids), offsets, flags, *map(list, more)))
-        at += len(lists) * n
+        place += len(lists) * n
     return rows
 
 
@@ -321,8 +323,8 @@ def _make(tokenizer_json: bytes, tokenizer_config: bytes | None) -> TabTokenizer
     assert _imported is not None
     adapter, library = _imported
     with format_errors():
-        made = adapter.createTokenizer(library, _to_js(bytes(tokenizer_json)))
-    return TabTokenizer(made, tokenizer_config)
+        tokenizer = adapter.createTokenizer(library, _to_js(bytes(tokenizer_json)))
+    return TabTokenizer(tokenizer, tokenizer_config)
 
 
 def _to_js(value: Any) -> Any:
@@ -334,8 +336,8 @@ def _to_js(value: Any) -> Any:
 def _package_parts(package: Any) -> dict[str, Any]:
     """The parts of a loaded tokenizer.json, without its vocabulary."""
     names = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-    found = {name: getattr(package, name) for name in names}
-    parts = {name: json.loads(part.__getstate__()) for name, part in found.items() if part}
+    stages = {name: getattr(package, name) for name in names}
+    parts = {name: json.loads(stage.__getstate__()) for name, stage in stages.items() if stage}
     longest = getattr(package.model, "max_input_chars_per_word", None)
     added = [
         {"content": token.content, "lstrip": token.lstrip, "rstrip": token.rstrip}
@@ -376,13 +378,13 @@ def _truncated(encoding: Encoding, max_length: int | None) -> Encoding:
             f"encode: max_length {max_length} has no room for the {sum(encoding.special)} special "
             "tokens; raise it or pass add_special_tokens=False"
         )
-    kept: list[int] = []
+    places: list[int] = []
     for i, special in enumerate(encoding.special):
         if special or room > 0:
-            kept.append(i)
+            places.append(i)
             room -= not special
     return Encoding(
-        [encoding.ids[i] for i in kept],
-        [encoding.offsets[i] for i in kept],
-        [encoding.special[i] for i in kept],
+        [encoding.ids[i] for i in places],
+        [encoding.offsets[i] for i in places],
+        [encoding.special[i] for i in places],
     )

@@ -28,6 +28,8 @@ class Fixed(Module):
 
     def extra_repr(self) -> str:
         """The options that torch shows, but for tensors and modules."""
-        given = [name for name in self._given if name != "inplace" or self.inplace]
-        held = {*self._unshown, *self._saved_buffers, *dict(self._own_modules())}
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in given if name not in held)
+        options = [name for name in self._given if name != "inplace" or self.inplace]
+        unshown = {*self._unshown, *self._saved_buffers, *dict(self._own_modules())}
+        return ", ".join(
+            f"{name}={getattr(self, name)!r}" for name in options if name not in unshown
+        )

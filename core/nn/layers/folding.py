@@ -134,9 +134,9 @@ class Upsample(Fixed):
 
     def extra_repr(self) -> str:
         """The scale or the size, and the mode, as in torch."""
-        held = vars(self)
-        name = "size" if held["scale_factor"] is None else "scale_factor"
-        return f"{name}={held[name]!r}, mode={held['mode']!r}"
+        attributes = vars(self)
+        name = "size" if attributes["scale_factor"] is None else "scale_factor"
+        return f"{name}={attributes[name]!r}, mode={attributes['mode']!r}"
 
 
 class UpsamplingNearest2d(Upsample):

@@ -44,8 +44,8 @@ class _Lazy(Module):
         self.__class__ = self._plain  # type: ignore[assignment]
         place: dict[str, Any] = {"device": input.device, "dtype": input.dtype}
         self.__init__(size, *args, **place | options)  # type: ignore[misc]
-        found: Tensor = self.forward(input, *rest)
-        return found
+        out: Tensor = self.forward(input, *rest)
+        return out
 
     def extra_repr(self) -> str:
         """That the sizes are not known yet."""

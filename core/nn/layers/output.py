@@ -74,8 +74,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def reset_parameters(self) -> None:
         """The defaults of the linear layers."""
-        for part in (self.head, *(layer for pair in self.tail for layer in pair)):
-            part.reset_parameters()
+        for linear in (self.head, *(layer for pair in self.tail for layer in pair)):
+            linear.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> Scored:
         """(n, in_features) and classes (n,) -> log-probabilities (n,) and the loss; also without n.
@@ -109,8 +109,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = head.log_softmax(1)
         parts = [head[:, : self.shortlist_size]]
         for i, layer in enumerate(self.tail):
-            at = self.shortlist_size + i
-            parts.append(layer(input).log_softmax(1) + head[:, at : at + 1])
+            column = self.shortlist_size + i
+            parts.append(layer(input).log_softmax(1) + head[:, column : column + 1])
         return cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:

@@ -74,12 +74,12 @@ class ParameterList(Module):
     def pop(self, index: int = -1) -> Any:
         """Take a value out."""
         items = list(self)
-        found = items.pop(index)
+        value = items.pop(index)
         for i in range(self._count):
             delattr(self, str(i))
         self._count = 0
         self.extend(items)
-        return found
+        return value
 
     def _child_lines(self) -> list[str]:
         return [
@@ -152,9 +152,9 @@ class ParameterDict(Module):
 
     def pop(self, key: str) -> Any:
         """Take a value out. KeyError where there is none of this name."""
-        found = self[key]
+        value = self[key]
         del self[key]
-        return found
+        return value
 
     def popitem(self) -> tuple[str, Any]:
         """Take the last name and its value out."""
@@ -175,9 +175,9 @@ class ParameterDict(Module):
         return ParameterDict(dict.fromkeys(keys, default))
 
     def __or__(self, other: Any) -> ParameterDict:
-        found = self.copy()
-        found.update(other)
-        return found
+        merged = self.copy()
+        merged.update(other)
+        return merged
 
     def __ior__(self, other: Any) -> ParameterDict:
         self.update(other)

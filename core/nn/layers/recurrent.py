@@ -70,8 +70,12 @@ class RNNCellBase(_Uniform):
             weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
             return cell_step(name, kind, input, state, weights)
         dtype = recurrent_dtype("cell", input)
-        given = ((input, *state), (self.weight_ih, self.bias_ih), (self.weight_hh, self.bias_hh))
-        (input, *state), into, onward = narrowed(given, dtype)
+        arguments = (
+            (input, *state),
+            (self.weight_ih, self.bias_ih),
+            (self.weight_hh, self.bias_hh),
+        )
+        (input, *state), into, onward = narrowed(arguments, dtype)
         with contextlib.nullcontext() if dtype is None else without_autocast():
             weights = Weights(into[0], onward[0], into[1], onward[1])
             return cell_step(name, kind, input, tuple(state), weights)
@@ -237,13 +241,13 @@ class RNNBase(_Uniform):
         sizes = [self.proj_size or self.hidden_size, self.hidden_size][:count]
         if hx is None:
             return [tuple(x.new_zeros(x.shape[1], n) for n in sizes)] * directions
-        given = (hx,) if count == 1 else tuple(hx)
-        given = given if batched else tuple(h.unsqueeze(1) for h in given)
-        for h, n in zip(given, sizes, strict=True):
+        states = (hx,) if count == 1 else tuple(hx)
+        states = states if batched else tuple(h.unsqueeze(1) for h in states)
+        for h, n in zip(states, sizes, strict=True):
             want = (directions, x.shape[1], n)
             if h.shape != want:
                 raise ValueError(f"{type(self).__name__}: a state is {h.shape}; it must be {want}")
-        return list(zip(*(h.unbind(0) for h in given), strict=True))
+        return list(zip(*(h.unbind(0) for h in states), strict=True))
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """(length, n, input_size) -> (length, n, hidden * directions), and the last states.
@@ -255,8 +259,8 @@ class RNNBase(_Uniform):
         seen = lengths = None
         if packed:
             x, lengths = pad_packed_sequence(input)
-            at = arange(x.shape[0], device=x.device).reshape(-1, 1, 1)
-            seen = at < lengths.to(x.device).reshape(1, -1, 1)
+            steps = arange(x.shape[0], device=x.device).reshape(-1, 1, 1)
+            seen = steps < lengths.to(x.device).reshape(1, -1, 1)
             batched = True
         else:
             batched = input.ndim == 3
@@ -267,10 +271,10 @@ class RNNBase(_Uniform):
                 )
             x = input if batched else input.unsqueeze(1)
             x = x.transpose(0, 1) if self.batch_first and batched else x
-        given: Any = x, self._initial(x, hx, batched), [tuple(w) for w in self._weights()]
+        arguments: Any = x, self._initial(x, hx, batched), [tuple(w) for w in self._weights()]
         dtype = recurrent_dtype("apart" if packed or self.proj_size else self.mode, x)
         with contextlib.nullcontext() if dtype is None else without_autocast():
-            x, first, weights = narrowed(given, dtype)
+            x, first, weights = narrowed(arguments, dtype)
             out, last = run_layers(
                 KINDS[self.mode],
                 x,

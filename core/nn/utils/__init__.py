@@ -48,11 +48,11 @@ def get_total_norm(
     `tensors` is one or several, `norm_type` the order, inf for the largest. `foreach` changes
     nothing.
     """
-    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    if not given:
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not listed:
         return ops.zeros(())
     with autograd.no_grad():
-        total: Tensor = _norms(given, float(norm_type))
+        total: Tensor = _norms(listed, float(norm_type))
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(f"the total norm of order {norm_type} of the gradients is not finite")
     return total
@@ -69,9 +69,9 @@ def clip_grads_with_norm_(
     `parameters` is one or several; those without a gradient are left out. `max_norm` is a number,
     `total_norm` a tensor of one. `foreach` changes nothing. Raises nothing of its own.
     """
-    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
-        _scale([p.grad for p in given if p.grad is not None], total_norm, tensor(max_norm))
+        _scale([p.grad for p in listed if p.grad is not None], total_norm, tensor(max_norm))
 
 
 def _scaled(grads: list[Tensor], total: Tensor, most: Tensor) -> None:
@@ -113,11 +113,11 @@ def clip_grad_norm_(
     inf for the largest. `foreach` changes nothing. Raises RuntimeError where that is set and the
     norm is not finite.
     """
-    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    grads = [p.grad for p in given if p.grad is not None]
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    grads = [p.grad for p in listed if p.grad is not None]
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     if grads:
-        clip_grads_with_norm_(given, max_norm, total)
+        clip_grads_with_norm_(listed, max_norm, total)
     return total
 
 
@@ -132,9 +132,9 @@ def clip_grad_value_(
     `parameters` is one or several; those without a gradient are left out. `clip_value` is a number.
     `foreach` changes nothing. Raises nothing of its own.
     """
-    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
-        if grads := [p.grad for p in given if p.grad is not None]:
+        if grads := [p.grad for p in listed if p.grad is not None]:
             _limit(grads, tensor(float(clip_value)))
 
 
@@ -145,13 +145,13 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Write the elements of a vector over the parameters, in order. ValueError for a wrong size."""
-    given = list(parameters)
-    count = sum(p.numel() for p in given)
+    listed = list(parameters)
+    count = sum(p.numel() for p in listed)
     if vec.shape != (count,):
         raise ValueError(f"vector_to_parameters: vec is {vec.shape}; it must be ({count},)")
     with autograd.no_grad():
-        for p, part in zip(given, vec.detach().split([p.numel() for p in given]), strict=True):
-            p.copy_(part.reshape(p.shape))
+        for p, piece in zip(listed, vec.detach().split([p.numel() for p in listed]), strict=True):
+            p.copy_(piece.reshape(p.shape))
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:

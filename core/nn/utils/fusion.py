@@ -71,10 +71,10 @@ def _fused(layer: M, bn: Any, transpose: bool) -> M:
             f"fuse: {type(layer).__name__} and {type(bn).__name__} must be in eval mode, the norm "
             "with running values"
         )
-    found: Any = copy.deepcopy(layer)
+    copied: Any = copy.deepcopy(layer)
     weight, bias = fuse_conv_bn_weights(
-        found.weight,
-        found.bias,
+        copied.weight,
+        copied.bias,
         bn.running_mean,
         bn.running_var,
         bn.eps,
@@ -82,8 +82,8 @@ def _fused(layer: M, bn: Any, transpose: bool) -> M:
         bn.bias,
         transpose,
     )
-    found.weight, found.bias = weight, bias
-    fused: M = found
+    copied.weight, copied.bias = weight, bias
+    fused: M = copied
     return fused
 
 

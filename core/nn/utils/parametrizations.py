@@ -57,8 +57,8 @@ class _SpectralNorm(Module):
     def _iterate(self, rows: Tensor, rounds: int) -> None:
         u, v = self._u, self._v
         for _ in range(rounds):
-            for to, matrix, given in ((u, rows, v), (v, rows.T, u)):
-                value = matrix @ given
+            for to, matrix, vector in ((u, rows, v), (v, rows.T, u)):
+                value = matrix @ vector
                 to.copy_(value / value.norm().clamp(min=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -98,8 +98,8 @@ class _Orthogonal(Module):
             if self.map == "matrix_exp":
                 out = matrix_exp(skew)
             else:  # Cayley's map
-                one = eye(n, dtype=x.dtype, device=x.device)
-                out = solve(one - skew / 2, one + skew / 2)
+                identity = eye(n, dtype=x.dtype, device=x.device)
+                out = solve(identity - skew / 2, identity + skew / 2)
             out = out[..., :k]
         if self._saved_buffers:
             out = self.base @ out
@@ -111,32 +111,34 @@ class _Orthogonal(Module):
                 f"orthogonal: assigning needs use_trivialization=True for {self.map}"
             )
         tall = value if value.shape[-2] >= value.shape[-1] else value.mT
-        given = tall.detach().cpu().numpy()
+        matrix = tall.detach().cpu().numpy()
         if not self._saved_buffers:
-            reflectors, _ = _reflectors(given)
-            found = of_data(reflectors, dtype=value.dtype, device=value.device)
-            return found if tall is value else found.mT
-        n, k = given.shape[-2:]
+            reflectors, _ = _reflectors(matrix)
+            reflected = of_data(reflectors, dtype=value.dtype, device=value.device)
+            return reflected if tall is value else reflected.mT
+        n, k = matrix.shape[-2:]
         if n > k:
-            more = randn(*given.shape[:-1], n - k, dtype=tall.dtype).numpy()
-            given = np.concatenate([given, more], -1)
-        eps = 10 * n * np.finfo(given.dtype).eps
-        if n > k or np.abs(np.swapaxes(given, -1, -2) @ given - np.eye(n)).max(initial=0) > eps:
-            q, r = np.linalg.qr(given)
-            given = q * np.sign(np.diagonal(r, 0, -2, -1))[..., None, :]
-        self.base = of_data(given, dtype=value.dtype, device=value.device)
+            more = randn(*matrix.shape[:-1], n - k, dtype=tall.dtype).numpy()
+            matrix = np.concatenate([matrix, more], -1)
+        eps = 10 * n * np.finfo(matrix.dtype).eps
+        if n > k or np.abs(np.swapaxes(matrix, -1, -2) @ matrix - np.eye(n)).max(initial=0) > eps:
+            q, r = np.linalg.qr(matrix)
+            matrix = q * np.sign(np.diagonal(r, 0, -2, -1))[..., None, :]
+        self.base = of_data(matrix, dtype=value.dtype, device=value.device)
         # Every map makes the identity of this.
-        one = -eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
-        return one.expand(*value.shape).clone()
+        identity = -eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
+        return identity.expand(*value.shape).clone()
 
 
 def _reflectors(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Any]:
     """Householder vectors below the diagonal of matrices, whose product is Q; on it, signs."""
     raw, tau = np.linalg.qr(values, mode="raw")
-    found = np.swapaxes(raw, -1, -2).copy()
-    at = np.arange(found.shape[-1])
-    found[..., at, at] = np.sign(found[..., at, at]) * np.where(tau == 0, -1, 1)
-    return found, tau
+    vectors = np.swapaxes(raw, -1, -2).copy()
+    diagonal = np.arange(vectors.shape[-1])
+    vectors[..., diagonal, diagonal] = np.sign(vectors[..., diagonal, diagonal]) * np.where(
+        tau == 0, -1, 1
+    )
+    return vectors, tau
 
 
 def orthogonal(
@@ -164,8 +166,8 @@ def orthogonal(
             f"orthogonal: orthogonal_map {chosen!r} is not supported; supported: "
             "matrix_exp, cayley, householder"
         )
-    made = _Orthogonal(chosen, use_trivialization)
-    return register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(chosen, use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
@@ -228,8 +230,8 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     handle.remove()
     with autograd.no_grad():
         value = norm(getattr(module, f"{name}_g"), getattr(module, f"{name}_v"))
-    for part in ("", "_g", "_v"):
-        delattr(module, name + part)
+    for suffix in ("", "_g", "_v"):
+        delattr(module, name + suffix)
     setattr(module, name, Parameter(value.detach()))
     return module
 
@@ -256,26 +258,26 @@ def old_spectral_norm(
     transposed = type(module).__name__.startswith("ConvTranspose")
     axis = int(transposed) if dim is None else dim
     weight = getattr(module, name)
-    made = _SpectralNorm(weight, 0, axis, eps)
+    norm = _SpectralNorm(weight, 0, axis, eps)
     delattr(module, name)
     setattr(module, f"{name}_orig", Parameter(weight.detach()))
     with autograd.no_grad():
-        rows = made._rows(weight.detach()) if weight.ndim > 1 else weight.detach().reshape(-1, 1)
-        for part, n in (("u", rows.shape[0]), ("v", rows.shape[1])):
+        rows = norm._rows(weight.detach()) if weight.ndim > 1 else weight.detach().reshape(-1, 1)
+        for letter, n in (("u", rows.shape[0]), ("v", rows.shape[1])):
             value = randn(n, dtype=weight.dtype, device=weight.device)
-            module.register_buffer(f"{name}_{part}", value / value.norm().clamp(min=eps))
+            module.register_buffer(f"{name}_{letter}", value / value.norm().clamp(min=eps))
     setattr(module, name, weight.detach())
 
     def compute(layer: Module, args: Any = None) -> None:
         original = getattr(layer, f"{name}_orig")
         u, v = getattr(layer, f"{name}_u"), getattr(layer, f"{name}_v")
-        table = made._rows(original) if original.ndim > 1 else original.reshape(-1, 1)
+        table = norm._rows(original) if original.ndim > 1 else original.reshape(-1, 1)
         if layer.training:
             with autograd.no_grad():
                 fixed = table.detach()
                 for _ in range(n_power_iterations):
-                    for to, matrix, given in ((v, fixed.T, u), (u, fixed, v)):
-                        value = matrix @ given
+                    for to, matrix, vector in ((v, fixed.T, u), (u, fixed, v)):
+                        value = matrix @ vector
                         to.copy_(value / value.norm().clamp(min=eps))
         u, v = u.clone(), v.clone()
         setattr(layer, name, original / (u * (table @ v)).sum())
@@ -296,10 +298,10 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
         compute(module)
     module.training = mode
     value = getattr(module, name).detach()
-    kept = module._saved_buffers
-    rest = {n: saved for n, saved in kept.items() if n not in (f"{name}_u", f"{name}_v")}
-    for part in ("", "_orig", "_u", "_v"):
-        delattr(module, name + part)
+    saved_names = module._saved_buffers
+    rest = {n: saved for n, saved in saved_names.items() if n not in (f"{name}_u", f"{name}_v")}
+    for suffix in ("", "_orig", "_u", "_v"):
+        delattr(module, name + suffix)
     object.__setattr__(module, "_saved_buffers", rest)
     setattr(module, name, Parameter(value))
     return module

@@ -33,8 +33,8 @@ class ParametrizationList(ModuleList[Module]):
         except NotImplementedError:  # no inverse: the values are the original tensor
             value = original
         self.is_tensor = isinstance(value, Tensor)
-        given = (value,) if isinstance(value, Tensor) else tuple(value)
-        for name, tensor in zip(self._names(len(given)), given, strict=True):
+        originals = (value,) if isinstance(value, Tensor) else tuple(value)
+        for name, tensor in zip(self._names(len(originals)), originals, strict=True):
             if isinstance(original, Parameter):
                 setattr(self, name, Parameter(tensor.detach(), self.needs))
             else:
@@ -51,15 +51,15 @@ class ParametrizationList(ModuleList[Module]):
         return value
 
     def _originals(self) -> list[Tensor]:
-        own = self._own_parameters() + self._own_buffers()
-        return [t for n, t in own if n.startswith("original")]
+        tensors = self._own_parameters() + self._own_buffers()
+        return [t for n, t in tensors if n.startswith("original")]
 
     def right_inverse(self, value: Tensor) -> None:
         """Write what gives `value` into the originals."""
-        found = self._inverse(value)
-        given = (found,) if isinstance(found, Tensor) else tuple(found)
+        inverse = self._inverse(value)
+        inverses = (inverse,) if isinstance(inverse, Tensor) else tuple(inverse)
         with autograd.no_grad():
-            for original, tensor in zip(self._originals(), given, strict=True):
+            for original, tensor in zip(self._originals(), inverses, strict=True):
                 original.copy_(tensor)
 
     def forward(self) -> Tensor:
@@ -83,13 +83,13 @@ def cached() -> Iterator[None]:
 
 def _property(name: str) -> property:
     def read(module: Any) -> Tensor:
-        held = module.parametrizations[name]
+        parametrizations = module.parametrizations[name]
         if not _cache:
-            out: Tensor = held()
+            out: Tensor = parametrizations()
             return out
-        if id(held) not in _cache[-1]:
-            _cache[-1][id(held)] = held()
-        return _cache[-1][id(held)]
+        if id(parametrizations) not in _cache[-1]:
+            _cache[-1][id(parametrizations)] = parametrizations()
+        return _cache[-1][id(parametrizations)]
 
     def write(module: Any, value: Tensor) -> None:
         module.parametrizations[name].right_inverse(value)
@@ -106,11 +106,11 @@ def register_parametrization(
     parameter or buffer, or (unless `unsafe`) a result of another shape or dtype.
     """
     if is_parametrized(module, tensor_name):
-        held: Any = module.parametrizations[tensor_name]  # type: ignore[attr-defined]
+        parametrizations: Any = module.parametrizations[tensor_name]  # type: ignore[attr-defined]
         before = getattr(module, tensor_name)
-        held.append(parametrization)
+        parametrizations.append(parametrization)
         if hasattr(parametrization, "right_inverse"):
-            held.right_inverse(before)
+            parametrizations.right_inverse(before)
         return module
     original = vars(module).get(tensor_name)
     if not isinstance(original, Tensor):
@@ -118,13 +118,13 @@ def register_parametrization(
             f"register_parametrization: {type(module).__name__} has no parameter or buffer "
             f"{tensor_name!r}"
         )
-    held = ParametrizationList([parametrization], original, unsafe)
+    parametrizations = ParametrizationList([parametrization], original, unsafe)
     with autograd.no_grad():
-        made = held()
-    if not unsafe and (made.shape, made.dtype) != (original.shape, original.dtype):
+        value = parametrizations()
+    if not unsafe and (value.shape, value.dtype) != (original.shape, original.dtype):
         raise ValueError(
             f"register_parametrization: {tensor_name!r} is {original.shape} of "
-            f"{original.dtype.name}, its parametrization {made.shape} of {made.dtype.name}; "
+            f"{original.dtype.name}, its parametrization {value.shape} of {value.dtype.name}; "
             "unsafe=True allows it"
         )
     delattr(module, tensor_name)
@@ -134,14 +134,14 @@ def register_parametrization(
         object.__setattr__(module, "__class__", type(name, (plain,), {"_plain": plain}))
         vars(module)["parametrizations"] = ModuleDict()
     setattr(type(module), tensor_name, _property(tensor_name))
-    module.parametrizations.__setitem__(tensor_name, held)  # type: ignore[attr-defined]
+    module.parametrizations.__setitem__(tensor_name, parametrizations)  # type: ignore[attr-defined]
     return module
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether an attribute of the module, or this one, is parametrized."""
-    held = vars(module).get("parametrizations")
-    return held is not None and (tensor_name is None or tensor_name in held)
+    table = vars(module).get("parametrizations")
+    return table is not None and (tensor_name is None or tensor_name in table)
 
 
 def remove_parametrizations(
@@ -156,16 +156,16 @@ def remove_parametrizations(
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"remove_parametrizations: {tensor_name!r} is not parametrized")
     table: Any = vars(module)["parametrizations"]
-    held = table[tensor_name]
-    if not leave_parametrized and not held.is_tensor:
+    chain = table[tensor_name]
+    if not leave_parametrized and not chain.is_tensor:
         raise ValueError("remove_parametrizations: there are several original tensors")
     with autograd.no_grad():
-        value = held().detach() if leave_parametrized else held.original
-    learned = bool(held._own_parameters())
+        value = chain().detach() if leave_parametrized else chain.original
+    learned = bool(chain._own_parameters())
     del table[tensor_name]
     delattr(type(module), tensor_name)
     if learned:
-        setattr(module, tensor_name, Parameter(value.detach(), held.needs))
+        setattr(module, tensor_name, Parameter(value.detach(), chain.needs))
     else:
         module.register_buffer(tensor_name, value.detach())
     if not len(table):
@@ -193,12 +193,12 @@ def transfer_parametrizations_and_params(
         return to_module
     table: Any = vars(from_module)["parametrizations"]
     for name in list(table) if tensor_name is None else [tensor_name]:
-        held = table[name]
+        chain = table[name]
         if not hasattr(to_module, name):
-            setattr(to_module, name, Parameter(held().detach()))
-        for part in held:
-            register_parametrization(to_module, name, part, unsafe=held.unsafe)
+            setattr(to_module, name, Parameter(chain().detach()))
+        for parametrization in chain:
+            register_parametrization(to_module, name, parametrization, unsafe=chain.unsafe)
         taken: Any = vars(to_module)["parametrizations"]
-        for key, tensor in held._own_parameters() + held._own_buffers():
+        for key, tensor in chain._own_parameters() + chain._own_buffers():
             setattr(taken[name], key, tensor)
     return to_module

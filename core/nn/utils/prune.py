@@ -113,8 +113,8 @@ class BasePruningMethod:
             value = self.apply_mask(module)
             original = getattr(module, f"{name}_orig")
             original.copy_(value)
-        for part in (name, f"{name}_orig", f"{name}_mask"):
-            delattr(module, part)
+        for attribute in (name, f"{name}_orig", f"{name}_mask"):
+            delattr(module, attribute)
         rest = {n: saved for n, saved in module._saved_buffers.items() if n != f"{name}_mask"}
         object.__setattr__(module, "_saved_buffers", rest)
         setattr(module, name, original)
@@ -124,19 +124,21 @@ class PruningContainer(BasePruningMethod):
     """Several methods for one parameter, one on top of the other."""
 
     def __init__(self, *args: Any) -> None:
-        given = args[0] if len(args) == 1 and isinstance(args[0], Iterable) else args
+        methods = args[0] if len(args) == 1 and isinstance(args[0], Iterable) else args
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
-        for method in given:
+        for method in methods:
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
         """Add a method for the same parameter."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"PruningContainer: {type(method).__name__} is no BasePruningMethod")
-        own = getattr(self, "_tensor_name", method._tensor_name)
-        if own != method._tensor_name:
-            raise ValueError(f"PruningContainer: of {own!r}, the method of {method._tensor_name!r}")
-        self._tensor_name = own
+        name = getattr(self, "_tensor_name", method._tensor_name)
+        if name != method._tensor_name:
+            raise ValueError(
+                f"PruningContainer: of {name!r}, the method of {method._tensor_name!r}"
+            )
+        self._tensor_name = name
         self._pruning_methods += (method,)
 
     def __len__(self) -> int:
@@ -171,10 +173,10 @@ def _check_amount(amount: float) -> None:
 
 
 def _count(amount: float, size: int) -> int:
-    found = amount if isinstance(amount, int) else round(amount * size)
-    if found > size:
+    count = amount if isinstance(amount, int) else round(amount * size)
+    if count > size:
         raise ValueError(f"prune: amount is {amount}; there are {size}")
-    return found
+    return count
 
 
 class Identity(BasePruningMethod):
@@ -250,9 +252,9 @@ class _Channels(BasePruningMethod):
         count = _count(self.amount, t.shape[dim])
         if not count:
             return default_mask
-        kept = t.new_ones(t.shape[dim])
-        kept[self._scores(t, dim).topk(count, largest=False)[1]] = 0
-        return default_mask.to(t.dtype) * kept.reshape(-1, *[1] * (t.ndim - 1 - dim))
+        channel_mask = t.new_ones(t.shape[dim])
+        channel_mask[self._scores(t, dim).topk(count, largest=False)[1]] = 0
+        return default_mask.to(t.dtype) * channel_mask.reshape(-1, *[1] * (t.ndim - 1 - dim))
 
 
 class RandomStructured(_Channels):
@@ -394,15 +396,15 @@ def global_unstructured(
     masks = [
         getattr(m, f"{n}_mask", v.ones_like()) for (m, n), v in zip(pairs, values, strict=True)
     ]
-    given = [scores.get(pair, v).detach() for pair, v in zip(pairs, values, strict=True)]
+    flat_scores = [scores.get(pair, v).detach() for pair, v in zip(pairs, values, strict=True)]
     method._tensor_name = "all"
     with autograd.no_grad():
         mask = PruningContainer(method).compute_mask(
-            cat([t.reshape(-1) for t in given]), cat([t.reshape(-1) for t in masks])
+            cat([t.reshape(-1) for t in flat_scores]), cat([t.reshape(-1) for t in masks])
         )
     parts = mask.split([v.numel() for v in values])
-    for (module, name), value, part in zip(pairs, values, parts, strict=True):
-        custom_from_mask(module, name, part.reshape(*value.shape))
+    for (module, name), value, piece in zip(pairs, values, parts, strict=True):
+        custom_from_mask(module, name, piece.reshape(*value.shape))
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
@@ -417,10 +419,10 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 def remove(module: Module, name: str) -> Module:
     """Make the pruned values the parameter; ValueError for one that is not pruned."""
-    found = _hooks(module, name)
-    if not found:
+    pruned = _hooks(module, name)
+    if not pruned:
         raise ValueError(f"prune.remove: {name!r} of {type(module).__name__} is not pruned")
-    number, method = found[0]
+    number, method = pruned[0]
     method.remove(module)
     remove_hook(module, "pre", number)
     return module

@@ -108,20 +108,20 @@ def pack_padded_sequence(
     `input` holds the sequences, `batch_first`: (n, length, ...); `lengths` is a list or a tensor
     (n,).
     """
-    given = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    sizes = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     x = input.transpose(0, 1) if batch_first else input
-    if len(given) != x.shape[1] or min(given, default=0) < 1 or max(given) > x.shape[0]:
-        raise ValueError(f"pack_padded_sequence: lengths {given} do not fit {tuple(x.shape)}")
-    order = sorted(range(len(given)), key=lambda i: -given[i])
+    if len(sizes) != x.shape[1] or min(sizes, default=0) < 1 or max(sizes) > x.shape[0]:
+        raise ValueError(f"pack_padded_sequence: lengths {sizes} do not fit {tuple(x.shape)}")
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     if enforce_sorted:
-        if order != list(range(len(given))):
+        if order != list(range(len(sizes))):
             raise ValueError("pack_padded_sequence: lengths must fall; pass enforce_sorted=False")
         first = back = None
     else:
         first = of_data(order, device=x.device)
         back = of_data(sorted(range(len(order)), key=order.__getitem__), device=x.device)
         x = x.index_select(1, first)
-    counts = [sum(n > t for n in given) for t in range(max(given))]
+    counts = [sum(n > t for n in sizes) for t in range(max(sizes))]
     data = cat([x[t, :n] for t, n in enumerate(counts)])
     return PackedSequence(data, of_data(counts, device="cpu"), first, back)
 
@@ -138,12 +138,12 @@ def pad_packed_sequence(
     length. Raises nothing of its own.
     """
     counts = [int(n) for n in sequence.batch_sizes.tolist()]
-    n, data, at, steps = counts[0], sequence.data, 0, []
+    n, data, start, steps = counts[0], sequence.data, 0, []
     for count in counts:
-        part = data[at : at + count]
+        rows = data[start : start + count]
         rest = data.new_full((n - count, *data.shape[1:]), padding_value)
-        steps.append(cat([part, rest]) if count < n else part)
-        at += count
+        steps.append(cat([rows, rest]) if count < n else rows)
+        start += count
     for _ in range((total_length or len(counts)) - len(counts)):
         steps.append(data.new_full((n, *data.shape[1:]), padding_value))
     out = stack(steps)
@@ -169,8 +169,8 @@ def unpad_sequence(
     another count of lengths.
     """
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    given = lengths.tolist() if isinstance(lengths, Tensor) else lengths
-    return [row[: int(n)] for row, n in zip(x.unbind(0), given, strict=True)]
+    counts = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return [row[: int(n)] for row, n in zip(x.unbind(0), counts, strict=True)]
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:

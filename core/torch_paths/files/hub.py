@@ -36,18 +36,18 @@ def download_url_to_file(
     url: str, dst: str | os.PathLike[str], hash_prefix: str | None = None, progress: bool = True
 ) -> None:
     """Fetch a file. FormatError if its SHA-256 does not begin with hash_prefix."""
-    part = Path(f"{os.fspath(dst)}.fetched")
-    http.download(url, part)
+    fetched = Path(f"{os.fspath(dst)}.fetched")
+    http.download(url, fetched)
     try:
-        found = http.file_hash(part)
-        if hash_prefix and not found.startswith(hash_prefix):
+        digest = http.file_hash(fetched)
+        if hash_prefix and not digest.startswith(hash_prefix):
             raise FormatError(
-                f"download_url_to_file: the SHA-256 of {url} is {found}; it should "
+                f"download_url_to_file: the SHA-256 of {url} is {digest}; it should "
                 f"begin with {hash_prefix}"
             )
-        part.replace(dst)
+        fetched.replace(dst)
     finally:
-        part.unlink(missing_ok=True)
+        fetched.unlink(missing_ok=True)
 
 
 def load_state_dict_from_url(
@@ -64,12 +64,12 @@ def load_state_dict_from_url(
     check_hash: the file's name ends in a dash and the first digits of its SHA-256.
     """
     name = file_name or Path(urlsplit(url).path).name
-    kept = Path(model_dir or Path(get_dir()) / "checkpoints") / name
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
+    cached = Path(model_dir or Path(get_dir()) / "checkpoints") / name
+    if not cached.exists():
+        cached.parent.mkdir(parents=True, exist_ok=True)
         said = _HASH.search(name) if check_hash else None
-        download_url_to_file(url, kept, said and said.group(1), progress)
-    return io.load(kept, map_location=map_location)
+        download_url_to_file(url, cached, said and said.group(1), progress)
+    return io.load(cached, map_location=map_location)
 
 
 load_url = load_state_dict_from_url

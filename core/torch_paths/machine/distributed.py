@@ -101,9 +101,9 @@ class Work:
 
     def get_future(self) -> Future:
         """A future that has the tensors."""
-        found = Future()
-        found.set_result(self._value)
-        return found
+        future = Future()
+        future.set_result(self._value)
+        return future
 
 
 _state: dict[str, Any] = {}
@@ -230,8 +230,8 @@ def new_group(ranks: Sequence[int] | None = None, *args: Any, **options: Any) ->
 
 def new_subgroups(*args: Any, **options: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
     """The group of this process, and the list of it."""
-    made = new_group()
-    return made, [made]
+    subgroup = new_group()
+    return subgroup, [subgroup]
 
 
 def _done(async_op: bool, value: Any) -> Work | None:

@@ -67,25 +67,25 @@ class Future:
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """A future of what callback(self) returns."""
-        found = Future()
+        following = Future()
 
         def run(done: Future) -> None:
             try:
-                found.set_result(callback(done))
+                following.set_result(callback(done))
             except Exception as error:
-                found.set_exception(error)
+                following.set_exception(error)
 
         self.add_done_callback(run)
-        return found
+        return following
 
 
 def collect_all(futures: list[Future]) -> Future:
     """A future of the list of these futures, when all of them are done."""
     for each in futures:
         each._ready.wait()
-    found = Future()
-    found.set_result(futures)
-    return found
+    future = Future()
+    future.set_result(futures)
+    return future
 
 
 def wait_all(futures: list[Future]) -> list[Any]:

@@ -183,8 +183,10 @@ class Compare:
         scale, unit = _unit(min((r.median for r in self._results), default=1.0))
         width = max((len(name) + 14 for name, _ in rows), default=0)
         lines = [" | ".join([" " * width, *(f"{c:>12}" for c in columns)])]
-        for (name, threads), found in rows.items():
-            cells = [f"{found[c] / scale:12.1f}" if c in found else " " * 12 for c in columns]
+        for (name, threads), by_column in rows.items():
+            cells = [
+                f"{by_column[c] / scale:12.1f}" if c in by_column else " " * 12 for c in columns
+            ]
             lines.append(" | ".join([f"{name} ({threads} threads)".ljust(width), *cells]))
         return "\n".join([*lines, f"Times are in {unit}."])
 

@@ -207,12 +207,12 @@ class profile:
         if self not in _running:
             return
         _running.remove(self)
-        found, self._kernels = self._kernels, None
-        if found is not None:
-            found.__exit__(None, None, None)
-            for event in found.events:
+        kernel_profile, self._kernels = self._kernels, None
+        if kernel_profile is not None:
+            kernel_profile.__exit__(None, None, None)
+            for event in kernel_profile.events:
                 if event.track == "kernel":
-                    self._note(event.name, found._began + event.start, event.seconds)
+                    self._note(event.name, kernel_profile._began + event.start, event.seconds)
 
     def step(self) -> None:
         """The next step of the loop begins."""

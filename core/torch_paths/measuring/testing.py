@@ -138,11 +138,11 @@ def make_tensor(
     least = (0 if kind.kind == "u" else -9) if low is None else low
     most = 10 if high is None else high
     if kind.is_floating_point or kind.kind == "c":
-        made = f.rand(*size, dtype=kind, device=device) * (most - least) + least
+        values = f.rand(*size, dtype=kind, device=device) * (most - least) + least
     else:
-        made = f.randint(int(least), int(most), size, device=device).to(kind)
+        values = f.randint(int(least), int(most), size, device=device).to(kind)
     if exclude_zero:
-        made = f.where(made == 0, f.ones_like(made), made)
-    if noncontiguous and made.numel() > 1:
-        made = made.repeat_interleave(2, dim=-1)[..., ::2]
-    return made.detach().requires_grad_() if requires_grad else made
+        values = f.where(values == 0, f.ones_like(values), values)
+    if noncontiguous and values.numel() > 1:
+        values = values.repeat_interleave(2, dim=-1)[..., ::2]
+    return values.detach().requires_grad_() if requires_grad else values

@@ -40,9 +40,9 @@ class _Loss(Module, metaclass=_Family):
     ) -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            kept = reduce is None or reduce
+            reduces = reduce is None or reduce
             mean = size_average is None or size_average
-            reduction = ("mean" if mean else "sum") if kept else "none"
+            reduction = ("mean" if mean else "sum") if reduces else "none"
         self.reduction = reduction
 
 

@@ -39,8 +39,8 @@ class DistributedSampler(Sampler[int]):
         self.dataset, self.num_replicas, self.rank = dataset, size, place
         self.epoch, self.drop_last, self.shuffle, self.seed = 0, drop_last, shuffle, seed
         count = len(dataset)
-        whole = count // size if drop_last else math.ceil(count / size)
-        self.num_samples, self.total_size = whole, whole * size
+        per_process = count // size if drop_last else math.ceil(count / size)
+        self.num_samples, self.total_size = per_process, per_process * size
 
     def __iter__(self) -> Iterator[int]:
         count = len(self.dataset)

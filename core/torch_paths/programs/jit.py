@@ -101,9 +101,9 @@ def optimize_for_inference(mod: Module, *args: Any, **options: Any) -> Module:
 
 def fork(func: Callable[..., Any], *args: Any, **options: Any) -> Future:
     """Call the function now; a future that has its value."""
-    found = Future()
-    found.set_result(func(*args, **options))
-    return found
+    future = Future()
+    future.set_result(func(*args, **options))
+    return future
 
 
 def wait(future: Future) -> Any:

@@ -201,8 +201,8 @@ def binary_cross_entropy_with_logits(
 
 def _dropping(name: str, inside: bool) -> Callable[..., Tensor]:
     def drop(input: Tensor, p: float, train: bool) -> Tensor:
-        found: Tensor = getattr(F, name)(input, p, train)
-        return input.copy_(found) if inside else found
+        dropped: Tensor = getattr(F, name)(input, p, train)
+        return input.copy_(dropped) if inside else dropped
 
     drop.__doc__ = f"nn.functional.{name}."
     return drop
@@ -243,14 +243,14 @@ def _foreach(name: str) -> Callable[..., Any]:
     def each(tensors: Any, *others: Any, **options: Any) -> Any:
         rows = []
         for i, x in enumerate(tensors):
-            given = [o[i] if isinstance(o, list | tuple) else o for o in others]
+            operands = [o[i] if isinstance(o, list | tuple) else o for o in others]
             if name in ("max", "norm"):
-                rows.append(getattr(f, name)(x, *given, **options))
+                rows.append(getattr(f, name)(x, *operands, **options))
             else:
                 rows.append(
                     getattr(
                         x, {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name, name)
-                    )(*given, **options)
+                    )(*operands, **options)
                 )
         return list(tensors) if inside else tuple(rows)
 

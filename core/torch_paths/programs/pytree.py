@@ -44,16 +44,16 @@ def tree_flatten(
     values = list(tree.values()) if isinstance(tree, dict) else list(tree)
     below = [tree_flatten(value, is_leaf) for value in values]
     keys = tuple(tree) if isinstance(tree, dict) else ()
-    leaves = [x for found, _ in below for x in found]
+    leaves = [x for inner, _ in below for x in inner]
     return leaves, TreeSpec(kind, keys, [spec for _, spec in below])
 
 
 def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
     """The nested value of these leaves. ValueError for another number of them."""
-    given = list(leaves)
-    if len(given) != treespec.num_leaves:
-        raise ValueError(f"tree_unflatten: {len(given)} leaves for {treespec.num_leaves}")
-    return _built(iter(given), treespec)
+    values = list(leaves)
+    if len(values) != treespec.num_leaves:
+        raise ValueError(f"tree_unflatten: {len(values)} leaves for {treespec.num_leaves}")
+    return _built(iter(values), treespec)
 
 
 def _built(leaves: Any, spec: TreeSpec) -> Any:

@@ -35,8 +35,8 @@ class TypedStorage(UntypedStorage):
 
     def tolist(self) -> list[Any]:
         """The elements."""
-        found: list[Any] = self._flat().tolist()
-        return found
+        elements: list[Any] = self._flat().tolist()
+        return elements
 
     def __getitem__(self, index: Any) -> Any:
         return self.tolist()[index]

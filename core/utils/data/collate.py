@@ -43,7 +43,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
                 f"default_collate: samples have {sorted({len(s) for s in batch})} parts; each "
                 "sample of a batch must have as many (collate_fn may pad them)"
             )
-        return _sequence(first, [default_collate(part) for part in zip(*batch, strict=True)])
+        return _sequence(first, [default_collate(column) for column in zip(*batch, strict=True)])
     raise _unknown(f"type {type(first).__name__}")
 
 
@@ -54,7 +54,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Mapping):
         return _mapping(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        return _sequence(data, [default_convert(part) for part in data])
+        return _sequence(data, [default_convert(item) for item in data])
     return data
 
 
@@ -82,9 +82,9 @@ def _mapping(first: Any, parts: dict[Any, Any]) -> Any:
         return parts
     try:
         if isinstance(first, MutableMapping):
-            found = copy.copy(first)
-            found.update(parts)
-            return found
+            copied = copy.copy(first)
+            copied.update(parts)
+            return copied
         kind: Callable[..., Any] = type(first)
         return kind(parts)
     except TypeError:  # its type cannot be copied or made so
@@ -98,10 +98,10 @@ def _sequence(first: Any, parts: list[Any]) -> Any:
         return kind(*parts) if hasattr(first, "_fields") else parts
     try:
         if isinstance(first, MutableSequence):
-            found = copy.copy(first)
-            for i, part in enumerate(parts):
-                found[i] = part
-            return found
+            copied = copy.copy(first)
+            for i, item in enumerate(parts):
+                copied[i] = item
+            return copied
         return kind(parts)
     except TypeError:
         return parts

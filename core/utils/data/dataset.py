@@ -79,8 +79,8 @@ class StackDataset(Dataset[Any]):
         self._length = lengths[0]
 
     def _parts(self) -> list[Any]:
-        given = self.datasets
-        return list(given.values() if isinstance(given, dict) else given)
+        datasets = self.datasets
+        return list(datasets.values() if isinstance(datasets, dict) else datasets)
 
     def _joined(self, values: Sequence[Any]) -> Any:
         if isinstance(self.datasets, dict):
@@ -115,15 +115,15 @@ class ConcatDataset(Dataset[T]):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> T:
-        at = index + len(self) if index < 0 else index
-        if at < 0:
+        position = index + len(self) if index < 0 else index
+        if position < 0:
             raise ValueError(f"ConcatDataset: index {index} of {len(self)} samples")
-        number = bisect.bisect_right(self.cumulative_sizes, at)
+        number = bisect.bisect_right(self.cumulative_sizes, position)
         if number == len(self.datasets):
             raise IndexError(f"ConcatDataset: index {index} of {len(self)} samples")
         before = self.cumulative_sizes[number - 1] if number else 0
-        found: T = self.datasets[number][at - before]
-        return found
+        sample: T = self.datasets[number][position - before]
+        return sample
 
 
 class ChainDataset(IterableDataset[T]):
@@ -156,10 +156,10 @@ class Subset(Dataset[T]):
     """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
-        own = type(self)
-        if own.__getitem__ is not Subset.__getitem__ and own.__getitems__ is Subset.__getitems__:
+        kind = type(self)
+        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
-                f"{own.__name__} overrides __getitem__ but not __getitems__, "
+                f"{kind.__name__} overrides __getitem__ but not __getitems__, "
                 "with which batches are read"
             )
         self.dataset, self.indices = dataset, indices
@@ -182,13 +182,13 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
     several = getattr(dataset, "__getitems__", None)
     if several is None:
         return [dataset[i] for i in indices]
-    found: list[Any] = several(indices)
-    if len(found) != len(indices):
+    samples: list[Any] = several(indices)
+    if len(samples) != len(indices):
         raise ValueError(
-            f"{type(dataset).__name__}.__getitems__ gave {len(found)} samples for "
+            f"{type(dataset).__name__}.__getitems__ gave {len(samples)} samples for "
             f"{len(indices)} indices"
         )
-    return found
+    return samples
 
 
 def random_split(

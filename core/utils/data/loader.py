@@ -165,14 +165,14 @@ class DataLoader:
         seed = draw_seed(self.generator)
         # The order is drawn in batches of numbers, of which those before are dropped.
         first = islice(order, 0 if self._streams else start, None)
-        found: Iterator[Any]
+        batches: Iterator[Any]
         if self.num_workers:
-            found = _Ahead(self, plan, seed, first)
+            batches = _Ahead(self, plan, seed, first)
         else:
-            found = _here(plan, seed, first)
+            batches = _here(plan, seed, first)
         if self._streams:
-            found = islice(self._counted(found), start, None)
-        return found
+            batches = islice(self._counted(batches), start, None)
+        return batches
 
     def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches of a stream; warns where there are more than its length says."""
@@ -191,9 +191,9 @@ class DataLoader:
     def _workers(self, plan: Plan, seed: int) -> Threads | Processes:
         if self._pool is not None:
             return self._pool
-        given = self.num_workers, seed, self.worker_init_fn
+        arguments = self.num_workers, seed, self.worker_init_fn
         context = self.multiprocessing_context
-        pool = Processes(plan, *given, context) if context else Threads(plan, *given)
+        pool = Processes(plan, *arguments, context) if context else Threads(plan, *arguments)
         if self.persistent_workers:
             self._pool = pool
             weakref.finalize(self, pool.close)
@@ -318,16 +318,16 @@ def _check_order(
 ) -> None:
     """Refuse options that exclude each other."""
     if streams:
-        given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
-        for name, value in given.items():
+        options = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+        for name, value in options.items():
             if value is not None:
                 raise ValueError(
                     f"DataLoader: {name} is given, but an IterableDataset has an order of its own"
                 )
     if sampler is not None and shuffle:
         raise ValueError("DataLoader: sampler and shuffle exclude each other")
-    own = batch_size != 1 or shuffle or sampler is not None or drop_last
-    if batch_sampler is not None and own:
+    ordered = batch_size != 1 or shuffle or sampler is not None or drop_last
+    if batch_sampler is not None and ordered:
         raise ValueError(
             "DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last"
         )

@@ -67,11 +67,11 @@ class RandomSampler(Sampler[int]):
         source = self.generator or Generator(draw_seed(None))
         while left > 0:
             if self.replacement:
-                part = randint(0, count, (min(left, 1024),), device=HOST, generator=source)
+                drawn = randint(0, count, (min(left, 1024),), device=HOST, generator=source)
             else:
-                part = randperm(count, device=HOST, generator=source)[:left]
-            yield from part.tolist()
-            left -= len(part)
+                drawn = randperm(count, device=HOST, generator=source)[:left]
+            yield from drawn.tolist()
+            left -= len(drawn)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -116,10 +116,10 @@ class WeightedRandomSampler(Sampler[int]):
             )
 
     def __iter__(self) -> Iterator[int]:
-        found = multinomial(
+        drawn = multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
-        yield from found.tolist()
+        yield from drawn.tolist()
 
     def __len__(self) -> int:
         return self.num_samples

@@ -42,12 +42,12 @@ class Failure:
     def again(self, where: str) -> BaseException:
         """The error, of its type where that takes a message; else a RuntimeError."""
         text = _Text(f"Caught {self.kind.__name__} in DataLoader worker {where}.\n{self.trace}")
-        found: BaseException = RuntimeError(text)
+        copied: BaseException = RuntimeError(text)
         if self.kind is not StopIteration:
             with suppress(Exception):
-                found = self.kind(text)
-        found.__cause__ = self.error
-        return found
+                copied = self.kind(text)
+        copied.__cause__ = self.error
+        return copied
 
 
 def _work(
@@ -65,20 +65,20 @@ def _work(
             failed = Failure(error)
     while (task := take()) is not None:
         turn, seed, batch, index = task
-        found: Any = failed
+        result: Any = failed
         failed = None
-        if found is None:
+        if result is None:
             try:
                 if fetcher is None or turn != current:
                     # The samples of a stream differ between workers, their numbers must too.
                     shift = info.id if plan.streams else 0
                     fetcher, current = Fetcher(plan.of(info.dataset), seed + shift), turn
-                found = fetcher.fetch(batch, index)
+                result = fetcher.fetch(batch, index)
             except BaseException as error:
                 if not isinstance(error, Exception) and info.worker_method == "process":
                     raise
-                found = Failure(error)
-        give((info.id, turn, batch, found))
+                result = Failure(error)
+        give((info.id, turn, batch, result))
 
 
 class Threads:
@@ -175,13 +175,13 @@ class Processes:
         ready: list[Any] = wait([*self._ends, *sentinels], timeout)
         if not ready:
             raise queue.Empty
-        for one in ready:
-            if one not in sentinels:
+        for connection in ready:
+            if connection not in sentinels:
                 try:
-                    found: Result = one.recv()
+                    result: Result = connection.recv()
                 except (EOFError, OSError):
-                    raise self._ended(self._ends.index(one)) from None
-                return found
+                    raise self._ended(self._ends.index(connection)) from None
+                return result
         raise self._ended(sentinels[ready[0]])
 
     def _ended(self, worker: int) -> RuntimeError:

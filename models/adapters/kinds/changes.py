@@ -89,8 +89,8 @@ class AdaLora(Change):
 
     def delta(self, layer: Layer) -> Tensor:
         """See Change."""
-        found: Tensor = self.lora_B @ (self.lora_A * self.lora_E) * self.scale
-        return found
+        delta: Tensor = self.lora_B @ (self.lora_A * self.lora_E) * self.scale
+        return delta
 
 
 class Hira(Change):
@@ -104,8 +104,8 @@ class Hira(Change):
 
     def delta(self, layer: Layer) -> Tensor:
         """See Change."""
-        found: Tensor = plain(layer.weight) * (self.hira_B @ self.hira_A)
-        return found
+        delta: Tensor = plain(layer.weight) * (self.hira_B @ self.hira_A)
+        return delta
 
 
 class Vera(Change):
@@ -128,8 +128,8 @@ class Vera(Change):
         assert self.projections is not None
         (inside, outside), (a, b) = sizes(layer), self.projections
         left = self.vera_lambda_b.unsqueeze(1) * b[:outside].to(layer.weight.device)
-        found: Tensor = left @ (self.vera_lambda_d.unsqueeze(1) * a[:, :inside].to(left.device))
-        return found
+        delta: Tensor = left @ (self.vera_lambda_d.unsqueeze(1) * a[:, :inside].to(left.device))
+        return delta
 
 
 class LoKr(Change):
@@ -166,19 +166,19 @@ class LoKr(Change):
 
     def delta(self, layer: Layer) -> Tensor:
         """See Change."""
-        own: Any = self
-        w1 = own.lokr_w1 if hasattr(self, "lokr_w1") else own.lokr_w1_a @ own.lokr_w1_b
+        factors: Any = self
+        w1 = factors.lokr_w1 if hasattr(self, "lokr_w1") else factors.lokr_w1_a @ factors.lokr_w1_b
         if hasattr(self, "lokr_w2"):
-            w2 = own.lokr_w2
+            w2 = factors.lokr_w2
         elif hasattr(self, "lokr_t2"):
-            w2 = core(own.lokr_t2, own.lokr_w2_a, own.lokr_w2_b)
+            w2 = core(factors.lokr_t2, factors.lokr_w2_a, factors.lokr_w2_b)
         else:
-            w2 = own.lokr_w2_a @ own.lokr_w2_b
+            w2 = factors.lokr_w2_a @ factors.lokr_w2_b
         b, d, kernel = self.shape
         # (a, 1, c, 1, 1) * (1, b, 1, d, kernel) -> (a b, c d, kernel)
         first = w1.reshape(w1.shape[0], 1, w1.shape[1], 1, 1)
-        found: Tensor = first * w2.reshape(1, b, 1, d, kernel) * self.scale
-        return found.reshape(layer.weight.shape)
+        product: Tensor = first * w2.reshape(1, b, 1, d, kernel) * self.scale
+        return product.reshape(layer.weight.shape)
 
 
 def _parts(size: int, factor: int) -> tuple[int, int]:
@@ -223,28 +223,28 @@ class Oft(Adapter):
             [i for i in range(self.size) for _ in range(i + 1, self.size)],
             [j for i in range(self.size) for j in range(i + 1, self.size)],
         )
-        at = tensor(
+        upper_places = tensor(
             [r * self.size + c for r, c in zip(rows, columns, strict=True)],
             device=flat.device,
             dtype="int64",
         )
-        whole = ops.zeros(flat.shape[0], self.size**2, dtype=flat.dtype, device=flat.device)
-        upper = whole.index_copy(1, at, flat).reshape(-1, self.size, self.size)
+        flat_square = ops.zeros(flat.shape[0], self.size**2, dtype=flat.dtype, device=flat.device)
+        upper = flat_square.index_copy(1, upper_places, flat).reshape(-1, self.size, self.size)
         skew = upper - upper.transpose(1, 2)
-        one = tensor(
+        identity = tensor(
             [[float(i == j) for j in range(self.size)] for i in range(self.size)],
             device=flat.device,
             dtype=flat.dtype.name,
         )
         if not self.terms:
             # R (I + Q) = I - Q, so that R is (I - Q) (I + Q)^-1.
-            found = solve(one + skew, one - skew, left=False)
-            return found.expand(self.blocks, self.size, self.size)
-        found, power = one.expand(skew.shape[0], self.size, self.size), skew
+            rotations = solve(identity + skew, identity - skew, left=False)
+            return rotations.expand(self.blocks, self.size, self.size)
+        rotations, power = identity.expand(skew.shape[0], self.size, self.size), skew
         for n in range(1, self.terms):
-            found = found + power * (1.0 if n == self.terms - 1 and n > 2 else 2.0)
+            rotations = rotations + power * (1.0 if n == self.terms - 1 and n > 2 else 2.0)
             power = power @ skew
-        return found.expand(self.blocks, self.size, self.size)
+        return rotations.expand(self.blocks, self.size, self.size)
 
     def before(self, layer: Layer, x: Tensor) -> Tensor:
         """See Adapter."""

@@ -48,12 +48,12 @@ class AdaLoraConfig(AdapterConfig):
         """The singular values that the module at `path` has; FormatError for a bad pattern."""
         pattern = self.rank_pattern or {}
         for name in (f"{path}.lora_E", f"{path}.lora_E.default"):
-            kept = pattern.get(name) if isinstance(pattern, dict) else pattern
-            if kept is None:
+            mask = pattern.get(name) if isinstance(pattern, dict) else pattern
+            if mask is None:
                 continue
-            if not isinstance(kept, list) or not all(type(one) is bool for one in kept):
-                raise FormatError(f"rank_pattern of {name!r:.100} is {brief(kept)}, no booleans")
-            return sum(kept)
+            if not isinstance(mask, list) or not all(type(flag) is bool for flag in mask):
+                raise FormatError(f"rank_pattern of {name!r:.100} is {brief(mask)}, no booleans")
+            return sum(mask)
         return self.init_r
 
 
@@ -166,5 +166,5 @@ class VeraConfig(AdapterConfig):
 
 
 CONFIGS: dict[str, type[AdapterConfig]] = {
-    one.peft_type: one for one in (AdaLoraConfig, HiraConfig, LoKrConfig, OFTConfig, VeraConfig)
+    cls.peft_type: cls for cls in (AdaLoraConfig, HiraConfig, LoKrConfig, OFTConfig, VeraConfig)
 }

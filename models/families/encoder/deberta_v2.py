@@ -55,14 +55,18 @@ class Config(BertConfig):
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
-    given, count = c.pos_att_type or [], max(c.num_attention_heads, 1)
-    named = given.lower().replace(" ", "").split("|") if isinstance(given, str) else given
+    named_kinds, count = c.pos_att_type or [], max(c.num_attention_heads, 1)
+    named = (
+        named_kinds.lower().replace(" ", "").split("|")
+        if isinstance(named_kinds, str)
+        else named_kinds
+    )
     choose("attention_head_size", c.attention_head_size * count, (c.hidden_size, 0))
     choose("pooler_hidden_size", c.pooler_hidden_size, (c.hidden_size, 0))
-    parts = tuple(part for part in ("c2p", "p2c") if part in named)
+    parts = tuple(kind for kind in ("c2p", "p2c") if kind in named)
     far = max(c.max_relative_positions, 0) or c.max_position_embeddings
     sides = (c.position_buckets, far) if c.position_buckets else (far, 0)
-    found = DisentangledSpec(*sides, parts, c.share_att_key, "layer_norm" in c.norm_rel_ebd)
+    disentangled = DisentangledSpec(*sides, parts, c.share_att_key, "layer_norm" in c.norm_rel_ebd)
     return bert_spec(
         c,
         pooler=False,
@@ -70,7 +74,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         project_first=True,
         names=NAMES,
         absolute=c.position_biased_input,
-        disentangled=found if c.relative_attention else None,
+        disentangled=disentangled if c.relative_attention else None,
         scale=(max(c.hidden_size // count, 1) * (1 + len(parts))) ** -0.5,
         conv=(c.conv_kernel_size, c.conv_groups, c.conv_act) if c.conv_kernel_size else None,
     )

@@ -35,11 +35,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> StaticEncoder:
     """The model of a checkpoint with these tensors, on the meta device."""
     choose("pooling", config.get("pooling", "mean"), ("mean",))
     known = read_config(Config, config, ("StaticModel",))
-    found = {n: shape_of(names, n) for n in ("embeddings", "mapping", "weights") if n in names}
+    shapes = {n: shape_of(names, n) for n in ("embeddings", "mapping", "weights") if n in names}
     plain = "embedding.weight"
-    if "embeddings" not in found and plain not in names:
+    if "embeddings" not in shapes and plain not in names:
         raise LoadError('the checkpoint has neither "embedding.weight" nor "embeddings"')
-    return StaticEncoder(known, found or {plain: shape_of(names, plain)})
+    return StaticEncoder(known, shapes or {plain: shape_of(names, plain)})
 
 
 def shape_of(tensors: Any, name: str) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
     )
 
     def stack(base: str, layers: int, recurrent: bool) -> StackSpec:
-        own = not c.share_encoder_decoder_embeddings
+        separate = not c.share_encoder_decoder_embeddings
         rnn = {"attention": "rnn", "attention_norm": "rnn_layer_norm"} if recurrent else {}
         return StackSpec(
             layers,
@@ -64,7 +64,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
             mlp,
             StackNames(
                 base,
-                f"{base}.embed_tokens" if own else "model.shared",
+                f"{base}.embed_tokens" if separate else "model.shared",
                 embedding_norm="layernorm_embedding" if c.normalize_embedding else None,
                 **rnn,
             ),

@@ -50,8 +50,8 @@ def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
     act = c.dense_act_fn or ("gelu_new" if kind == "gated-gelu" else name)
     choose("dense_act_fn" if c.dense_act_fn else "feed_forward_proj", act, tuple(ACTIVATIONS))
     gated = bool(gate) if c.is_gated_act is None else c.is_gated_act
-    at = f"layer.{mlp}.DenseReluDense."
-    inside = MLPNames(at + "wi_0", at + ("wi_1" if gated else "wi"), at + "wo")
+    mlp_path = f"layer.{mlp}.DenseReluDense."
+    inside = MLPNames(mlp_path + "wi_0", mlp_path + ("wi_1" if gated else "wi"), mlp_path + "wo")
     attention = AttentionSpec(
         c.num_heads, c.num_heads, c.d_kv, scale=1.0, names=AttentionNames("q", "k", "v", "o")
     )
@@ -73,7 +73,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncod
     """The model of a checkpoint with these tensor names, on the meta device."""
     off = {n: False for n in ("is_gated_act", "scale_decoder_outputs") if config.get(n, 0) is None}
     told = config.get("architectures")
-    alone = told in [[one] for one in ENCODERS]
+    alone = told in [[encoder] for encoder in ENCODERS]
     if not told and names:  # nor does a file of an encoder say so
         alone = not any("decoder." in name for name in names)
     if alone:  # which has no decoder whatever this key is

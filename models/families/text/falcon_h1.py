@@ -91,7 +91,7 @@ def describe(c: Config) -> DecoderSpec:
         ),
     )
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, bias=c.mlp_bias, scales=(gate, down))
-    layers = tuple(replace(one, beside=("mamba", scan), mlp=mlp) for one in spec.layers)
+    layers = tuple(replace(layer, beside=("mamba", scan), mlp=mlp) for layer in spec.layers)
     return replace(
         spec,
         layers=layers,
@@ -141,7 +141,7 @@ def gguf() -> Architecture:
 
     plain = ssm("mamba2", "", replace(NAMES, attention="mamba"), adjust)
     grouped = Transform(lambda t, c: t.reshape(-1), lambda t, c: t.reshape(c["mamba_n_groups"], -1))
-    whole = "attention_in_multiplier"
+    multiplier = "attention_in_multiplier"
     return Architecture(
         "falcon_h1",
         "FalconH1ForCausalLM",
@@ -162,9 +162,9 @@ def gguf() -> Architecture:
             "A_log": DECAY_ROWS,
             "D": ROWS,
             "mamba.norm": grouped,
-            "q_proj": times(lambda c: (c[whole], 1)),
-            "v_proj": times(lambda c: (c[whole], 1)),
-            "k_proj": times(lambda c: (c[whole] * c["key_multiplier"], c["key_multiplier"])),
+            "q_proj": times(lambda c: (c[multiplier], 1)),
+            "v_proj": times(lambda c: (c[multiplier], 1)),
+            "k_proj": times(lambda c: (c[multiplier] * c["key_multiplier"], c["key_multiplier"])),
             "o_proj": times(at("attention_out_multiplier")),
             "embed_tokens": times(at("embedding_multiplier")),
             "lm_head": times(at("lm_head_multiplier")),

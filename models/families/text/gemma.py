@@ -36,7 +36,7 @@ def describe(c: Config) -> DecoderSpec:
     mlp = MLPSpec(c.intermediate_size, c.hidden_activation or usual, bias=c.mlp_bias)
     return replace(
         plain,
-        layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        layers=tuple(replace(layer, mlp=mlp) for layer in plain.layers),
         norm=NormSpec("rms", c.rms_norm_eps, offset=1.0),
         embedding_scale=c.hidden_size**0.5,
     )

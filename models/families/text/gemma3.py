@@ -34,7 +34,7 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     every = max(c.sliding_window_pattern, 1)
     within = building.kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
-    c.layer_types = [building.SLIDING if one else building.FULL for one in within]
+    c.layer_types = [building.SLIDING if is_sliding else building.FULL for is_sliding in within]
     plain = gemma2.describe(c)
     thetas = {building.FULL: c.rope_theta, building.SLIDING: c.rope_local_base_freq}
 

@@ -42,17 +42,19 @@ class Config(gemma3.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    count, given, sparse = c.num_hidden_layers, c.intermediate_size, c.activation_sparsity_pattern
-    inner = [given] * count if type(given) is int else given
+    count, widths, sparse = c.num_hidden_layers, c.intermediate_size, c.activation_sparsity_pattern
+    inner = [widths] * count if type(widths) is int else widths
     inner = building.numbers_of("intermediate_size", inner, count)
     sparse = [0.95 * (count > 10 and i < 10) for i in range(count)] if sparse is None else sparse
     sparse = building.numbers_of("activation_sparsity_pattern", sparse, count, building.FLOATS)
     plain = gemma3.describe(c := replace(c, intermediate_size=max(inner, default=1)))
-    act, own = c.hidden_activation or c.hidden_act, count - c.num_kv_shared_layers
+    act, with_keys = c.hidden_activation or c.hidden_act, count - c.num_kv_shared_layers
     norm = NormSpec("rms", c.rms_norm_eps)
-    last = {kind: i for i, kind in enumerate(c.layer_types[: max(own, 0)])}
-    if own > count or (own < count and {*c.layer_types} != {*last}):
-        raise FormatError(f"config.json: num_kv_shared_layers {count - own} leave no keys to share")
+    last = {kind: i for i, kind in enumerate(c.layer_types[: max(with_keys, 0)])}
+    if with_keys > count or (with_keys < count and {*c.layer_types} != {*last}):
+        raise FormatError(
+            f"config.json: num_kv_shared_layers {count - with_keys} leave no keys to share"
+        )
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(
@@ -60,8 +62,8 @@ def describe(c: Config) -> DecoderSpec:
             scale=1.0,
             norm=norm,
             norm_v=True,
-            keys_of=None if layer < own else last[c.layer_types[layer]],
-            lends=own < count and layer in last.values(),
+            keys_of=None if layer < with_keys else last[c.layer_types[layer]],
+            lends=with_keys < count and layer in last.values(),
         )
 
     streams = altup.AltUpSpec(

@@ -44,7 +44,7 @@ def describe(c: Config) -> DecoderSpec:
     )
     return replace(
         plain,
-        layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        layers=tuple(replace(layer, mlp=mlp) for layer in plain.layers),
         names=AROUND if c.model_type == "glm4" else plain.names,
     )
 

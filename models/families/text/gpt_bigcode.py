@@ -40,7 +40,7 @@ def describe(c: Config) -> DecoderSpec:
         assert isinstance(layer.mlp, MLPSpec)
         return replace(layer, mlp=replace(layer.mlp, transposed=False))
 
-    return replace(plain, layers=tuple(stored(one) for one in plain.layers))
+    return replace(plain, layers=tuple(stored(layer) for layer in plain.layers))
 
 
 GGUF = Architecture(

@@ -57,7 +57,7 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     heads = c.num_attention_heads
     head = c.hidden_size // max(heads, 1)
-    given = {**vars(c), "rope_theta": c.rotary_emb_base}
+    values = {**vars(c), "rope_theta": c.rotary_emb_base}
     attention = AttentionSpec(
         heads,
         heads,
@@ -65,7 +65,7 @@ def describe(c: Config) -> DecoderSpec:
         bias=c.attention_bias,
         out_bias=c.attention_bias,
         names=ATTENTION,
-        rotary=rotary_of(given, head, share=c.rotary_pct),
+        rotary=rotary_of(values, head, share=c.rotary_pct),
         fused="stacked" if c.stacked else "grouped",
     )
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, gated=False, bias=True, names=MLP)

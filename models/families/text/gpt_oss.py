@@ -47,8 +47,12 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    given = c.quantization_config or {"quant_method": "mxfp4"}
-    choose("quantization_config", isinstance(given, dict) and given.get("quant_method"), ["mxfp4"])
+    quantization = c.quantization_config or {"quant_method": "mxfp4"}
+    choose(
+        "quantization_config",
+        isinstance(quantization, dict) and quantization.get("quant_method"),
+        ["mxfp4"],
+    )
     c.rope_parameters = c.rope_parameters or (None if c.rope_scaling else YARN)
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda layer: layer % 2 == 0)
 

@@ -37,7 +37,7 @@ def describe(c: Config) -> DecoderSpec:
         names=INSIDE,
     )
     plain = granite.describe(c)
-    layers = tuple(replace(one, mlp=experts) for one in plain.layers)
+    layers = tuple(replace(layer, mlp=experts) for layer in plain.layers)
     return replace(plain, layers=layers, names=NAMES)
 
 

@@ -31,12 +31,12 @@ class Config(llama.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     plain = llama.describe(c)
-    given = _stretched(c, plain)
+    values = _stretched(c, plain)
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(
             a,
-            rotary=rotary_of(given, a.head_dim),
+            rotary=rotary_of(values, a.head_dim),
             norm=NormSpec("rms", c.rms_norm_eps),
             norm_last=True,
             names=NAMES,
@@ -47,16 +47,16 @@ def describe(c: Config) -> DecoderSpec:
 
 def _stretched(c: Config, plain: DecoderSpec) -> dict[str, Any]:
     """The configuration with the fixed `alpha` of its "dynamic" scaling made a part of theta."""
-    given, found = dict(vars(c)), c.rope_scaling or c.rope_parameters
-    alpha = found.get("alpha") if isinstance(found, dict) else None
-    if not alpha or found.get("rope_type", found.get("type")) != "dynamic":
-        return given
+    values, scaling = dict(vars(c)), c.rope_scaling or c.rope_parameters
+    alpha = scaling.get("alpha") if isinstance(scaling, dict) else None
+    if not alpha or scaling.get("rope_type", scaling.get("type")) != "dynamic":
+        return values
     if not isinstance(alpha, int | float) or not 1 <= alpha < 1e9:
         raise FormatError(f"config.json: rope alpha is {brief(alpha)}; it must be 1 or more")
     head = c.head_dim or c.hidden_size // max(c.num_attention_heads, 1)
-    given |= {"rope_scaling": None, "rope_parameters": None}
-    theta = rotary_of(given | {"rope_theta": found.get("rope_theta", c.rope_theta)}, head).theta
-    return given | {"rope_theta": theta * alpha ** (head / max(head - 2, 1))}
+    values |= {"rope_scaling": None, "rope_parameters": None}
+    theta = rotary_of(values | {"rope_theta": scaling.get("rope_theta", c.rope_theta)}, head).theta
+    return values | {"rope_theta": theta * alpha ** (head / max(head - 2, 1))}
 
 
 GGUF = Architecture(

@@ -78,7 +78,7 @@ def describe(c: Config) -> DecoderSpec:
         c.vocab_size,
         c.hidden_size,
         c.max_position_embeddings,
-        tuple(both[one] for one in convolved),
+        tuple(both[is_convolved] for is_convolved in convolved),
         norm,
         names=NAMES,
         tied=bool(c.tie_word_embeddings),
@@ -103,7 +103,7 @@ def gguf() -> Architecture:
         specs = [layer.attention for layer in model.spec.layers]
         return {
             "attention.head_count_kv": np.array(
-                [getattr(one, "kv_heads", 0) for one in specs], np.int32
+                [getattr(spec, "kv_heads", 0) for spec in specs], np.int32
             ),
             "feed_forward_length": model.spec.layers[0].mlp.inner,
             "vocab_size": model.vocab_size,

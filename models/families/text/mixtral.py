@@ -39,7 +39,7 @@ def describe(c: Config) -> DecoderSpec:
         c.hidden_act,
         names=MLP,
     )
-    layers = tuple(replace(one, mlp=experts) for one in plain.layers)
+    layers = tuple(replace(layer, mlp=experts) for layer in plain.layers)
     return replace(plain, layers=layers, names=NAMES)
 
 

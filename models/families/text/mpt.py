@@ -67,14 +67,14 @@ class Config:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    given = c.attn_config if isinstance(c.attn_config, dict) else {}
-    check_keys("attn_config", given, KEYS, free=("fused_qkv", "rope_"))
+    attn_config = c.attn_config if isinstance(c.attn_config, dict) else {}
+    check_keys("attn_config", attn_config, KEYS, free=("fused_qkv", "rope_"))
     choose("alibi_bias_max", c.alibi_bias_max, (8,))
     c.logit_scale = None if c.architectures == ["MptForCausalLM"] else c.logit_scale
-    c.clip_qkv = float(given.get("clip_qkv") or c.clip_qkv or 0) or None
-    kv = {MANY: None, ONE: 1}.get(given.get("attn_type", MANY), given.get("kv_n_heads"))
-    given = given | {"kv_n_heads": kv, "clip_qkv": c.clip_qkv}
-    return replit.described(c, given, c.expansion_ratio * c.d_model, MLP, NAMES)
+    c.clip_qkv = float(attn_config.get("clip_qkv") or c.clip_qkv or 0) or None
+    kv = {MANY: None, ONE: 1}.get(attn_config.get("attn_type", MANY), attn_config.get("kv_n_heads"))
+    attn_config = attn_config | {"kv_n_heads": kv, "clip_qkv": c.clip_qkv}
+    return replit.described(c, attn_config, c.expansion_ratio * c.d_model, MLP, NAMES)
 
 
 GGUF = Architecture(

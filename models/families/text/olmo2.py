@@ -73,7 +73,7 @@ def gguf() -> Architecture:
             [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])],
         )
         if c.get("window"):
-            kinds = [SLIDING if one else FULL for one in within]
+            kinds = [SLIDING if is_sliding else FULL for is_sliding in within]
             c.update(model_type="olmo3", sliding_window=c["window"], layer_types=kinds)
 
     def tell(model: Any) -> dict[str, Any]:

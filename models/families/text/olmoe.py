@@ -43,7 +43,7 @@ def describe(c: Config) -> DecoderSpec:
         normalized=c.norm_topk_prob,
     )
     plain = each_attention(plain, changed)
-    return replace(plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers))
+    return replace(plain, layers=tuple(replace(layer, mlp=experts) for layer in plain.layers))
 
 
 GGUF = Architecture(

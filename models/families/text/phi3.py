@@ -35,7 +35,7 @@ def describe(c: Config) -> DecoderSpec:
         lambda _, a: replace(a, fused="stacked", window=c.sliding_window, names=names),
     )
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, names=MLPNames(gate_up="gate_up_proj"))
-    return replace(plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers))
+    return replace(plain, layers=tuple(replace(layer, mlp=mlp) for layer in plain.layers))
 
 
 GGUF = Architecture(

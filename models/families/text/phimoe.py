@@ -61,7 +61,7 @@ def describe(c: Config) -> DecoderSpec:
     )
     return replace(
         plain,
-        layers=tuple(replace(one, mlp=experts) for one in plain.layers),
+        layers=tuple(replace(layer, mlp=experts) for layer in plain.layers),
         norm=NormSpec("layer", c.rms_norm_eps),
         head_bias=c.lm_head_bias,
         names=NAMES,

@@ -29,14 +29,17 @@ class Config(llama.Config):
 def windows(c: Config) -> list[int | None]:
     """The window of each layer: by `layer_types`, or of those from `max_window_layers` on."""
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: i >= c.max_window_layers)
-    return [c.sliding_window if one and c.use_sliding_window else None for one in within]
+    return [
+        c.sliding_window if is_sliding and c.use_sliding_window else None for is_sliding in within
+    ]
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    found = windows(c)
+    layer_windows = windows(c)
     return each_attention(
-        llama.describe(c), lambda i, a: replace(a, bias=True, out_bias=False, window=found[i])
+        llama.describe(c),
+        lambda i, a: replace(a, bias=True, out_bias=False, window=layer_windows[i]),
     )
 
 

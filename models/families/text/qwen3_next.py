@@ -75,8 +75,8 @@ def describe(c: Config) -> DecoderSpec:
 
     plain = each_attention(qwen2_moe.describe(replace(c, layer_types=None)), gated)
     layers = tuple(
-        replace(one, attention=delta, name="linear_attn") if linear[i] else one
-        for i, one in enumerate(plain.layers)
+        replace(layer, attention=delta, name="linear_attn") if linear[i] else layer
+        for i, layer in enumerate(plain.layers)
     )
     return replace(plain, layers=layers, norm=norm)
 
@@ -92,7 +92,7 @@ def gguf() -> Architecture:
             bool,
             [(i + 1) % every != 0 for i in range(count)],
         )
-        c["layer_types"] = [LINEAR if one else FULL for one in linear]
+        c["layer_types"] = [LINEAR if is_linear else FULL for is_linear in linear]
         c["linear_value_head_dim"] = c["linear_key_head_dim"]
         # Older files have one matrix, as the checkpoint.
         c["split"] = not any("in_proj_qkvz" in name for name in c["inside"])
@@ -109,7 +109,7 @@ def gguf() -> Architecture:
         heads, keys = c["linear_num_key_heads"], c["linear_key_head_dim"]
         values = c["linear_num_value_heads"] // heads * c["linear_value_head_dim"]
         parts = t.reshape(heads, -1, t.shape[-1]).split([keys, keys, values, values], 1)
-        q, k, v, z = (part.reshape(-1, t.shape[-1]) for part in parts)
+        q, k, v, z = (rows.reshape(-1, t.shape[-1]) for rows in parts)
         return [cat([q, k, v]), z]
 
     inside = "model.layers.{}.linear_attn."

@@ -77,14 +77,14 @@ def describe(c: Config) -> DecoderSpec:
     mlp = MLPSpec(c.intermediate_size // 2, c.hidden_activation, bias=True)
     order = (kinds[i % len(kinds)] for i in range(c.num_hidden_layers))
     layers = tuple(LayerSpec(griffin if k == "recurrent" else attention, mlp) for k in order)
-    part, power = math.frexp(c.hidden_size**0.5)  # the published scale is bfloat16: eight bits
+    mantissa, power = math.frexp(c.hidden_size**0.5)  # the published scale is bfloat16: eight bits
     return DecoderSpec(
         c.vocab_size,
         c.hidden_size,
         CONTEXT,
         layers,
         NormSpec("rms", c.rms_norm_eps, offset=1.0),
-        embedding_scale=math.ldexp(round(part * 256), power - 8),
+        embedding_scale=math.ldexp(round(mantissa * 256), power - 8),
         logits_softcap=c.logits_soft_cap,
         tied=bool(c.tie_word_embeddings),
         names=NAMES,

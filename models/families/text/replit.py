@@ -78,7 +78,7 @@ def described(c: Any, a: dict[str, Any], inner: int, mlp: MLPNames, n: DecoderNa
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    given = {"qk_ln": c.attn_qk_ln, "clip_qkv": c.attn_clip_qkv, **vars(c)}
+    values = {"qk_ln": c.attn_qk_ln, "clip_qkv": c.attn_clip_qkv, **vars(c)}
     names = DecoderNames(
         base="transformer",
         embedding="wte",
@@ -90,7 +90,7 @@ def describe(c: Config) -> DecoderSpec:
         norm="ln_f",
     )
     mlp = MLPNames(up="mlp_up", down="mlp_down")
-    return described(c, given, c.mlp_ratio * c.d_model, mlp, names)
+    return described(c, values, c.mlp_ratio * c.d_model, mlp, names)
 
 
 FAMILY = Family(

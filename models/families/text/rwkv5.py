@@ -36,14 +36,14 @@ def describe(c: Config) -> DecoderSpec:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Decays without sizes of 1, and time_first, the logarithm of time_faaaa, as that."""
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, tensor in rwkv_files.rename_tensors(tensors).items():
         if name.endswith(".att.time_first"):
             name, tensor = name.replace("time_first", "time_faaaa"), tensor.float().exp()
         if name.endswith((".att.time_decay", ".att.time_faaaa")):
             tensor = tensor.flatten(1).squeeze(1) if tensor.ndim > 1 else tensor
-        found[name] = tensor
-    return found
+        by_name[name] = tensor
+    return by_name
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:

@@ -87,9 +87,9 @@ def gguf() -> Architecture:
     """The first layer's v0, v1 and v2 are in a file, though they take no part."""
 
     def unread(model: Any) -> dict[str, tuple[int, ...]]:
-        one = model.spec.layers[0].attention
-        channels, rank = one.heads * one.size, one.ranks[1]
-        shapes = (channels,), (rank, one.width), (channels, rank)
+        attention = model.spec.layers[0].attention
+        channels, rank = attention.heads * attention.size, attention.ranks[1]
+        shapes = (channels,), (rank, attention.width), (channels, rank)
         return {f"blk.0.time_mix_v{i}.weight": shape for i, shape in enumerate(shapes)}
 
     return rwkv(

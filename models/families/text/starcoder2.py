@@ -43,7 +43,7 @@ def describe(c: Config) -> DecoderSpec:
     )
     return replace(
         plain,
-        layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        layers=tuple(replace(layer, mlp=mlp) for layer in plain.layers),
         norm=NormSpec("layer", c.norm_epsilon),
     )
 

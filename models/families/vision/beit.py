@@ -67,7 +67,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
             "both true; one of them must be false"
         )
     labels = classes_of(config, "Beit")
-    held = labels or any(n.startswith("beit.") for n in names)
+    prefixed = labels or any(n.startswith("beit.") for n in names)
     layer = LayerSpec(
         c.hidden_size,
         c.num_attention_heads,
@@ -80,7 +80,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     )
     relative = "each" if c.use_relative_position_bias else ""
     mean = c.use_mean_pooling
-    whole = config.get("architectures") != ["BeitBackbone"]  # which has no norm of the mean
+    classifies = config.get("architectures") != ["BeitBackbone"]  # which has no norm of the mean
     return ViT(
         c,
         ViTSpec(
@@ -88,14 +88,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
             c.num_hidden_layers,
             pair(c.image_size, "image_size"),
             pair(c.patch_size, "patch_size"),
-            "beit" if held else "",
+            "beit" if prefixed else "",
             c.num_channels,
             mask=(1, 1, c.hidden_size) if any(n.endswith(".mask_token") for n in names) else None,
             last="" if mean else "layernorm",
             placed=c.use_absolute_position_embeddings,
             relative="shared" if c.use_shared_relative_position_bias else relative,
             mean=mean,
-            pooled="pooler.layernorm" if mean and whole else "",
+            pooled="pooler.layernorm" if mean and classifies else "",
         ),
         labels,
     )
@@ -112,7 +112,7 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
     head = tensors.get("head.weight")
-    made = {
+    values = {
         "model_type": "beit",
         **timm_sizes(tensors, config),
         "architectures": [f"Beit{'Model' if head is None else 'ForImageClassification'}"],
@@ -121,7 +121,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "use_absolute_position_embeddings": "pos_embed" in tensors,
         "layer_scale_init_value": float("blocks.0.gamma_1" in tensors),
     }
-    return made if head is None else made | {"num_labels": head.shape[0]}
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

@@ -80,8 +80,8 @@ class ChineseClip(ClipModel):
         attention_mask (batch, length): false or zero for padding.
         """
         states = self.text_model(ids, attention_mask)
-        found: Tensor = self.text_projection(states[:, 0])
-        return found
+        features: Tensor = self.text_projection(states[:, 0])
+        return features
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> ChineseClip:

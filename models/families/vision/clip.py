@@ -41,9 +41,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
         text = towers.tower(config, "text_config", towers.ClipText)
         return ClipModel(c, image_tower(image, c.projection_dim), _text(text, c.projection_dim))
     if kind == "clip_text_model" or named[0] == "CLIPTextModelWithProjection":
-        own = towers.read(config, towers.ClipText)
-        wide = own.projection_dim if "text_projection.weight" in names else None
-        return _served(ClipModel(own, None, _text(own, wide)), ())
+        text_config = towers.read(config, towers.ClipText)
+        wide = text_config.projection_dim if "text_projection.weight" in names else None
+        return _served(ClipModel(text_config, None, _text(text_config, wide)), ())
     seeing = ("CLIPVisionModel", "CLIPVisionModelWithProjection")
     if kind == "clip_vision_model" or named[0] in seeing:
         inside = kind == "clip" and "vision_config" in config  # as a classifier of images has it
@@ -65,8 +65,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return open_clip.rename_tensors(tensors)
     if "embeddings.token_embedding.weight" not in tensors:
         return dict(tensors)
-    own = "text_projection.weight"
-    return {n if n == own else f"text_model.{n}": t for n, t in tensors.items()}
+    projection = "text_projection.weight"
+    return {n if n == projection else f"text_model.{n}": t for n, t in tensors.items()}
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class ConvMixer(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         def run(at: nn.Module, conv: str, norm: str, x: Tensor) -> Tensor:
-            found: Tensor = at.get_submodule(norm)(self.act(at.get_submodule(conv)(x)))
-            return found
+            normed: Tensor = at.get_submodule(norm)(self.act(at.get_submodule(conv)(x)))
+            return normed
 
         before = (self.config.kernel_size - 1) // 2
         after = self.config.kernel_size - 1 - before

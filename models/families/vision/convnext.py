@@ -101,7 +101,7 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {n if n.startswith("hidden") else base + n: t for n, t in tensors.items()}
     if "stem.0.weight" not in tensors and TENSORS[0] not in tensors:
         return dict(tensors)
-    found, stem = {}, _stem(tensors)
+    by_name, stem = {}, _stem(tensors)
     for name, t in tensors.items():
         new = _renamed(name, base, stem)
         if new.endswith("layer_scale_parameter"):
@@ -110,17 +110,17 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             t = t.reshape(1, 1, 1, -1)
         elif ".pwconv" in new and t.ndim == 4:  # convolutions of single pixels
             t = t.reshape(*t.shape[:2])
-        found[new] = t
-    return found
+        by_name[new] = t
+    return by_name
 
 
 def _stem(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """The stem's convolution and norm, or the two convolutions with an activation's place."""
-    own = [i for i in range(4) if f"stem.{i}.weight" in tensors]
+    numbers = [i for i in range(4) if f"stem.{i}.weight" in tensors]
     paths = ["embeddings.patch_embeddings", "embeddings.layernorm"]
-    if len(own) == 3:
+    if len(numbers) == 3:
         paths = [f"{paths[0]}.0", f"{paths[0]}.2", paths[1]]
-    return {f"stem.{i}": path for i, path in zip(own, paths, strict=False)}
+    return {f"stem.{i}": path for i, path in zip(numbers, paths, strict=False)}
 
 
 def _renamed(name: str, base: str, stem: Mapping[str, str]) -> str:
@@ -131,15 +131,15 @@ def _renamed(name: str, base: str, stem: Mapping[str, str]) -> str:
         stage = f"{base}encoder.stages.{match[1]}"
         if match[2] is not None:
             return f"{stage}.downsampling_layer.{match[2]}.{kind}"
-        part = _PARTS.get(match[4], match[4])
-        return f"{stage}.layers.{match[3]}.{part}" + ("" if kind == "gamma" else f".{kind}")
+        inner = _PARTS.get(match[4], match[4])
+        return f"{stage}.layers.{match[3]}.{inner}" + ("" if kind == "gamma" else f".{kind}")
     if match := _TV.fullmatch(module if kind != "layer_scale" else name):
         number = int(match[1])
         stage = f"{base}encoder.stages.{(number - 1 if number % 2 else number) // 2}"
         if number % 2 == 0:
             return f"{stage}.downsampling_layer.{match[2]}.{kind}"
-        part = _PARTS.get(match[3] or "", match[3])
-        return f"{stage}.layers.{match[2]}.{part}" + ("" if kind == "layer_scale" else f".{kind}")
+        inner = _PARTS.get(match[3] or "", match[3])
+        return f"{stage}.layers.{match[2]}.{inner}" + ("" if kind == "layer_scale" else f".{kind}")
     if module == "head.pre_logits.fc":
         return f"pre_logits.{kind}"
     return f"classifier.{kind}" if module in ("head.fc", "classifier.2") else name
@@ -147,23 +147,23 @@ def _renamed(name: str, base: str, stem: Mapping[str, str]) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    found = rename_tensors(tensors)
-    kind = "convnextv2" if any(".grn." in n for n in found) else "convnext"
+    by_name = rename_tensors(tensors)
+    kind = "convnextv2" if any(".grn." in n for n in by_name) else "convnext"
     base = f"{kind}.encoder.stages."
-    depths = depths_of(found, base, "layers")
+    depths = depths_of(by_name, base, "layers")
     count = len(depths)
     try:
-        between = found.get(f"{kind}.embeddings.patch_embeddings.0.weight")
+        between = by_name.get(f"{kind}.embeddings.patch_embeddings.0.weight")
         stem = (
-            found[f"{kind}.embeddings.patch_embeddings.weight"] if between is None else between
+            by_name[f"{kind}.embeddings.patch_embeddings.weight"] if between is None else between
         ).shape
-        widths = [found[f"{base}{i}.layers.0.dwconv.weight"].shape[0] for i in range(count)]
+        widths = [by_name[f"{base}{i}.layers.0.dwconv.weight"].shape[0] for i in range(count)]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no ConvNeXt of torchvision or timm") from None
-    if f"{kind}.layernorm.weight" not in found or len(stem) != 4:
+    if f"{kind}.layernorm.weight" not in by_name or len(stem) != 4:
         raise FormatError("the checkpoint is a kind of ConvNeXt that is not supported")
-    classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
-    scaled = any(n.endswith("layer_scale_parameter") for n in found)
+    classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
+    scaled = any(n.endswith("layer_scale_parameter") for n in by_name)
     return {
         "model_type": kind,
         "num_labels": classes,
@@ -178,19 +178,21 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "norm_first": "norm_pre.weight" in tensors,
         "stem_width": 0 if between is None else stem[0],
         "stem_act": "stem.3.weight" in tensors,
-        "inner_head": found["pre_logits.weight"].shape[0] if "pre_logits.weight" in found else 0,
-        "norm": "layer" if f"{kind}.layernorm.bias" in found else "rms",
+        "inner_head": by_name["pre_logits.weight"].shape[0]
+        if "pre_logits.weight" in by_name
+        else 0,
+        "norm": "layer" if f"{kind}.layernorm.bias" in by_name else "rms",
     }
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    name, made = str(config.get("architecture")), config_of(tensors)
+    name, values = str(config.get("architecture")), config_of(tensors)
     if "_zepto_rms" in name:
-        made["norm"] = "simple"
+        values["norm"] = "simple"
     if "_xxlarge" in name:
-        made |= {"inner_eps": 1e-5, "layer_norm_eps": 1e-5}
-    return made
+        values |= {"inner_eps": 1e-5, "layer_norm_eps": 1e-5}
+    return values
 
 
 FAMILY = Family(

@@ -70,10 +70,10 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     """The config.json for timm's."""
     if "dist_token" not in tensors:
         return vit.timm_config(config, tensors)
-    made = {"model_type": "deit", "architectures": [TEACHER], **timm_sizes(tensors, config)}
+    values = {"model_type": "deit", "architectures": [TEACHER], **timm_sizes(tensors, config)}
     if "head.weight" not in tensors:
-        return made | {"architectures": ["DeiTModel"]}
-    return made | {"num_labels": tensors["head.weight"].shape[0]}
+        return values | {"architectures": ["DeiTModel"]}
+    return values | {"num_labels": tensors["head.weight"].shape[0]}
 
 
 FAMILY = Family(

@@ -46,8 +46,8 @@ class _Layer(nn.Module):
         self.conv2 = nn.Conv2d(c.bottleneck * c.growth, c.growth, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.conv2(relu(self.norm2(self.conv1(relu(self.norm1(x))))))
-        return cat([x, made], 1)
+        new_channels: Tensor = self.conv2(relu(self.norm2(self.conv1(relu(self.norm1(x))))))
+        return cat([x, new_channels], 1)
 
 
 class DenseNet(ImageModel):
@@ -81,8 +81,8 @@ class DenseNet(ImageModel):
             if i < len(self.config.blocks):
                 between = net.get_submodule(f"transition{i}")
                 x = avg_pool2d(between.conv(relu(between.norm(x))), 2, 2)
-        found: Tensor = relu(net.norm5(x))
-        return found
+        out: Tensor = relu(net.norm5(x))
+        return out
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> DenseNet:
@@ -100,8 +100,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    held = rename_tensors(tensors)
-    layers = {(int(m[1]), int(m[2])) for n in held if (m := _LAYER.match(n))}
+    by_name = rename_tensors(tensors)
+    layers = {(int(m[1]), int(m[2])) for n in by_name if (m := _LAYER.match(n))}
     blocks = [
         sum(i == block for i, _ in layers)
         for block in range(1, 1 + max((i for i, _ in layers), default=0))
@@ -109,11 +109,12 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     first = "features.denseblock1.denselayer1.conv"
     try:
         stem, wide, grown = (
-            held[n].shape for n in ("features.conv0.weight", f"{first}1.weight", f"{first}2.weight")
+            by_name[n].shape
+            for n in ("features.conv0.weight", f"{first}1.weight", f"{first}2.weight")
         )
     except KeyError:
         raise FormatError("the checkpoint is no DenseNet of torchvision or timm") from None
-    classes = held["classifier.weight"].shape[0] if "classifier.weight" in held else 0
+    classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
     if stem[2:] != (7, 7) or wide[0] % grown[0]:
         raise FormatError("the checkpoint is a kind of DenseNet that is not supported")
     return {

@@ -87,8 +87,8 @@ class DepthAnything(ImageModel):
         )
         read = [self.backbone.normed(states[i]) if self.normed else states[i] for i in self.wanted]
         maps = self.neck.pictures(read, (tall, wide), 1 + self.backbone.spec.registers)
-        found: Tensor = self.neck(maps)[self.config.head_in_index]
-        return found
+        fused: Tensor = self.neck(maps)[self.config.head_in_index]
+        return fused
 
     def forward(self, pixels: Tensor) -> Tensor:
         c, head = self.config, self.head
@@ -96,8 +96,8 @@ class DepthAnything(ImageModel):
         size = tuple(n // c.patch_size * c.patch_size for n in pixels.shape[2:])
         x = interpolate(x, size=size, mode="bilinear", align_corners=True)
         x = head.conv3(relu(head.conv2(x)))[:, 0]
-        found: Tensor = relu(x) if c.depth_estimation_type == "relative" else sigmoid(x)
-        return found * (c.max_depth or 1)
+        depth: Tensor = relu(x) if c.depth_estimation_type == "relative" else sigmoid(x)
+        return depth * (c.max_depth or 1)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:

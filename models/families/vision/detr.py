@@ -80,12 +80,14 @@ class Detr(Detector):
             for name in ("row_embeddings", "column_embeddings"):
                 table = nn.Embedding(_LEARNED, width // 2)
                 put(self, f"model.backbone.position_embedding.{name}", table)
-        for part, layers, heads, inner in (
+        for stack, layers, heads, inner in (
             ("encoder", c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim),
             ("decoder", c.decoder_layers, c.decoder_attention_heads, c.decoder_ffn_dim),
         ):
-            spec = QuerySpec(width, heads, inner, c.activation_function, decoding=part == "decoder")
-            put(self, f"model.{part}.layers", nn.ModuleList([Layer(spec) for _ in range(layers)]))
+            spec = QuerySpec(
+                width, heads, inner, c.activation_function, decoding=stack == "decoder"
+            )
+            put(self, f"model.{stack}.layers", nn.ModuleList([Layer(spec) for _ in range(layers)]))
         put(self, "model.decoder.layernorm", nn.LayerNorm(width))
         self.class_labels_classifier = nn.Linear(width, len(labels) + 1)
         self.bbox_predictor = Head(width, 4)
@@ -105,12 +107,12 @@ class Detr(Detector):
         for layer in base.encoder.layers:
             x = layer(x, places)
         asked = base.query_position_embeddings.weight.unsqueeze(0)
-        found = x.new_zeros(len(x), *asked.shape[1:])
+        hidden = x.new_zeros(len(x), *asked.shape[1:])
         for layer in base.decoder.layers:
-            found = layer(found, asked, x, places)
+            hidden = layer(hidden, asked, x, places)
             if self.config.auxiliary_loss:  # whose losses read each layer through the norm
-                found = base.decoder.layernorm(found)
-        return base.decoder.layernorm(found), x, maps
+                hidden = base.decoder.layernorm(hidden)
+        return base.decoder.layernorm(hidden), x, maps
 
     def _places(self, grid: tuple[int, int], like: Tensor) -> Tensor:
         width = self.config.d_model
@@ -125,8 +127,8 @@ class Detr(Detector):
         return cat([wide, tall], -1).reshape(1, -1, width)
 
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.hidden(pixels)
-        return self.class_labels_classifier(found), self.bbox_predictor(found).sigmoid()
+        hidden = self.hidden(pixels)
+        return self.class_labels_classifier(hidden), self.bbox_predictor(hidden).sigmoid()
 
 
 class DetrSegmenter(QueryMasks, Detr):
@@ -175,9 +177,9 @@ def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
     """The ResNet of timm that a checkpoint's names show, with its published widths."""
     if not re.fullmatch(r"resnet\d{2,3}", kind):
         raise FormatError(f"config.json: backbone {kind!r} is not supported; supported: resnet50")
-    held = [n.removeprefix(_BACKBONE) for n in names if n.startswith(_BACKBONE)]
-    layers = {(int(m[1]), int(m[2])) for n in held if (m := _STAGE.match(n))}
-    deep = any(".layer.2.convolution." in n for n in held)
+    backbone_names = [n.removeprefix(_BACKBONE) for n in names if n.startswith(_BACKBONE)]
+    layers = {(int(m[1]), int(m[2])) for n in backbone_names if (m := _STAGE.match(n))}
+    deep = any(".layer.2.convolution." in n for n in backbone_names)
     depths = [sum(stage == i for stage, _ in layers) for i in range(4)]
     return resnet.Config(
         embedding_size=64,
@@ -189,7 +191,7 @@ def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of a backbone of timm, and of newer files, under transformers' names."""
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     seen: dict[str, Tensor] = {}
     for name, t in tensors.items():
         name = re.sub(r"^detr\.", "", name).replace(
@@ -201,10 +203,10 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if name.startswith(_BACKBONE):
             seen[name[len(_BACKBONE) :]] = t
         else:
-            found[name] = t
+            by_name[name] = t
     for name, t in resnet.rename_tensors(seen).items():
-        found[_BACKBONE + name.removeprefix("resnet.")] = t
-    return found
+        by_name[_BACKBONE + name.removeprefix("resnet.")] = t
+    return by_name
 
 
 FAMILY = Family(

@@ -137,7 +137,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     # Of a gated MLP two thirds are kept: this ratio gives the stored size.
     ratio = (inner / 2 * 1.5 + 0.25) / width if gated else inner / width
     head = tensors.get("head.weight")
-    made = {
+    values = {
         "model_type": kind,
         **sizes,
         "use_swiglu_ffn": gated,
@@ -146,8 +146,8 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "architectures": [f"{BASES[kind]}{'Model' if head is None else 'ForImageClassification'}"],
     }
     if "reg_token" in tensors:
-        made["num_register_tokens"] = tensors["reg_token"].shape[1]
-    return made if head is None else made | {"num_labels": head.shape[0]}
+        values["num_register_tokens"] = tensors["reg_token"].shape[1]
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

@@ -122,8 +122,8 @@ class DINOv3ConvNeXt(ConvNeXt):
     """Pixels -> the mean and the places (batch, 1 + places, channels), after one norm."""
 
     def hidden(self, pixels: Tensor) -> Tensor:
-        found = super().hidden(pixels)
-        places = cat([found.mean((2, 3)).unsqueeze(2), found.flatten(2)], 2).transpose(1, 2)
+        last_map = super().hidden(pixels)
+        places = cat([last_map.mean((2, 3)).unsqueeze(2), last_map.flatten(2)], 2).transpose(1, 2)
         normed: Tensor = self.get_submodule(f"{self.config.model_type}.layernorm")(places)
         return normed
 
@@ -207,12 +207,12 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             if 0 not in t.shape
         }
     top = {"patch_embed.proj": "embeddings.patch_embeddings", "norm": "norm"}
-    found = renamed(tensors, "dinov3_vit", {"head": "classifier"}, _PARTS, top)
-    for part in ("query", "key", "value"):
-        old, new = f"attention.attention.{part}", f"attention.{part[0]}_proj"
-        found = {n.replace(old, new): t for n, t in found.items()}
-    found = {n.replace("dinov3_vit.encoder.layer.", "layer."): t for n, t in found.items()}
-    return {n.removeprefix("dinov3_vit."): t for n, t in found.items()}
+    by_name = renamed(tensors, "dinov3_vit", {"head": "classifier"}, _PARTS, top)
+    for projection in ("query", "key", "value"):
+        old, new = f"attention.attention.{projection}", f"attention.{projection[0]}_proj"
+        by_name = {n.replace(old, new): t for n, t in by_name.items()}
+    by_name = {n.replace("dinov3_vit.encoder.layer.", "layer."): t for n, t in by_name.items()}
+    return {n.removeprefix("dinov3_vit."): t for n, t in by_name.items()}
 
 
 def _convolutional(name: str) -> str:
@@ -221,8 +221,8 @@ def _convolutional(name: str) -> str:
         return f"{base}layernorm.{name[11:]}" if name.startswith("layer_norm.") else name
     stage, kind, number, rest = match.groups()
     if kind == "layers":
-        part, _, what = rest.rpartition(".")
-        rest = "layer_scale_parameter" if rest == "gamma" else f"{_CONV.get(part, part)}.{what}"
+        module, _, what = rest.rpartition(".")
+        rest = "layer_scale_parameter" if rest == "gamma" else f"{_CONV.get(module, module)}.{what}"
         return f"{base}encoder.stages.{stage}.layers.{number}.{rest}"
     if stage == "0":
         return f"{base}embeddings.{('patch_embeddings', 'layernorm')[int(number) > 0]}.{rest}"
@@ -233,7 +233,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     """The config.json for timm's."""
     head, registers = tensors.get("head.weight"), tensors.get("reg_token")
     biased = "blocks.0.attn.q_bias" in tensors
-    made = {
+    values = {
         "model_type": "dinov3_vit",
         **timm_sizes(tensors, config),
         "layer_norm_eps": 1e-5,
@@ -244,9 +244,9 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "num_register_tokens": 0 if registers is None else registers.shape[1],
         "mean": config.get("global_pool", "avg") == "avg",
     }
-    if made["use_gated_mlp"]:
-        made["hidden_act"] = "silu"
-    return made if head is None else made | {"num_labels": head.shape[0]}
+    if values["use_gated_mlp"]:
+        values["hidden_act"] = "silu"
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

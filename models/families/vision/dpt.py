@@ -157,8 +157,8 @@ class DPT(ImageModel):
             fine: list[Tensor] = []
             if self.taken:
                 x = self.checked(pixels, self.config.num_channels or 3)
-                found = self.get_submodule(_BIT)(x)
-                *fine, pixels = (found[i] for i in self.taken)
+                fine_maps = self.get_submodule(_BIT)(x)
+                *fine, pixels = (fine_maps[i] for i in self.taken)
             states = seen.states(pixels)
             read = [seen.normed(states[i]) if self.normed else states[i] for i in self.wanted]
             tall, wide = (n // p for n, p in zip(pixels.shape[2:], seen.spec.patch, strict=True))
@@ -215,14 +215,14 @@ def _hybrid(c: Config) -> tuple[ViT, list[int], Bit]:
     """The transformer, the states of it that are read, and the net that makes what it reads."""
     told = c.backbone_config or _USUAL
     choose("backbone_config.model_type", told.get("model_type", "bit"), ("bit",))
-    own = read_config(BitConfig, told | {"architectures": None})
-    choose("backbone_config.layer_type", own.layer_type, ("bottleneck",))
-    choose("backbone_config.global_padding", own.global_padding, (None, "same", "SAME"))
-    choose("backbone_config.hidden_act", own.hidden_act, tuple(ACTIVATIONS))
+    bit = read_config(BitConfig, told | {"architectures": None})
+    choose("backbone_config.layer_type", bit.layer_type, ("bottleneck",))
+    choose("backbone_config.global_padding", bit.global_padding, (None, "same", "SAME"))
+    choose("backbone_config.hidden_act", bit.hidden_act, tuple(ACTIVATIONS))
     choose("neck_ignore_stages", c.neck_ignore_stages, (None, [0, 1]))
-    net = Bit(own)
+    net = Bit(bit)
     image, patch = pair(c.image_size, "image_size"), pair(c.patch_size, "patch_size")
-    taken = stages_of(told, len(own.depths))
+    taken = stages_of(told, len(bit.depths))
     shape = c.backbone_featmap_shape or [1, net.widths[-1], 0, 0]
     if (
         len(taken) != _PLAIN + 1
@@ -234,14 +234,14 @@ def _hybrid(c: Config) -> tuple[ViT, list[int], Bit]:
             f"config.json: backbone_config's stages {taken} of {net.widths} channels "
             f"and backbone_featmap_shape {brief(shape)} do not agree"
         )
-    whole = replace(
+    completed = replace(
         c,
         image_size=[n // p for n, p in zip(image, patch, strict=True)],
         patch_size=1,
         num_channels=shape[1],
         backbone_out_indices=(c.backbone_out_indices or [])[2:],
     )
-    return *_plain(whole, "embeddings.projection"), net
+    return *_plain(completed, "embeddings.projection"), net
 
 
 def _plain(c: Config, patches: str = ViTSpec.patches) -> tuple[ViT, list[int]]:
@@ -281,9 +281,9 @@ def _backbone(told: dict[str, Any], names: Collection[str]) -> tuple[Any, list[i
     """The backbone of a family of its own, and the states that are read."""
     kind = told.get("model_type")
     choose("backbone_config.model_type", kind, tuple(BACKBONES))
-    held = [n.removeprefix("backbone.") for n in names if n.startswith("backbone.")]
+    backbone_names = [n.removeprefix("backbone.") for n in names if n.startswith("backbone.")]
     family = family_of(kind, "config.json: backbone_config.model_type")
-    seen = family.build(told | {"architectures": [BACKBONES[str(kind)]]}, held)
+    seen = family.build(told | {"architectures": [BACKBONES[str(kind)]]}, backbone_names)
     if isinstance(seen, ViT):  # whose first token is read beside the patches
         choose("backbone_config.reshape_hidden_states", seen.config.reshape_hidden_states, (False,))
         return seen, stages_of(told, seen.spec.layers)

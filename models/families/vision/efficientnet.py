@@ -85,9 +85,9 @@ def _of_transformers(c: Config) -> MobileSpec:
         c.num_block_repeats,
         c.expand_ratios,
     )
-    whole = all(isinstance(n, int) and 1 <= n <= 1 << 16 for one in lists for n in one)
+    sizes_fit = all(isinstance(n, int) and 1 <= n <= 1 << 16 for sizes in lists for n in sizes)
     count = len(c.in_channels)  # longer lists, as the defaults are, have more than is read
-    if min(map(len, lists)) < count or not count or not whole:
+    if min(map(len, lists)) < count or not count or not sizes_fit:
         raise FormatError(
             "config.json: in_channels, out_channels, kernel_sizes, strides, num_block_repeats and "
             "expand_ratios differ in length, or hold no sizes"
@@ -154,8 +154,8 @@ def _paths(number: int) -> dict[str, str]:
 
 def _of_timm(c: Config) -> MobileSpec:
     blocks = []
-    for one in c.timm_blocks or ():
-        stage, layer, kind, inputs, outputs, wide, kernel, stride, squeezed = one
+    for block in c.timm_blocks or ():
+        stage, layer, kind, inputs, outputs, wide, kernel, stride, squeezed = block
         blocks.append(
             Block(
                 kind,
@@ -206,17 +206,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     ours = name.startswith("tf_") or re.fullmatch(r"efficientnet_b\d_pruned", name) is not None
     edge = _EDGE.search(name) is not None
     act = next((act for act, told in _ACTS.items() if told.search(name)), "silu")
-    made = _config(tensors, act, "same" if ours else "even", 1e-3 if ours else 1e-5)
-    return made | {"timm_first": not edge}
+    values = _config(tensors, act, "same" if ours else "even", 1e-3 if ours else 1e-5)
+    return values | {"timm_first": not edge}
 
 
 def _config(tensors: Mapping[str, Tensor], act: str, padding: str, eps: float) -> dict[str, Any]:
-    found = timm.as_timm(tensors)
-    blocks = timm.blocks_of(found, "efficientnet")
-    stem, head = found.get("conv_stem.weight"), found.get("conv_head.weight")
+    by_name = timm.as_timm(tensors)
+    blocks = timm.blocks_of(by_name, "efficientnet")
+    stem, head = by_name.get("conv_stem.weight"), by_name.get("conv_head.weight")
     if stem is None or head is None or stem.ndim != 4 or stem.shape[2] != 3:
         raise FormatError("the checkpoint is no EfficientNet: it has no 3x3 stem and no head")
-    classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
+    classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
     return {
         "model_type": "efficientnet",
         "num_labels": classes,

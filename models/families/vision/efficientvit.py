@@ -57,8 +57,8 @@ class _Mlp(nn.Module):
         self.pw1, self.pw2 = _conv(width, 2 * width, act="relu"), _conv(2 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.pw2(self.pw1(x))
-        return made
+        out: Tensor = self.pw2(self.pw1(x))
+        return out
 
 
 class _Added(nn.Module):
@@ -68,8 +68,8 @@ class _Added(nn.Module):
         self.m = m
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = x + self.m(x)
-        return made
+        out: Tensor = x + self.m(x)
+        return out
 
 
 class _Cascade(nn.Module):
@@ -88,17 +88,17 @@ class _Cascade(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, _, tall, wide = x.shape
-        bias, made = distance_biases(self.attention_biases, self.window), []
+        bias, heads = distance_biases(self.attention_biases, self.window), []
         last: Tensor | None = None
-        for i, part in enumerate(x.chunk(len(self.qkvs), 1)):
-            given = self.qkvs[i](part if last is None else last + part)
-            q, k, v = given.split([self.key, self.key, self.value], 1)
-            q, k, v = (one.flatten(2) for one in (self.dws[i](q), k, v))
+        for i, channels in enumerate(x.chunk(len(self.qkvs), 1)):
+            qkv = self.qkvs[i](channels if last is None else last + channels)
+            q, k, v = qkv.split([self.key, self.key, self.value], 1)
+            q, k, v = (projected.flatten(2) for projected in (self.dws[i](q), k, v))
             scores = (q * self.key**-0.5).transpose(1, 2) @ k + bias[i]
             last = (v @ scores.softmax(-1).transpose(1, 2)).reshape(batch, -1, tall, wide)
-            made.append(last)
-        found: Tensor = self.get_submodule("proj.1")(cat(made, 1).relu())
-        return found
+            heads.append(last)
+        out: Tensor = self.get_submodule("proj.1")(cat(heads, 1).relu())
+        return out
 
 
 class _Windows(nn.Module):
@@ -108,12 +108,12 @@ class _Windows(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         n, (tall, wide) = self.attn.window, x.shape[2:]
         if (tall, wide) == (n, n):
-            found: Tensor = self.attn(x)
-            return found
+            attended: Tensor = self.attn(x)
+            return attended
         x = filled(x.permute(0, 2, 3, 1), n)
-        made = self.attn(parted(x, n).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        made = joined(made, (x.shape[1], x.shape[2]))[:, :tall, :wide]
-        return made.permute(0, 3, 1, 2)
+        windows = self.attn(parted(x, n).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        windows = joined(windows, (x.shape[1], x.shape[2]))[:, :tall, :wide]
+        return windows.permute(0, 3, 1, 2)
 
 
 class _Block(nn.Module):
@@ -125,8 +125,8 @@ class _Block(nn.Module):
         self.ffn1 = _Added(_Mlp(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.ffn1(self.dw1(self.mixer(self.ffn0(self.dw0(x)))))
-        return made
+        out: Tensor = self.ffn1(self.dw1(self.mixer(self.ffn0(self.dw0(x)))))
+        return out
 
 
 class _Merging(nn.Module):
@@ -140,8 +140,8 @@ class _Merging(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv2(self.conv1(x))
-        made: Tensor = self.conv3(squeezed(self.get_submodule("se"), x))
-        return made
+        out: Tensor = self.conv3(squeezed(self.get_submodule("se"), x))
+        return out
 
 
 class EfficientViT(ImageModel):
@@ -176,8 +176,8 @@ class EfficientViT(ImageModel):
             x = conv(x)
         for stage in self.get_submodule("stages").children():
             if hasattr(stage, "downsample"):
-                for part in stage.downsample.children():
-                    x = part(x)
+                for module in stage.downsample.children():
+                    x = module(x)
             for block in stage.get_submodule("blocks").children():
                 x = block(x)
         return x
@@ -199,8 +199,8 @@ def _pair(width: int) -> nn.Sequential:
 def build(config: dict[str, Any], names: Collection[str]) -> EfficientViT:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
-    whole = all(type(n) is int and 1 <= n <= 1 << 14 for stage in c.stages for n in stage)
-    if not c.stages or not whole or any(len(stage) != 5 for stage in c.stages):
+    sizes_fit = all(type(n) is int and 1 <= n <= 1 << 14 for stage in c.stages for n in stage)
+    if not c.stages or not sizes_fit or any(len(stage) != 5 for stage in c.stages):
         raise FormatError(f"config.json: stages is {c.stages!r:.60}; each has five sizes")
     return EfficientViT(c)
 

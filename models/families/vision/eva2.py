@@ -127,8 +127,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)
     heads = {"head": "classifier", "rope": "eva2.rotary"}
-    found = renamed(tensors, "eva2", heads, _PARTS, {"fc_norm": "pooler.layernorm"})
-    return {n.replace("rotary.freqs", "rotary_frequencies"): t for n, t in found.items()}
+    by_name = renamed(tensors, "eva2", heads, _PARTS, {"fc_norm": "pooler.layernorm"})
+    return {n.replace("rotary.freqs", "rotary_frequencies"): t for n, t in by_name.items()}
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -140,14 +140,14 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             f"timm's {config.get('architecture')} is a kind of EVA that is not supported; "
             "supported: no norm before the layers"
         )
-    name, given = str(config.get("architecture")), config.get("model_args") or {}
-    if other := [n for n in given if n.startswith(("rope_", "ref_feat_", "qk_"))]:
+    name, arguments = str(config.get("architecture")), config.get("model_args") or {}
+    if other := [n for n in arguments if n.startswith(("rope_", "ref_feat_", "qk_"))]:
         raise FormatError(f"config.json: model_args: {other} of an EVA are not supported")
     pool = "avg" if "fc_norm.weight" in tensors else "token"
     choose("global_pool", config.get("global_pool") or pool, (pool,))
     joint = sizes["intermediate_size"] == 2 * last.shape[1]
     apart = "blocks.0.mlp.fc1_g.weight" in tensors
-    made = {
+    values = {
         "model_type": "eva2",
         **sizes,
         "intermediate_size": last.shape[1],
@@ -159,7 +159,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "class_token": "cls_token" in tensors,
         "num_register_tokens": tensors["reg_token"].shape[1] if "reg_token" in tensors else 0,
         "placed": "pos_embed" in tensors,
-        "norm_after": given.get("use_post_norm", name.startswith("eva02_enormous_")),
+        "norm_after": arguments.get("use_post_norm", name.startswith("eva02_enormous_")),
         "rope": "learned"
         if "rope.freqs" in tensors
         else "numbers"
@@ -170,7 +170,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             f"blocks.0.attn.{n}" in tensors for n in ("q_bias", "q_proj.bias", "qkv.bias")
         ),
     }
-    return made if head is None else made | {"num_labels": head.shape[0]}
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

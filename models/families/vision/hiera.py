@@ -127,18 +127,18 @@ def stages_of(c: Config, names: Collection[str]) -> list[list[Place]]:
             f"config.json: image_size {c.image_size}, patch_stride {c.patch_stride}, query_stride "
             f"{c.query_stride} and masked_unit_size {c.masked_unit_size} do not fit each other"
         )
-    found: list[list[Place]] = []
-    held = {n.removeprefix(BASE_PREFIX) for n in names}
+    stages: list[list[Place]] = []
+    plain_names = {n.removeprefix(BASE_PREFIX) for n in names}
     places, window, before = math.prod(grid), math.prod(unit), c.embed_dim
     for i, (depth, heads) in enumerate(zip(c.depths, c.num_heads, strict=True)):
         pools = 1 <= i <= c.num_query_pool
         window = window // every if i and (pools or not c.lagging) else window
         looks, looked = (bool(c.masked_unit_attention[n]) for n in (i, max(i - 1, 0)))
-        found.append([])
+        stages.append([])
         for j in range(depth):
             stride = every if pools and j == 0 else 1
             near = looks if j else looked or (looks and not c.lagging)
-            doubled = before != widths[i] and f"{_layer(i, j)}.proj.weight" not in held
+            doubled = before != widths[i] and f"{_layer(i, j)}.proj.weight" not in plain_names
             place = Place(before, widths[i], heads, stride, window if near else 0, doubled)
             if (
                 near
@@ -150,9 +150,9 @@ def stages_of(c: Config, names: Collection[str]) -> list[list[Place]]:
                     f"config.json: layer {j} of stage {i} does not fit: {places} places in units "
                     f"of {window}, {before} channels that become {widths[i]}"
                 )
-            found[-1].append(place)
+            stages[-1].append(place)
             places, before = places // stride, widths[i]
-    return found
+    return stages
 
 
 def _layer(stage: int, number: int) -> str:
@@ -163,34 +163,34 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm and of the authors under transformers' names."""
     if "patch_embed.proj.weight" not in tensors:
         return dict(tensors)
-    depths, found = _depths(tensors), {}
-    at = [_layer(i, j) for i, depth in enumerate(depths) for j in range(depth)]
+    depths, by_name = _depths(tensors), {}
+    paths = [_layer(i, j) for i, depth in enumerate(depths) for j in range(depth)]
     for name, t in tensors.items():
         module, _, kind = name.rpartition(".")
         match = _BLOCK.fullmatch(name)
-        if match and int(match[1]) < len(at):
+        if match and int(match[1]) < len(paths):
             rest = match[2]
             for old, new in _PARTS.items():
                 rest = rest.replace(old, new)
-            found[f"{BASE_PREFIX}{at[int(match[1])]}.{rest}"] = t
+            by_name[f"{BASE_PREFIX}{paths[int(match[1])]}.{rest}"] = t
         elif name in _PLACES:
-            found[_PLACES[name]] = t
+            by_name[_PLACES[name]] = t
         else:
-            found[f"{_TOP.get(module, module)}.{kind}"] = t
-    return found
+            by_name[f"{_TOP.get(module, module)}.{kind}"] = t
+    return by_name
 
 
 def _depths(tensors: Mapping[str, Tensor]) -> list[int]:
     """The layers of each stage: where one begins its first layer's norms differ in width."""
-    found: list[int] = []
+    depths: list[int] = []
     for i in range(len(tensors)):
         norms = [tensors.get(f"blocks.{i}.norm{n}.weight") for n in (1, 2)]
         if norms[0] is None or norms[1] is None:
             break
-        if not found or norms[0].shape != norms[1].shape:
-            found.append(0)
-        found[-1] += 1
-    return found
+        if not depths or norms[0].shape != norms[1].shape:
+            depths.append(0)
+        depths[-1] += 1
+    return depths
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, and that of a checkpoint of the authors."""
-    given, depths = config.get("model_args") or {}, _depths(tensors)
+    arguments, depths = config.get("model_args") or {}, _depths(tensors)
     seen = (config.get("pretrained_cfg") or {}).get("input_size")
     try:
         width, channels, *patch = tensors["patch_embed.proj.weight"].shape
@@ -217,8 +217,10 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     except (KeyError, IndexError, ValueError):
         raise FormatError("the checkpoint is no Hiera of timm or of its authors") from None
     choose("global_pool", config.get("global_pool", "avg"), ("avg",))
-    stride = given.get("patch_stride") or [4, 4]
-    size = given.get("img_size") or (seen[1:] if isinstance(seen, list) and len(seen) == 3 else 256)
+    stride = arguments.get("patch_stride") or [4, 4]
+    size = arguments.get("img_size") or (
+        seen[1:] if isinstance(seen, list) and len(seen) == 3 else 256
+    )
     if background is None:
         side = math.isqrt(places.shape[1])
         square = [side * stride[0], side * stride[1]]
@@ -228,10 +230,10 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             == places.shape[1]
             else square
         )
-    heads = given.get("num_heads") or {112: 2, 144: 2, 256: 4}.get(width, 1)
-    growth = given.get("head_mul", 2.0)
+    heads = arguments.get("num_heads") or {112: 2, 144: 2, 256: 4}.get(width, 1)
+    growth = arguments.get("head_mul", 2.0)
     head = tensors.get("head.fc.weight", tensors.get("head.projection.weight"))
-    made = {
+    values = {
         "model_type": "hiera",
         "embed_dim": width,
         "num_channels": channels,
@@ -240,18 +242,18 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "patch_size": patch,
         "patch_stride": stride,
         "depths": depths,
-        "patch_padding": given.get("patch_padding") or [3, 3],
+        "patch_padding": arguments.get("patch_padding") or [3, 3],
         "mlp_ratio": inner / width,
         "num_heads": [int(heads * growth**i) for i in range(len(depths))],
         "embed_dim_multiplier": round(multiplier, 6),
         "background": background,
         "lagging": True,
-        "num_query_pool": given.get("q_pool", min(3, len(depths) - 1)),
-        "query_stride": given.get("q_stride") or [2, 2],
-        "masked_unit_size": list(unit or given.get("mask_unit_size") or [8, 8]),
-        "masked_unit_attention": given.get("mask_unit_attn") or [True, True, False, False],
+        "num_query_pool": arguments.get("q_pool", min(3, len(depths) - 1)),
+        "query_stride": arguments.get("q_stride") or [2, 2],
+        "masked_unit_size": list(unit or arguments.get("mask_unit_size") or [8, 8]),
+        "masked_unit_attention": arguments.get("mask_unit_attn") or [True, True, False, False],
     }
-    return made if head is None else made | {"num_labels": head.shape[0]}
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

@@ -77,11 +77,11 @@ class _Layer(nn.Module):
     """A query sees its mask's places of one level, then the other queries."""
 
     def __init__(self, spec: QuerySpec) -> None:
-        own = Layer(spec)
-        self.self_attn, self.self_attn_layer_norm = own.self_attn, own.self_attn_layer_norm
+        layer = Layer(spec)
+        self.self_attn, self.self_attn_layer_norm = layer.self_attn, layer.self_attn_layer_norm
         self.cross_attn = nn.MultiheadAttention(spec.width, spec.heads, batch_first=True)
         self.cross_attn_layer_norm = nn.LayerNorm(spec.width)
-        self.fc1, self.fc2, self.final_layer_norm = own.fc1, own.fc2, own.final_layer_norm
+        self.fc1, self.fc2, self.final_layer_norm = layer.fc1, layer.fc2, layer.final_layer_norm
         self.act = ACTIVATIONS[spec.act]
 
     def forward(
@@ -93,8 +93,8 @@ class _Layer(nn.Module):
         )
         x = self.cross_attn_layer_norm(x + seen)
         x = self.self_attn_layer_norm(x + self.self_attn(x, places=asked))
-        made: Tensor = self.final_layer_norm(x + self.fc2(self.act(self.fc1(x))))
-        return made
+        out: Tensor = self.final_layer_norm(x + self.fc2(self.act(self.fc1(x))))
+        return out
 
 
 def _normed(inputs: int, outputs: int, kernel: int, bias: bool) -> list[nn.Module]:
@@ -170,11 +170,11 @@ class Mask2Former(QueryMasks):
         """What the backbone's stages make, (batch, channels, height, width) each."""
         x, net = self.checked(pixels, self.channels), self.get_submodule(_ENCODER)
         if not self.swin:
-            found = stages(net, x)
-            return [found[i] for i in self.wanted]
+            maps = stages(net, x)
+            return [maps[i] for i in self.wanted]
         swin: Any = net
-        made: list[Tensor] = swin.feature_maps(x)
-        return made
+        feature_maps: list[Tensor] = swin.feature_maps(x)
+        return feature_maps
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The finest map (batch, channels, height, width), which masks are made of."""
@@ -203,30 +203,30 @@ class Mask2Former(QueryMasks):
                 )
             )
         x, added = cat(flat, 1), cat(places, 1)
-        at = cat(middles, 0).unsqueeze(0).to(x.dtype)
+        centers = cat(middles, 0).unsqueeze(0).to(x.dtype)
         for layer in net.encoder.layers.children():
-            x = layer.self_attn_layer_norm(x + layer.self_attn(x + added, x, at, grids))
+            x = layer.self_attn_layer_norm(x + layer.self_attn(x + added, x, centers, grids))
             x = layer.fed(x)
-        found, start = [], 0
+        pyramid, start = [], 0
         for tall, wide in grids:
-            part = x[:, start : start + tall * wide].transpose(1, 2)
-            found.append(part.reshape(len(x), -1, tall, wide))
+            level_tokens = x[:, start : start + tall * wide].transpose(1, 2)
+            pyramid.append(level_tokens.reshape(len(x), -1, tall, wide))
             start += tall * wide
-        last = found[-1]
+        last = pyramid[-1]
         for i in reversed(range(self.fine)):
             side = net.get_submodule(f"adapter_{i + 1}")(maps[i])
             large = interpolate(last, size=side.shape[2:], mode="bilinear")
             last = net.get_submodule(f"layer_{i + 1}")(side + large)
-        return found, net.mask_projection(last)
+        return pyramid, net.mask_projection(last)
 
     def seen(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         levels, fine = self._pyramid(self.maps(pixels))
         net: Any = self.get_submodule("model.transformer_module")
         memories, places = [], []
         for i, x in enumerate(levels):
-            made = net.input_projections.get_submodule(str(i))(x) if self.projects else x
-            memories.append(made.flatten(2).transpose(1, 2) + net.level_embed.weight[i])
-            places.append(sine_places((x.shape[2], x.shape[3]), made.shape[1], made))
+            projected = net.input_projections.get_submodule(str(i))(x) if self.projects else x
+            memories.append(projected.flatten(2).transpose(1, 2) + net.level_embed.weight[i])
+            places.append(sine_places((x.shape[2], x.shape[3]), projected.shape[1], projected))
         batch, width = len(fine), self.config.hidden_dim
         asked = net.queries_embedder.weight.unsqueeze(0)
         x = net.queries_features.weight.unsqueeze(0).expand(batch, -1, width)
@@ -271,8 +271,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> Mask2Former:
         seen.spec = replace(seen.spec, last=False)
         del seen.layernorm
     strides = c.feature_strides[-_LEVELS:]
-    whole = all(type(n) is int and n >= 1 for n in strides) and c.common_stride >= 1
-    fine = int(math.log2(min(strides)) - math.log2(c.common_stride)) if whole and strides else -1
+    strides_fit = all(type(n) is int and n >= 1 for n in strides) and c.common_stride >= 1
+    fine = (
+        int(math.log2(min(strides)) - math.log2(c.common_stride)) if strides_fit and strides else -1
+    )
     if (
         len(wanted) < _LEVELS
         or not 0 <= fine <= len(wanted)

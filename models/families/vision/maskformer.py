@@ -67,8 +67,8 @@ class _Joint(nn.Module):
 
     def forward(self, x: Tensor, fine: Tensor) -> Tensor:
         large = interpolate(x, size=fine.shape[2:], mode="nearest")
-        found: Tensor = self.block(large + self.proj(fine))
-        return found
+        out: Tensor = self.block(large + self.proj(fine))
+        return out
 
 
 def _convolved(inputs: int, outputs: int) -> nn.Sequential:
@@ -129,14 +129,14 @@ class MaskFormer(QueryMasks):
         """What the backbone's stages make, (batch, channels, height, width) each."""
         x, net = self.checked(pixels, self.channels), self.get_submodule(_ENCODER)
         if not self.swin:
-            found = stages(net, x)
-            return [found[i] for i in self.wanted]
+            maps = stages(net, x)
+            return [maps[i] for i in self.wanted]
         seen: Any = net.get_submodule("model")
-        norms, made = list(net.get_submodule("hidden_states_norms").children()), []
-        found = seen.maps(x, padded=True)
+        norms, normed_maps = list(net.get_submodule("hidden_states_norms").children()), []
+        maps = seen.maps(x, padded=True)
         for i in self.wanted:
-            made.append(norms[i - 1](found[i - 1]).permute(0, 3, 1, 2))
-        return made
+            normed_maps.append(norms[i - 1](maps[i - 1]).permute(0, 3, 1, 2))
+        return normed_maps
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, queries, width) after the decoder's norm."""
@@ -148,12 +148,12 @@ class MaskFormer(QueryMasks):
         places = sine_places((x.shape[2], x.shape[3]), x.shape[1], x)
         x = x.flatten(2).transpose(1, 2)
         asked = module.queries_embedder.weight.unsqueeze(0)
-        found = x.new_zeros(len(x), *asked.shape[1:])
+        hidden = x.new_zeros(len(x), *asked.shape[1:])
         for layer in module.decoder.layers:
-            found = layer(found, asked, x, places)
+            hidden = layer(hidden, asked, x, places)
             if self.decoding.auxiliary_loss:  # whose losses read each layer through the norm
-                found = module.decoder.layernorm(found)
-        normed: Tensor = module.decoder.layernorm(found)
+                hidden = module.decoder.layernorm(hidden)
+        normed: Tensor = module.decoder.layernorm(hidden)
         return normed
 
     def seen(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,10 +163,12 @@ class MaskFormer(QueryMasks):
         for layer, fine in zip(fpn.get_submodule("layers").children(), maps[-2::-1], strict=True):
             x = layer(x, fine)
         x = decoder.get_submodule("mask_projection")(x)
-        found = asked = self._asked(maps[-1])
+        embeddings = asked = self._asked(maps[-1])
         for i in range(3):
-            found = self.get_submodule(f"mask_embedder.{i}.0")(found if i == 0 else relu(found))
-        masks = (found @ x.flatten(2)).reshape(len(x), -1, *x.shape[2:])
+            embeddings = self.get_submodule(f"mask_embedder.{i}.0")(
+                embeddings if i == 0 else relu(embeddings)
+            )
+        masks = (embeddings @ x.flatten(2)).reshape(len(x), -1, *x.shape[2:])
         return self.class_predictor(asked), masks
 
 
@@ -202,17 +204,17 @@ def backbone_of(told: dict[str, Any], swin_stages: bool) -> tuple[Any, list[int]
     choose("backbone_config.model_type", kind, tuple(BACKBONES))
     family = family_of(BACKBONES[str(kind)], "config.json: backbone_config.model_type")
     if kind == "resnet":
-        own: Any = read_config(family.config, told)
-        return ResNet(own, ()), _several(stages_of(told, len(own.depths)), 0)
+        config: Any = read_config(family.config, told)
+        return ResNet(config, ()), _several(stages_of(told, len(config.depths)), 0)
     if told.get("in_channels") == told.get("num_channels", 3):  # older files say it twice
         told = told | {"in_channels": None}
-    own = read_config(family.config, told)
-    choose("backbone_config.use_absolute_embeddings", own.use_absolute_embeddings, (False,))
-    count = len(own.depths)
+    config = read_config(family.config, told)
+    choose("backbone_config.use_absolute_embeddings", config.use_absolute_embeddings, (False,))
+    count = len(config.depths)
     wanted = stages_of(told if swin_stages else {}, count, range(1, count + 1))
     from rushlight.models.families.vision.swin import describe
 
-    return Swin(own, describe(own, ""), ()), _several(wanted, 1)
+    return Swin(config, describe(config, ""), ()), _several(wanted, 1)
 
 
 def _several(wanted: list[int], least: int) -> list[int]:
@@ -226,13 +228,13 @@ def _several(wanted: list[int], least: int) -> list[int]:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         if name.startswith("model.transformer_module."):
             name = re.sub(r"\.(self_attn|encoder_attn)\.o_proj\.", r".\1.out_proj.", name)
             name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)
-        found[name] = t
-    return found
+        by_name[name] = t
+    return by_name
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:

@@ -47,12 +47,12 @@ class MobileClip(ClipModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The last picture (batch, channels, height, width) of the FastViT."""
-        found: Tensor = self.visual.trunk.hidden(pixels)
-        return found
+        last_map: Tensor = self.visual.trunk.hidden(pixels)
+        return last_map
 
     def encode_image(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.visual.trunk(pixels)
-        return found
+        features: Tensor = self.visual.trunk(pixels)
+        return features
 
     def forward(self, *given: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         ids, pixels = given
@@ -94,17 +94,17 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
-    found = rename_tensors(tensors)
-    seen = {n[len(_TRUNK) :]: t for n, t in found.items() if n.startswith(_TRUNK)}
+    by_name = rename_tensors(tensors)
+    seen = {n[len(_TRUNK) :]: t for n, t in by_name.items() if n.startswith(_TRUNK)}
     vision = told.get("vision_cfg") or {}
     name = str(vision.get("timm_model_name") or "fastvit_mci")
-    made = fastvit.sizes(seen, name)
+    vision_config = fastvit.sizes(seen, name)
     text = told.get("text_cfg") or {}
     return {
         "model_type": "mobileclip",
-        "vision_config": made,
-        "projection_dim": made["num_labels"],
-        "text_config": open_clip.text_of(found, told),
+        "vision_config": vision_config,
+        "projection_dim": vision_config["num_labels"],
+        "text_config": open_clip.text_of(by_name, told),
         "image_size": vision.get("image_size") or 256,
         "causal": not text.get("no_causal_mask", not told),
     }

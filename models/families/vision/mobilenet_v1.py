@@ -76,11 +76,11 @@ class MobileNetV1(ImageModel):
 
 def _widths(multiplier: float, least: int) -> list[int]:
     """The widths of the stem and of the thirteen blocks."""
-    found, depth = [max(int(_STEM * multiplier), least)], _STEM
+    widths, depth = [max(int(_STEM * multiplier), least)], _STEM
     for i, stride in enumerate(_STRIDES):
         depth *= 2 if stride == 2 or i == 0 else 1
-        found.append(max(int(depth * multiplier), least))
-    return found
+        widths.append(max(int(depth * multiplier), least))
+    return widths
 
 
 @nn.layers_on("meta")
@@ -103,28 +103,28 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _renamed(name: str) -> str:
     module, _, kind = name.rpartition(".")
     if module in ("conv_stem", "bn1"):
-        part = "convolution" if module == "conv_stem" else "normalization"
-        return f"mobilenet_v1.conv_stem.{part}.{kind}"
+        module_name = "convolution" if module == "conv_stem" else "normalization"
+        return f"mobilenet_v1.conv_stem.{module_name}.{kind}"
     if not (match := _BLOCK.fullmatch(name)) or int(match[1]) >= len(_FIRST):
         return name
     number = 2 * (_FIRST[int(match[1])] + int(match[2])) + (match[3] in ("conv_pw", "bn2"))
-    part = "convolution" if match[3].startswith("conv") else "normalization"
-    return f"mobilenet_v1.layer.{number}.{part}.{kind}"
+    module_name = "convolution" if match[3].startswith("conv") else "normalization"
+    return f"mobilenet_v1.layer.{number}.{module_name}.{kind}"
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's: its widths tell the multiplier."""
-    found = rename_tensors(tensors)
+    by_name = rename_tensors(tensors)
     try:
-        stem = found["mobilenet_v1.conv_stem.convolution.weight"].shape
+        stem = by_name["mobilenet_v1.conv_stem.convolution.weight"].shape
         wide = [
-            found[f"mobilenet_v1.layer.{i}.convolution.weight"].shape[0] for i in range(1, 26, 2)
+            by_name[f"mobilenet_v1.layer.{i}.convolution.weight"].shape[0] for i in range(1, 26, 2)
         ]
     except KeyError:
         raise FormatError("the checkpoint is no MobileNet of timm") from None
     for step in range(1, 401):
         if _widths(step / 100, 8) == [stem[0], *wide]:
-            classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
+            classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
             return {
                 "model_type": "mobilenet_v1",
                 "num_labels": classes,

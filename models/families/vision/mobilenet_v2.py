@@ -105,28 +105,28 @@ def _renamed(name: str) -> str:
     if module in _TOP:
         return f"mobilenet_v2.{_TOP[module]}.{kind}"
     if match := _TV.fullmatch(name):
-        layer, part = int(match[1]), match[2]
-        table, at = (_FIRST, "conv_stem") if layer == 1 else (_BLOCK, f"layer.{layer - 2}")
+        layer, block_module = int(match[1]), match[2]
+        table, path = (_FIRST, "conv_stem") if layer == 1 else (_BLOCK, f"layer.{layer - 2}")
     elif match := _TM.fullmatch(name):
-        stage, part = int(match[1]), match[3]
+        stage, block_module = int(match[1]), match[3]
         layer = (_STAGES[stage] if stage < len(_STAGES) else 99) + int(match[2])
-        table, at = (_TIMM_BLOCK, f"layer.{layer - 1}") if layer else (_TIMM_FIRST, "conv_stem")
+        table, path = (_TIMM_BLOCK, f"layer.{layer - 1}") if layer else (_TIMM_FIRST, "conv_stem")
     else:
         return f"classifier.{kind}" if module in ("classifier", "classifier.1") else name
-    return f"mobilenet_v2.{at}.{table[part]}.{kind}" if part in table else name
+    return f"mobilenet_v2.{path}.{table[block_module]}.{kind}" if block_module in table else name
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm: its widths tell the multiplier."""
-    found = rename_tensors(tensors)
+    by_name = rename_tensors(tensors)
     try:
-        stem = found["mobilenet_v2.conv_stem.first_conv.convolution.weight"].shape
-        first = found["mobilenet_v2.conv_stem.reduce_1x1.convolution.weight"].shape[0]
+        stem = by_name["mobilenet_v2.conv_stem.first_conv.convolution.weight"].shape
+        first = by_name["mobilenet_v2.conv_stem.reduce_1x1.convolution.weight"].shape[0]
         layers = [
-            found[f"mobilenet_v2.layer.{i}.reduce_1x1.convolution.weight"].shape[0]
+            by_name[f"mobilenet_v2.layer.{i}.reduce_1x1.convolution.weight"].shape[0]
             for i in range(16)
         ]
-        head = found["mobilenet_v2.conv_1x1.convolution.weight"].shape[0]
+        head = by_name["mobilenet_v2.conv_1x1.convolution.weight"].shape[0]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no MobileNetV2 of torchvision or timm") from None
     wanted = stem[0], [first, *layers], head
@@ -135,7 +135,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
             depth_multiplier=step / 100, depth_divisible_by=8, min_depth=8, finegrained_output=True
         )
         if widths_of(told) == wanted:
-            classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
+            classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
             kind = "ForImageClassification" if classes else "Model"
             return {
                 "model_type": "mobilenet_v2",

@@ -56,8 +56,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNet:
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     blocks: list[Block | tuple[str, nn.Module]] = []
     last = c.stem
-    for one in c.blocks:
-        stage, layer, kind, *sizes = one
+    for block in c.blocks:
+        stage, layer, kind, *sizes = block
         path = f"blocks.{stage}.{layer}"
         if kind == "universal":
             inputs, last, wide, start, middle, stride, scaled = sizes
@@ -135,17 +135,17 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         f"features.{end}.0": f"blocks.{len(counts)}.0.conv",
         f"features.{end}.1": f"blocks.{len(counts)}.0.bn1",
     }
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         module, _, kind = name.rpartition(".")
         if match := _TV.fullmatch(name):
-            number, part, inner, kind = int(match[1]), int(match[2]), match[3], match[4]
-            path = _part(tensors, number, part, inner)
-            found[f"{places.get(number, '')}.{path}.{kind}"] = t
+            number, position, inner, kind = int(match[1]), int(match[2]), match[3], match[4]
+            path = _part(tensors, number, position, inner)
+            by_name[f"{places.get(number, '')}.{path}.{kind}"] = t
         else:
             new = f"{top.get(module, module)}.{kind}"
-            found[new] = t.reshape(*t.shape, 1, 1) if new == "conv_head.weight" else t
-    return found
+            by_name[new] = t.reshape(*t.shape, 1, 1) if new == "conv_head.weight" else t
+    return by_name
 
 
 def _part(tensors: Mapping[str, Tensor], number: int, part: int, inner: str) -> str:
@@ -167,22 +167,22 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, or for torchvision's tensors."""
-    name, found = str(config.get("architecture")), rename_tensors(tensors)
+    name, by_name = str(config.get("architecture")), rename_tensors(tensors)
     if "_aa_" in name or "_blur_" in name:
         raise FormatError(f"timm's {name} is not supported: it smooths before its strides")
     parts: dict[tuple[int, int], dict[str, Tensor]] = {}
-    for tensor, t in found.items():
+    for tensor, t in by_name.items():
         if (match := _BLOCK.fullmatch(tensor)) and match[4] in ("weight", "gamma"):
             parts.setdefault((int(match[1]), int(match[2])), {})[match[3]] = t
     fourth = name.startswith("mobilenetv4_")
     stages = 1 + max((stage for stage, _ in parts), default=-1)
     strides, swish = (_FOURTH, 0) if fourth else _LARGE if stages == 7 else _SMALL
     try:
-        stem, head = found["conv_stem.weight"].shape, found["conv_head.weight"].shape
+        stem, head = by_name["conv_stem.weight"].shape, by_name["conv_head.weight"].shape
         blocks, inputs = [], stem[0]
-        for (stage, layer), held in sorted(parts.items()):
+        for (stage, layer), block_weights in sorted(parts.items()):
             stride = strides[stage] if layer == 0 else 1
-            told = _block(held, inputs, stride)
+            told = _block(block_weights, inputs, stride)
             if len(told) == 7 and told[0] not in ("universal", "attention"):
                 act = "relu" if fourth or "minimal" in name or stage < swish else "hardswish"
                 told.append("gelu" if "hybrid_large" in name else act)
@@ -190,16 +190,16 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             blocks.append([stage, layer, *told])
     except (KeyError, IndexError, ValueError):
         raise FormatError(f"{name}: the checkpoint is no MobileNet of version 3 or 4") from None
-    kept = fourth or "minimal" in name
-    act = "gelu" if "hybrid_large" in name else "relu" if kept else "hardswish"
-    classes = found.get("classifier.weight")
+    plain_acts = fourth or "minimal" in name
+    act = "gelu" if "hybrid_large" in name else "relu" if plain_acts else "hardswish"
+    classes = by_name.get("classifier.weight")
     return {
         "model_type": f"mobilenet_v{4 if fourth else 3}",
         "stem": stem[0],
         "head": head[0],
         "blocks": blocks,
         "num_channels": stem[1],
-        "head_bias": "conv_head.bias" in found,
+        "head_bias": "conv_head.bias" in by_name,
         "hidden_act": act,
         "padding": "same" if name.startswith("tf_") else "even",
         "eps": 1e-3 if name.startswith(_TENSORFLOW) else 1e-5,

@@ -113,8 +113,8 @@ class _Block(nn.Module):
         x = self.layernorm(x).reshape(batch, p, p, rows, columns, width)
         x = x.permute(0, 5, 3, 1, 4, 2).reshape(batch, width, rows * p, columns * p)
         x = x if fits else interpolate(x, size=(tall, wide), mode="bilinear")
-        made: Tensor = self.fusion(cat([before, self.conv_projection(x)], 1))
-        return made
+        fused: Tensor = self.fusion(cat([before, self.conv_projection(x)], 1))
+        return fused
 
 
 class MobileViT(ImageModel):
@@ -149,8 +149,8 @@ class MobileViT(ImageModel):
                     x = layer(x)
             else:
                 x = stage(x)
-        found: Tensor = net.conv_1x1_exp(x)
-        return found
+        out: Tensor = net.conv_1x1_exp(x)
+        return out
 
 
 @nn.layers_on("meta")
@@ -173,25 +173,25 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "stem.conv.weight" not in tensors:
         return dict(tensors)
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         new = _renamed(name)
         if ".qkv." not in new:
-            found[new] = t
+            by_name[new] = t
             continue
         if t.shape[0] % 3:
             raise FormatError(f"tensor {name!r} {t.shape} does not divide into q, k and v")
-        for part, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
-            found[new.replace(".qkv.", f".attention.{part}.")] = piece.contiguous()
-    return found
+        for projection, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
+            by_name[new.replace(".qkv.", f".attention.{projection}.")] = piece.contiguous()
+    return by_name
 
 
 def _renamed(name: str) -> str:
     module, _, kind = name.rpartition(".")
-    path, _, part = module.rpartition(".")
+    path, _, module_name = module.rpartition(".")
     top = {"stem": "conv_stem", "final_conv": "conv_1x1_exp"}
     if path in top:
-        return f"mobilevit.{top[path]}.{_CONV.get(part, part)}.{kind}"
+        return f"mobilevit.{top[path]}.{_CONV.get(module_name, module_name)}.{kind}"
     if not (match := _STAGE.fullmatch(module)):
         return f"classifier.{kind}" if module == "head.fc" else name
     stage, number, rest = int(match[1]), match[2], match[3]
@@ -213,21 +213,21 @@ def _renamed(name: str) -> str:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    found = rename_tensors(tensors)
+    by_name = rename_tensors(tensors)
     base = "mobilevit.encoder.layer."
     try:
-        stem = found["mobilevit.conv_stem.convolution.weight"].shape
+        stem = by_name["mobilevit.conv_stem.convolution.weight"].shape
         neck = [
-            found[f"{base}{i}.layer.0.reduce_1x1.convolution.weight"].shape[0] for i in range(2)
+            by_name[f"{base}{i}.layer.0.reduce_1x1.convolution.weight"].shape[0] for i in range(2)
         ]
-        wide = found[f"{base}1.layer.0.expand_1x1.convolution.weight"].shape
-        inner = found[f"{base}2.transformer.layer.0.intermediate.dense.weight"].shape
+        wide = by_name[f"{base}1.layer.0.expand_1x1.convolution.weight"].shape
+        inner = by_name[f"{base}2.transformer.layer.0.intermediate.dense.weight"].shape
         paths = [f"{base}{i}.conv_1x1.convolution.weight" for i in (2, 3, 4)]
-        widths, outputs = zip(*(found[path].shape[:2] for path in paths), strict=True)
-        last = found["mobilevit.conv_1x1_exp.convolution.weight"].shape[0]
+        widths, outputs = zip(*(by_name[path].shape[:2] for path in paths), strict=True)
+        last = by_name["mobilevit.conv_1x1_exp.convolution.weight"].shape[0]
     except (KeyError, ValueError):
         raise FormatError("the checkpoint is no MobileViT of timm") from None
-    classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
+    classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
     return {
         "model_type": "mobilevit",
         "num_labels": classes,

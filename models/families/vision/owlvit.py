@@ -79,8 +79,8 @@ class OwlViT(ImageModel):
 
     def encode_text(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """(batch, features) of token ids (batch, length), not normalized."""
-        found: Tensor = self._towers.encode_text(ids, attention_mask)
-        return found
+        features: Tensor = self._towers.encode_text(ids, attention_mask)
+        return features
 
     @property
     def _towers(self) -> Any:
@@ -90,8 +90,8 @@ class OwlViT(ImageModel):
         """What the heads read (batch, patches, width): patches times the class token, normed."""
         x = self._towers.hidden(pixels)
         x = self._towers.get_submodule("vision_model.post_layernorm")(x)
-        found: Tensor = self.layer_norm(x[:, 1:] * x[:, :1])
-        return found
+        normed: Tensor = self.layer_norm(x[:, 1:] * x[:, :1])
+        return normed
 
     def ground(self, pixels: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (batch, patches, texts) and boxes (batch, patches, 4) of pixels.
@@ -119,8 +119,8 @@ class OwlViT(ImageModel):
         )
         x = wide.unsqueeze(0).expand(rows, columns).reshape(-1, 1)
         y = tall.unsqueeze(1).expand(rows, columns).reshape(-1, 1)
-        at = cat([x, y, x * 0 + 1 / columns, y * 0 + 1 / rows], 1)
-        return (at + _NEAR).log() - (1 - at + _NEAR).log()
+        boxes = cat([x, y, x * 0 + 1 / columns, y * 0 + 1 / rows], 1)
+        return (boxes + _NEAR).log() - (1 - boxes + _NEAR).log()
 
     def forward(self, *given: Tensor) -> Tensor:
         ids, pixels = given
@@ -129,8 +129,8 @@ class OwlViT(ImageModel):
 
 def _fed(head: Any, x: Tensor) -> Tensor:
     gelu = ACTIVATIONS["gelu"]
-    found: Tensor = head.dense2(gelu(head.dense1(gelu(head.dense0(x)))))
-    return found
+    out: Tensor = head.dense2(gelu(head.dense1(gelu(head.dense0(x)))))
+    return out
 
 
 def _unit(x: Tensor) -> Tensor:

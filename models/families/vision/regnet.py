@@ -84,8 +84,8 @@ class _Squeeze(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = x * self.attention(x.mean((2, 3), keepdim=True))
-        return found
+        weighed: Tensor = x * self.attention(x.mean((2, 3), keepdim=True))
+        return weighed
 
 
 def _conv(
@@ -128,8 +128,8 @@ class _Layer(nn.Module):
         self.act = activation("" if c.linear else c.hidden_act)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.layer(x)
-        return made if self.alone else self.act(made + self.shortcut(x))
+        y: Tensor = self.layer(x)
+        return y if self.alone else self.act(y + self.shortcut(x))
 
 
 class RegNet(ImageModel):
@@ -191,8 +191,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> RegNet:
         )
     for lists in (c.inner_sizes, c.squeezed):
         if lists is not None and (
-            [len(one) for one in lists] != c.depths
-            or not all(type(n) is int and 1 <= n <= 1 << 16 for one in lists for n in one)
+            [len(sizes) for sizes in lists] != c.depths
+            or not all(type(n) is int and 1 <= n <= 1 << 16 for sizes in lists for n in sizes)
         ):
             raise FormatError(f"config.json: {lists} are no sizes of {c.depths} layers")
     return RegNet(c, classes_of(config, "RegNet"))
@@ -208,8 +208,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _plainer(m: re.Match[str]) -> str:
     """A name of timm's second implementation as the first has it."""
-    part = "se" if m[3] == "attn" else m[3]
-    return f"s{int(m[1]) + 1}.b{int(m[2]) + 1}.{part}.{m[4]}"
+    block = "se" if m[3] == "attn" else m[3]
+    return f"s{int(m[1]) + 1}.b{int(m[2]) + 1}.{block}.{m[4]}"
 
 
 def _renamed(name: str, squeezed: bool) -> str:
@@ -221,40 +221,40 @@ def _renamed(name: str, squeezed: bool) -> str:
     if module in ("final_conv.conv", "final_conv.bn"):
         return f"regnet.last.{_PARTS[module[11:]]}.{kind}"
     if match := _TIMM.fullmatch(name):
-        stage, layer, part, inner, kind = match.groups()
+        stage, layer, block, inner, kind = match.groups()
         layer = str(int(layer) - 1)
     elif match := _TV.fullmatch(name):
-        stage, layer, part, inner, kind = match.groups()
+        stage, layer, block, inner, kind = match.groups()
     else:
         return f"classifier.1.{kind}" if module in ("fc", "head.fc") else name
     base = f"regnet.encoder.stages.{int(stage) - 1}.layers.{layer}."
-    if part in ("proj", "downsample"):
+    if block in ("proj", "downsample"):
         return f"{base}shortcut.{_PARTS[inner]}.{kind}"
-    if part == "se":
+    if block == "se":
         return f"{base}layer.2.attention.{0 if inner == 'fc1' else 2}.{kind}"
-    number = {"a": 0, "b": 1, "c": 2}.get(part, int(part[-1]) - 1 if part[:4] == "conv" else 0)
+    number = {"a": 0, "b": 1, "c": 2}.get(block, int(block[-1]) - 1 if block[:4] == "conv" else 0)
     return f"{base}layer.{number + (number == 2 and squeezed)}.{_PARTS[inner]}.{kind}"
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    found = rename_tensors(tensors)
+    by_name = rename_tensors(tensors)
     base = "regnet.encoder.stages."
-    depths = depths_of(found, base, "layers")
-    own = "regnet.embedder.embedder.{}convolution.weight"
+    depths = depths_of(by_name, base, "layers")
+    pattern = "regnet.embedder.embedder.{}convolution.weight"
     try:
         stems = [
-            found[own.format(part)].shape
-            for part in (("0.", "1.", "2.") if own.format("2.") in found else ("",))
+            by_name[pattern.format(place)].shape
+            for place in (("0.", "1.", "2.") if pattern.format("2.") in by_name else ("",))
         ]
         middle = [
-            found[f"{base}{i}.layers.0.layer.1.convolution.weight"].shape
+            by_name[f"{base}{i}.layers.0.layer.1.convolution.weight"].shape
             for i in range(len(depths))
         ]
         widths, groups = [s[0] for s in middle], [s[1] for s in middle]
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no RegNet of torchvision or timm") from None
-    classes = found["classifier.1.weight"].shape[0] if "classifier.1.weight" in found else 0
+    classes = by_name["classifier.1.weight"].shape[0] if "classifier.1.weight" in by_name else 0
     return {
         "model_type": "regnet",
         "num_channels": stems[0][1],
@@ -263,7 +263,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "depths": depths,
         "group_widths": groups,
         "num_labels": classes,
-        "layer_type": "y" if any(".attention." in n for n in found) else "x",
+        "layer_type": "y" if any(".attention." in n for n in by_name) else "x",
         "stem_sizes": [n[0] for n in stems] if len(stems) > 1 else None,
         "architectures": [f"RegNet{'ForImageClassification' if classes else 'Model'}"],
     }
@@ -271,30 +271,30 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    made, name = config_of(tensors), str(config.get("architecture"))
+    values, name = config_of(tensors), str(config.get("architecture"))
     if not any(n.endswith((".running_mean", ".v")) for n in tensors):
         raise FormatError(f"timm's {name:.60} is not supported: it normalizes groups of channels")
     if not name.startswith("regnetz_"):
-        return made
-    found, path = rename_tensors(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
+        return values
+    by_name, path = rename_tensors(tensors), "regnet.encoder.stages.{}.layers.{}.layer.{}.weight"
     sizes = {
-        part: [
-            [found[path.format(i, j, part)].shape[0] for j in range(depth)]
-            for i, depth in enumerate(made["depths"])
+        layer: [
+            [by_name[path.format(i, j, layer)].shape[0] for j in range(depth)]
+            for i, depth in enumerate(values["depths"])
         ]
-        for part in ("1.convolution", "2.attention.0", "3.convolution")
+        for layer in ("1.convolution", "2.attention.0", "3.convolution")
     }
-    last = found.get("regnet.last.convolution.weight")
-    return made | {
-        "hidden_sizes": [one[0] for one in sizes["3.convolution"]],
+    last = by_name.get("regnet.last.convolution.weight")
+    return values | {
+        "hidden_sizes": [widths[0] for widths in sizes["3.convolution"]],
         "hidden_act": "silu",
         "inner_sizes": sizes["1.convolution"],
         "squeezed": sizes["2.attention.0"],
         "linear": True,
         "squeezed_act": "silu" if "s1.b1.conv1.conv.weight" in tensors else "relu",
-        "downsample_in_first_stage": made["stem_sizes"] is None,
+        "downsample_in_first_stage": values["stem_sizes"] is None,
         "last_size": 0 if last is None else last.shape[0],
-        "norm": "evo" if any(n.endswith(".normalization.v") for n in found) else "batch",
+        "norm": "evo" if any(n.endswith(".normalization.v") for n in by_name) else "batch",
     }
 
 

@@ -74,8 +74,8 @@ class PlainNet(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         stem = self.stem(self.checked(pixels, self.config.num_channels))
-        found: Tensor = self.stages(stem)
-        return found
+        out: Tensor = self.stages(stem)
+        return out
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> PlainNet:
@@ -104,9 +104,9 @@ def _renamed(name: str) -> str:
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of timm or of the authors."""
-    found = rename_tensors(tensors)
-    stem = found.get("stem.reparam_conv.weight")
-    layers = {(int(m[1]), int(m[2])): t for n, t in found.items() if (m := _CONV.fullmatch(n))}
+    by_name = rename_tensors(tensors)
+    stem = by_name.get("stem.reparam_conv.weight")
+    layers = {(int(m[1]), int(m[2])): t for n, t in by_name.items() if (m := _CONV.fullmatch(n))}
     if stem is None or stem.ndim != 4 or not layers:
         raise FormatError("the checkpoint is no RepVGG or MobileOne")
     stages: list[list[list[int]]] = []
@@ -114,13 +114,13 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     for (stage, layer), t in sorted(layers.items()):
         if stage == len(stages):
             stages.append([])
-        gate = found.get(f"stages.{stage}.{layer}.attn.fc1.weight")
+        gate = by_name.get(f"stages.{stage}.{layer}.attn.fc1.weight")
         if t.ndim != 4 or width % t.shape[1] or stage + 1 != len(stages):
             raise FormatError(f"the layer stages.{stage}.{layer} does not follow the one before")
         reduced = 0 if gate is None else gate.shape[0]
         stages[stage].append([t.shape[0], t.shape[2], width // t.shape[1], reduced])
         width = t.shape[0]
-    head = found.get("head.fc.weight")
+    head = by_name.get("head.fc.weight")
     single = any(kernel == 1 for stage in stages for _, kernel, *_ in stage)
     return {
         "model_type": "mobileone" if single else "repvgg",

@@ -108,21 +108,21 @@ def _pooled(tensors: Mapping[str, Tensor]) -> bool:
 
 def _renamed(name: str, stem: Mapping[str, str], first: int) -> str:
     if match := _LAYER.fullmatch(name):
-        stage, layer, part, number, kind = match.groups()
+        stage, layer, module, number, kind = match.groups()
         base = f"resnet.encoder.stages.{int(stage) - 1}.layers.{layer}."
-        if part.startswith("se."):
-            return f"{base}squeeze.{part[3:]}{number}.{kind}"
-        if part == "downsample.":
+        if module.startswith("se."):
+            return f"{base}squeeze.{module[3:]}{number}.{kind}"
+        if module == "downsample.":
             path = {first: "convolution", first + 1: "normalization"}.get(int(number), number)
             return f"{base}shortcut.{path}.{kind}"
-        what = "convolution" if part == "conv" else "normalization"
+        what = "convolution" if module == "conv" else "normalization"
         return f"{base}layer.{int(number) - 1}.{what}.{kind}"
-    part, _, kind = name.rpartition(".")
-    if part in stem:
-        return f"resnet.embedder.embedder.{stem[part]}.{kind}"
-    if part in _POOLS:
-        return f"resnet.embedder.pooler.{_POOLS[part]}.{kind}"
-    return f"classifier.1.{kind}" if part == "fc" else name
+    module, _, kind = name.rpartition(".")
+    if module in stem:
+        return f"resnet.embedder.embedder.{stem[module]}.{kind}"
+    if module in _POOLS:
+        return f"resnet.embedder.pooler.{_POOLS[module]}.{kind}"
+    return f"classifier.1.{kind}" if module == "fc" else name
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     last = "conv3" if deep else "conv2"
     try:
         widths, inner = (
-            [tensors[f"layer{i}.0.{part}.weight"].shape[0] for i in range(1, 5)]
-            for part in (last, "conv1")
+            [tensors[f"layer{i}.0.{conv}.weight"].shape[0] for i in range(1, 5)]
+            for conv in (last, "conv1")
         )
         first = tensors["conv1.0.weight" if stem else "conv1.weight"].shape
         stems = [tensors[f"conv1.{i}.weight"].shape[0] for i in (0, 3)] if stem else None
@@ -143,10 +143,10 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         groups = inner[0] // tensors["layer1.0.conv2.weight"].shape[1] if deep else 1
         classes = tensors["fc.weight"].shape[0] if "fc.weight" in tensors else 0
         shares, near = (
-            [tensors[f"layer{i}.0.se.{n}.weight"].shape[at] for i in range(1, 5)]
+            [tensors[f"layer{i}.0.se.{n}.weight"].shape[axis] for i in range(1, 5)]
             if f"layer1.0.se.{n}.weight" in tensors
             else None
-            for n, at in (("fc1", 0), ("conv", -1))
+            for n, axis in (("fc1", 0), ("conv", -1))
         )
     except (KeyError, IndexError, ZeroDivisionError):
         raise FormatError("the checkpoint is no ResNet of torchvision or timm") from None
@@ -173,10 +173,10 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's."""
-    made, smooth = config_of(tensors), _SMOOTH.search(str(config["architecture"]))
+    values, smooth = config_of(tensors), _SMOOTH.search(str(config["architecture"]))
     if smooth:
-        made["smooth"] = made["pool"] = "mean" if smooth[1] == "aa" else "blur"
-    return made
+        values["smooth"] = values["pool"] = "mean" if smooth[1] == "aa" else "blur"
+    return values
 
 
 FAMILY = Family(

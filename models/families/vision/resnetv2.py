@@ -118,8 +118,8 @@ class ResNetV2(ImageModel):
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, channels, height, width) after the last norm."""
         x, padded = self.checked(pixels, self.config.num_channels), self.config.standardized
-        for name, part in self.stem.named_children():
-            x = self.act(part(x)) if name[:4] == "norm" else part(x)
+        for name, module in self.stem.named_children():
+            x = self.act(module(x)) if name[:4] == "norm" else module(x)
         # What Big Transfer's net pads is 0, not less than all.
         x = max_pool2d(pad(x, (1, 1, 1, 1)), 3, 2) if padded else max_pool2d(x, 3, 2, 1)
         for stage in self.stages.children():
@@ -134,8 +134,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ResNetV2:
     choose("norm", c.norm, ("batch", "group", "evo"))
     lists = (c.depths, c.hidden_sizes, c.inner_sizes)
     sizes = [*c.depths, *c.hidden_sizes, *c.inner_sizes, *c.stem_sizes]
-    whole = c.stem_sizes and all(type(n) is int and 1 <= n <= 1 << 16 for n in sizes)
-    if not whole or len({len(one) for one in lists}) != 1 or not 1 <= sum(c.depths) <= 1024:
+    sizes_fit = c.stem_sizes and all(type(n) is int and 1 <= n <= 1 << 16 for n in sizes)
+    if (
+        not sizes_fit
+        or len({len(per_stage) for per_stage in lists}) != 1
+        or not 1 <= sum(c.depths) <= 1024
+    ):
         raise FormatError(
             f"config.json: depths {c.depths}, hidden_sizes {c.hidden_sizes} and "
             f"inner_sizes {c.inner_sizes} do not agree"
@@ -156,8 +160,8 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     deep, stem = first.format(0, "conv3") in tensors, "stem.conv1.weight" in tensors
     try:
         widths, inner = (
-            [tensors[first.format(i, part)].shape[0] for i in range(len(depths))]
-            for part in ("conv3" if deep else "conv2", "conv1")
+            [tensors[first.format(i, conv)].shape[0] for i in range(len(depths))]
+            for conv in ("conv3" if deep else "conv2", "conv1")
         )
         stems = [tensors[f"stem.conv{i}.weight"].shape for i in ((1, 2, 3) if stem else ("",))]
         channels = stems[0][1]
@@ -168,11 +172,11 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
             f"timm's {name} is a kind of ResNet V2 that is not supported; supported: "
             "norms of batches or groups before convolutions, EvoNorm S0"
         )
-    given = config.get("model_args") or {}
-    if other := sorted(given.keys() & _REFUSED):
+    arguments = config.get("model_args") or {}
+    if other := sorted(arguments.keys() & _REFUSED):
         raise FormatError(f"config.json: model_args: {other} of a ResNet V2 are not supported")
     head = tensors.get("head.fc.weight")
-    made = {
+    values = {
         "model_type": "resnetv2",
         "num_channels": channels,
         "stem_sizes": [n[0] for n in stems],
@@ -187,9 +191,9 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         else "evo"
         if "norm.v" in tensors
         else "group",
-        "pooled_shortcut": bool(given.get("avg_down", _POOLED.match(name))),
+        "pooled_shortcut": bool(arguments.get("avg_down", _POOLED.match(name))),
     }
-    return made if head is None else made | {"num_labels": head.shape[0]}
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

@@ -118,11 +118,11 @@ class RTDetr(Detector):
             )
         put(self, "model.encoder", HybridEncoder(c, len(taken)))
         for i in range(c.num_feature_levels):
-            held = i < len(c.decoder_in_channels)
-            inputs = c.decoder_in_channels[i] if held else wide
+            has_stage = i < len(c.decoder_in_channels)
+            inputs = c.decoder_in_channels[i] if has_stage else wide
             conv = (
                 nn.Conv2d(inputs, width, 1, bias=False)
-                if held
+                if has_stage
                 else nn.Conv2d(inputs, width, 3, 2, 1, bias=False)
             )
             norm = nn.BatchNorm2d(width, c.batch_norm_eps)
@@ -169,13 +169,13 @@ class RTDetr(Detector):
         """The stages' pictures after the encoder, the largest first."""
         net: Any = self.model
         maps = net.backbone.model(self.checked(pixels))
-        found: list[Tensor] = net.encoder(
+        levels: list[Tensor] = net.encoder(
             [
                 net.encoder_input_proj.get_submodule(str(i))(maps[stage])
                 for i, stage in enumerate(self.taken)
             ]
         )
-        return found
+        return levels
 
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (batch, queries, classes), and boxes (batch, queries, 4) from 0 to 1."""
@@ -187,20 +187,20 @@ class RTDetr(Detector):
         grids = [(x.shape[2], x.shape[3]) for x in levels]
         memory = cat([x.flatten(2).transpose(1, 2) for x in levels], 1)
         anchors, inside = _anchors(grids, memory)
-        made = net.enc_output(memory * inside)
-        scores = net.enc_score_head(made).max(-1)[0]
+        encoded = net.enc_output(memory * inside)
+        scores = net.enc_score_head(encoded).max(-1)[0]
         if scores.shape[1] < self.config.num_queries:
             raise ValueError(
                 f"rt_detr: pixels {pixels.shape} have {scores.shape[1]} places; the "
                 f"{self.config.num_queries} queries need a larger picture"
             )
         best = scores.topk(self.config.num_queries, 1)[1].unsqueeze(-1)
-        boxes = net.enc_bbox_head(made) + anchors
+        boxes = net.enc_bbox_head(encoded) + anchors
         boxes = boxes.gather(1, best.expand(-1, -1, 4)).sigmoid()
         if self.config.learn_initial_query:
-            x = net.weight_embedding.weight.unsqueeze(0).expand(len(made), -1, -1)
+            x = net.weight_embedding.weight.unsqueeze(0).expand(len(encoded), -1, -1)
         else:
-            x = made.gather(1, best.expand(-1, -1, made.shape[2]))
+            x = encoded.gather(1, best.expand(-1, -1, encoded.shape[2]))
         first, second = net.decoder.query_pos_head.layers.children()
         logits = scores
         parts = ("layers", "class_embed", "bbox_embed")
@@ -225,13 +225,13 @@ def _anchors(grids: list[tuple[int, int]], like: Tensor) -> tuple[Tensor, Tensor
     for level, (tall, wide) in enumerate(grids):
         y = ((arange(tall, device=like.device).float() + 0.5) / tall).unsqueeze(1)
         x = ((arange(wide, device=like.device).float() + 0.5) / wide).unsqueeze(0)
-        x, y = (one.expand(tall, wide).reshape(-1, 1) for one in (x, y))
+        x, y = (axis.expand(tall, wide).reshape(-1, 1) for axis in (x, y))
         size = x * 0 + 0.05 * 2.0**level
         boxes.append(cat([x, y, size, size], 1))
-    at = cat(boxes, 0)
-    inside = ((at > 0.01).float() * (at < 0.99).float()).min(-1, keepdim=True)[0]
-    kept = at.clamp(min=0.01, max=0.99)
-    logits = (kept / (1 - kept)).log() * inside + (1 - inside) * _LARGE
+    places = cat(boxes, 0)
+    inside = ((places > 0.01).float() * (places < 0.99).float()).min(-1, keepdim=True)[0]
+    clamped = places.clamp(min=0.01, max=0.99)
+    logits = (clamped / (1 - clamped)).log() * inside + (1 - inside) * _LARGE
     return logits.unsqueeze(0).to(like.dtype), inside.unsqueeze(0).to(like.dtype)
 
 
@@ -279,14 +279,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of older and newer files under one set of names."""
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         if name.startswith(("class_embed.", "bbox_embed.")):  # the decoder's, once more
             continue
         name = re.sub(r"\.self_attn\.o_proj\.", ".self_attn.out_proj.", name)
         name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)
-        found[name.replace("model.encoder.aifi.", "model.encoder.encoder.")] = t
-    return found
+        by_name[name.replace("model.encoder.aifi.", "model.encoder.encoder.")] = t
+    return by_name
 
 
 FAMILY = Family(

@@ -144,8 +144,8 @@ class Sam(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The map (batch, channels, side / patch, side / patch) of pixels."""
-        found: Tensor = self.vision_encoder(self.checked(pixels, self.seen.num_channels))
-        return found
+        image_map: Tensor = self.vision_encoder(self.checked(pixels, self.seen.num_channels))
+        return image_map
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         return self.hidden(pixels)
@@ -174,11 +174,11 @@ class Sam(ImageModel):
         if points is not None:
             if labels is None or labels.shape != points.shape[:-1]:
                 raise ValueError(f"sam: points {points.shape} need labels {points.shape[:-1]}")
-            at = (points.to(dtype) + 0.5) / side
+            shares = (points.to(dtype) + 0.5) / side
             if boxes is None:  # as in training, where a point that is none takes the box's place
-                at = cat([at, at[:, :1] * 0], 1)
+                shares = cat([shares, shares[:, :1] * 0], 1)
                 labels = cat([labels, labels[:, :1] * 0 - 1], 1)
-            tokens.append(self.prompt_encoder.points(places, at, labels))
+            tokens.append(self.prompt_encoder.points(places, shares, labels))
         if boxes is not None:
             tokens.append(self.prompt_encoder.boxes(places, (boxes.to(dtype) + 0.5) / side))
         return cat(tokens, 1)
@@ -206,9 +206,9 @@ class Sam(ImageModel):
         none = self.prompt_encoder.no_mask_embed.weight.reshape(1, -1, 1, 1)
         seen = seen + (none if masks is None else self.prompt_encoder.masks(masks))
         seen = seen.expand(count, -1, -1, -1)
-        at = grid_places(places, self.grid, seen).expand(count, -1, -1, -1)
-        found: tuple[Tensor, Tensor] = self.mask_decoder(seen, at, joined)
-        return found
+        image_places = grid_places(places, self.grid, seen).expand(count, -1, -1, -1)
+        masks_and_scores: tuple[Tensor, Tensor] = self.mask_decoder(seen, image_places, joined)
+        return masks_and_scores
 
 
 @nn.layers_on("meta")
@@ -217,9 +217,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
     c = read_config(Config, config, ("SamModel",))
     seen = read_config(Vision, {**c.vision_config, "architectures": None})
     asked = read_config(Prompts, {**c.prompt_encoder_config, "architectures": None})
-    made = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
-    for one in (seen, asked, made):
-        choose("hidden_act", one.hidden_act, tuple(ACTIVATIONS))
+    decoder = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
+    for part_config in (seen, asked, decoder):
+        choose("hidden_act", part_config.hidden_act, tuple(ACTIVATIONS))
     choose("tie_word_embeddings", c.tie_word_embeddings, (True,))  # as only one is stored
     sides = seen.image_size, seen.patch_size
     choose("prompt_encoder_config.image_size", asked.image_size, sides[:1])
@@ -228,15 +228,18 @@ def build(config: dict[str, Any], names: Collection[str]) -> Sam:
         not 1 <= seen.patch_size <= seen.image_size <= 1 << 14
         or seen.window_size < 1
         or not (
-            seen.output_channels == asked.hidden_size == made.hidden_size == 2 * seen.num_pos_feats
+            seen.output_channels
+            == asked.hidden_size
+            == decoder.hidden_size
+            == 2 * seen.num_pos_feats
         )
-        or made.attention_downsample_rate < 1
+        or decoder.attention_downsample_rate < 1
     ):
         raise FormatError(
             f"config.json: the sizes {sides} or widths {seen.output_channels}, "
-            f"{asked.hidden_size}, {made.hidden_size}, {2 * seen.num_pos_feats} do not agree"
+            f"{asked.hidden_size}, {decoder.hidden_size}, {2 * seen.num_pos_feats} do not agree"
         )
-    return Sam(c, seen, asked, made)
+    return Sam(c, seen, asked, decoder)
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -245,20 +248,20 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if TENSORS[0] not in tensors and not tiny:
         again = "prompt_encoder.shared_embedding.positional_embedding"  # the image's, once more
         return {n: t for n, t in tensors.items() if n != again}
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         if name.endswith("positional_encoding_gaussian_matrix"):
-            found[PLACES] = t
+            by_name[PLACES] = t
         elif match := _BLOCK.fullmatch(name):
             rest = re.sub(r"^norm(\d)\.", r"layer_norm\1.", match[2])
-            found[f"vision_encoder.layers.{match[1]}.{rest}"] = t
+            by_name[f"vision_encoder.layers.{match[1]}.{rest}"] = t
         elif tiny and name.startswith("image_encoder.") and name.rpartition(".")[0] not in _TOP:
-            found |= adopt_tiny(name, t)
+            by_name |= adopt_tiny(name, t)
         else:
             name = in_parts(name, tensors)
             name = name.replace("prompt_encoder.point_embeddings.", "prompt_encoder.point_embed.")
-            found[name.replace("image_encoder.pos_embed", "vision_encoder.pos_embed")] = t
-    return found
+            by_name[name.replace("image_encoder.pos_embed", "vision_encoder.pos_embed")] = t
+    return by_name
 
 
 def in_parts(name: str, names: Collection[str]) -> str:
@@ -269,8 +272,8 @@ def in_parts(name: str, names: Collection[str]) -> str:
     if match := _FEED.fullmatch(name):
         last = max(int(m[2]) for n in names if (m := _FEED.fullmatch(n)) and m[1] == match[1])
         number = int(match[2])
-        part = {0: "proj_in", last: "proj_out"}.get(number, f"layers.{number - 1}")
-        return f"{match[1]}.{part}.{match[3]}"
+        layer = {0: "proj_in", last: "proj_out"}.get(number, f"layers.{number - 1}")
+        return f"{match[1]}.{layer}.{match[3]}"
     return re.sub(r"\.norm(\d)\.", r".layer_norm\1.", name)
 
 
@@ -296,8 +299,8 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
                 ].shape[0],
             },
         )
-        whole = [i for i, shape in enumerate(rows) if shape[0] == 2 * side - 1]
-        windows = [(shape[0] + 1) // 2 for i, shape in enumerate(rows) if i not in whole]
+        global_layers = [i for i, shape in enumerate(rows) if shape[0] == 2 * side - 1]
+        windows = [(shape[0] + 1) // 2 for i, shape in enumerate(rows) if i not in global_layers]
     except (KeyError, IndexError, ValueError):
         raise FormatError("the checkpoint is no Segment Anything of its authors") from None
     vision = {
@@ -308,7 +311,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "image_size": side * tall,
         "num_hidden_layers": len(blocks),
         "num_attention_heads": width // rows[0][1],
-        "global_attn_indexes": whole,
+        "global_attn_indexes": global_layers,
         "window_size": windows[0] if windows else 14,
         "output_channels": out,
         "num_pos_feats": out // 2,

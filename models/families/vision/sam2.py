@@ -166,9 +166,9 @@ class Sam2(sam.Sam):
     def maps(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The map that prompts attend to, and two of four times and of twice its sides."""
         pixels, decoder = self.checked(pixels, self.seen.num_channels), self.mask_decoder
-        fine, finer, found = self.vision_encoder(pixels)
-        found = found + self.no_memory_embedding.reshape(1, -1, 1, 1)
-        return found, decoder.conv_s0(fine), decoder.conv_s1(finer)
+        fine, finer, image_map = self.vision_encoder(pixels)
+        image_map = image_map + self.no_memory_embedding.reshape(1, -1, 1, 1)
+        return image_map, decoder.conv_s0(fine), decoder.conv_s1(finer)
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The map (batch, channels, side / patch, side / patch) of pixels."""
@@ -189,15 +189,17 @@ class Sam2(sam.Sam):
 
         `points`, `labels`, `boxes` and what it raises are as there.
         """
-        found, *finer = seen
-        own = self.prompt_encoder.shared_embedding
-        joined = self.asked(own, points, labels, boxes, found.dtype)
+        image_map, *finer = seen
+        embedding = self.prompt_encoder.shared_embedding
+        joined = self.asked(embedding, points, labels, boxes, image_map.dtype)
         count = len(joined)
         none = self.prompt_encoder.no_mask_embed.weight.reshape(1, -1, 1, 1)
-        found = found + (none if masks is None else self.prompt_encoder.masks(masks))
-        found = found.expand(count, -1, -1, -1)
-        at = grid_places(self.shared_image_embedding, self.grid, found).expand(count, -1, -1, -1)
-        logits, scores = self.mask_decoder(found, at, joined, tuple(finer))
+        image_map = image_map + (none if masks is None else self.prompt_encoder.masks(masks))
+        image_map = image_map.expand(count, -1, -1, -1)
+        image_places = grid_places(self.shared_image_embedding, self.grid, image_map).expand(
+            count, -1, -1, -1
+        )
+        logits, scores = self.mask_decoder(image_map, image_places, joined, tuple(finer))
         return self._stable(logits, scores)
 
     def _stable(self, logits: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -205,7 +207,7 @@ class Sam2(sam.Sam):
         if not c.dynamic_multimask_via_stability:
             return logits, scores
         delta = c.dynamic_multimask_stability_delta
-        sure, inside = ((logits[:, 0] > at).float().sum((1, 2)) for at in (delta, -delta))
+        sure, inside = ((logits[:, 0] > bound).float().sum((1, 2)) for bound in (delta, -delta))
         share = ops.where(inside > 0, sure / inside.clamp(min=1), inside + 1)
         stable = (share >= c.dynamic_multimask_stability_thresh).unsqueeze(1)
         best = scores[:, 1:].argmax(1).unsqueeze(1)
@@ -219,27 +221,27 @@ class Sam2(sam.Sam):
 def build(config: dict[str, Any], names: Collection[str]) -> Sam2:
     """The model of a checkpoint with these tensor names, on the meta device."""
     if config.get("model_type") == "sam2_video":  # the other keys are of its memory
-        known = {"architectures", *(one.name for one in fields(Config))}
+        known = {"architectures", *(entry.name for entry in fields(Config))}
         config = {n: v for n, v in config.items() if n in known}
     c = read_config(Config, config, ("Sam2Model", "Sam2VideoModel"))
     seen = read_config(Vision, {**c.vision_config, "architectures": None})
     backbone = read_config(Backbone, {**seen.backbone_config, "architectures": None})
     asked = read_config(Prompts, {**c.prompt_encoder_config, "architectures": None})
-    made = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
-    for one in (backbone, asked):
-        choose("hidden_act", one.hidden_act, tuple(ACTIVATIONS))
+    decoder = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
+    for section in (backbone, asked):
+        choose("hidden_act", section.hidden_act, tuple(ACTIVATIONS))
     choose(
         "vision_config.backbone_config.model_type", backbone.model_type, ("sam2_hiera_det_model",)
     )
     choose("vision_config.num_feature_levels", seen.num_feature_levels, (MAPS,))
-    if not seen.fpn_hidden_size == asked.hidden_size == made.hidden_size or (
-        made.hidden_size < 8 or made.hidden_size % 8 or made.attention_downsample_rate < 1
+    if not seen.fpn_hidden_size == asked.hidden_size == decoder.hidden_size or (
+        decoder.hidden_size < 8 or decoder.hidden_size % 8 or decoder.attention_downsample_rate < 1
     ):
         raise FormatError(
             f"config.json: the widths {seen.fpn_hidden_size}, {asked.hidden_size} and "
-            f"{made.hidden_size}, or the decoder's sizes, do not agree"
+            f"{decoder.hidden_size}, or the decoder's sizes, do not agree"
         )
-    return Sam2(c, seen, backbone, stages_of(seen, backbone, asked), asked, made)
+    return Sam2(c, seen, backbone, stages_of(seen, backbone, asked), asked, decoder)
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:
@@ -251,23 +253,25 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of the authors' files under transformers' names."""
     if TENSORS[0] not in tensors:
         return dict(tensors)
-    named, kinds, found = {}, {}, {}
+    named, kinds, by_name = {}, {}, {}
     for name, t in tensors.items():
         for old, new in _RENAMED.items():
             name = new + name.removeprefix(old) if name.startswith(old) else name
         named[name] = t
     for name, t in named.items():
         if name.endswith("positional_encoding_gaussian_matrix"):
-            found[sam.PLACES] = found["prompt_encoder.shared_embedding.positional_embedding"] = t
+            by_name[sam.PLACES] = by_name[
+                "prompt_encoder.shared_embedding.positional_embedding"
+            ] = t
         elif name.startswith("prompt_encoder.point_embeddings."):
             kinds[int(name.split(".")[2])] = t
         else:
             name = sam.in_parts(name, named).replace(".out_proj.", ".o_proj.")
             name = name.replace("no_mem_embed", "no_memory_embedding")
-            found[re.sub(r"(neck\.convs\.\d)\.conv\.", r"\1.", name)] = t
+            by_name[re.sub(r"(neck\.convs\.\d)\.conv\.", r"\1.", name)] = t
     if kinds:
-        found["prompt_encoder.point_embed.weight"] = cat([kinds[i] for i in sorted(kinds)], 0)
-    return found
+        by_name["prompt_encoder.point_embed.weight"] = cat([kinds[i] for i in sorted(kinds)], 0)
+    return by_name
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -282,7 +286,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
                 depths.append(0)
             depths[-1] += 1
             widths = widths if widths and widths[-1] == sizes[1] else [*widths, sizes[1]]
-        whole = list(tensors[f"{base}pos_embed"].shape[2:])
+        grid = list(tensors[f"{base}pos_embed"].shape[2:])
         width = tensors["no_mem_embed"].shape[-1]
         everywhere, windows = _PUBLISHED[widths[0], tuple(depths)]
     except (KeyError, IndexError):
@@ -299,7 +303,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "window_size_per_stage": windows,
         "num_attention_heads_per_stage": [heads << i for i in range(len(depths))],
         "global_attention_blocks": everywhere,
-        "window_positional_embedding_background_size": whole,
+        "window_positional_embedding_background_size": grid,
     }
     vision = {
         "backbone_config": backbone,

@@ -94,23 +94,27 @@ class _Layer(nn.Module):
         y = mlp.dense1(self.layer_norm_2(x))
         y = y.transpose(1, 2).reshape(len(x), -1, *grid)
         y = self.act(mlp.dwconv.dwconv(y).flatten(2).transpose(1, 2))
-        made: Tensor = mlp.dense2(y)
-        return x + made
+        out: Tensor = mlp.dense2(y)
+        return x + out
 
     def _attention(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
-        held: Any = self.get_submodule("attention.self")
+        attention: Any = self.get_submodule("attention.self")
         batch, count, width = x.shape
         fewer = x
         if self.ratio > 1:
-            fewer = held.sr(x.transpose(1, 2).reshape(batch, width, *grid))
-            fewer = held.layer_norm(fewer.flatten(2).transpose(1, 2))
+            fewer = attention.sr(x.transpose(1, 2).reshape(batch, width, *grid))
+            fewer = attention.layer_norm(fewer.flatten(2).transpose(1, 2))
         q, k, v = (
-            layer(one).reshape(batch, one.shape[1], self.heads, -1).transpose(1, 2)
-            for layer, one in ((held.query, x), (held.key, fewer), (held.value, fewer))
+            layer(source).reshape(batch, source.shape[1], self.heads, -1).transpose(1, 2)
+            for layer, source in (
+                (attention.query, x),
+                (attention.key, fewer),
+                (attention.value, fewer),
+            )
         )
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, count, width)
-        made: Tensor = self.get_submodule("attention.output.dense")(seen)
-        return made
+        projected: Tensor = self.get_submodule("attention.output.dense")(seen)
+        return projected
 
 
 class Segformer(ImageModel):
@@ -152,7 +156,7 @@ class Segformer(ImageModel):
     def maps(self, pixels: Tensor) -> list[Tensor]:
         """What each stage makes (batch, channels, height, width), after its norm."""
         base: Any = self.get_submodule("segformer.encoder")
-        x, found = self.checked(pixels, self.config.num_channels), []
+        x, maps = self.checked(pixels, self.config.num_channels), []
         stages = (
             base.get_submodule(n).children() for n in ("patch_embeddings", "block", "layer_norm")
         )
@@ -163,8 +167,8 @@ class Segformer(ImageModel):
             for layer in layers.children():
                 x = layer(x, grid)
             x = norm(x).transpose(1, 2).reshape(len(x), -1, *grid)
-            found.append(x)
-        return found
+            maps.append(x)
+        return maps
 
     def hidden(self, pixels: Tensor) -> Tensor:
         return self.maps(pixels)[-1]
@@ -175,9 +179,9 @@ class Segformer(ImageModel):
         head: Any = self.get_submodule("decode_head")
         maps, parts = self.maps(pixels), []
         for x, layer in zip(maps, head.linear_c.children(), strict=True):
-            made = layer.get_submodule("proj")(x.flatten(2).transpose(1, 2)).transpose(1, 2)
-            made = made.reshape(len(x), -1, *x.shape[2:])
-            parts.append(interpolate(made, size=maps[0].shape[2:], mode="bilinear"))
+            projected = layer.get_submodule("proj")(x.flatten(2).transpose(1, 2)).transpose(1, 2)
+            projected = projected.reshape(len(x), -1, *x.shape[2:])
+            parts.append(interpolate(projected, size=maps[0].shape[2:], mode="bilinear"))
         x = head.batch_norm(head.linear_fuse(cat(parts[::-1], 1))).relu()
         logits: Tensor = head.classifier(x)
         return logits
@@ -209,7 +213,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of newer files under the names of the published ones."""
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         name = name.replace("decode_head.linear_projections.", "decode_head.linear_c.")
         if match := _STAGE.match(name):
@@ -218,8 +222,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             name = f"segformer.encoder.{kind}.{match[1]}.{rest}"
             for new, old in _PARTS.items():
                 name = name.replace(f".{new}.", f".{old}.")
-        found[name] = t
-    return found
+        by_name[name] = t
+    return by_name
 
 
 FAMILY = Family(

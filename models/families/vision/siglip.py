@@ -30,12 +30,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
     named, kind = config.get("architectures") or [None], config["model_type"]
     if kind == "siglip_vision_model" or named[0] == "SiglipVisionModel":
         inside = kind == "siglip" and "vision_config" in config  # as a classifier of images has it
-        own = (
+        vision = (
             towers.tower(config, "vision_config", towers.SiglipVision)
             if inside
             else towers.read(config, towers.SiglipVision)
         )
-        model = ClipModel(own, _image(own), None)
+        model = ClipModel(vision, _image(vision), None)
         model.tasks = TASKS[1:]
         return model
     if named not in ([None], ["SiglipModel"]):

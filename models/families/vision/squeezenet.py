@@ -74,9 +74,9 @@ class SqueezeNet(ImageModel):
 def build(config: dict[str, Any], names: Collection[str]) -> SqueezeNet:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config)
-    for one in c.fires:
-        if not (isinstance(one, list) and len(one) == 4 and all(type(n) is int for n in one)):
-            raise FormatError(f"config.json: fires has {one!r:.60}, which is no module")
+    for fire in c.fires:
+        if not (isinstance(fire, list) and len(fire) == 4 and all(type(n) is int for n in fire)):
+            raise FormatError(f"config.json: fires has {fire!r:.60}, which is no module")
     return SqueezeNet(c)
 
 

@@ -81,9 +81,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> Swin:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     base = f"{c.model_type}."
-    held = any(n.startswith(base) for n in names)
+    prefixed = any(n.startswith(base) for n in names)
     labels = classes_of(config, BASES[c.model_type])
-    spec = describe(c, base if held or labels else "", names)
+    spec = describe(c, base if prefixed or labels else "", names)
     if config.get("architectures") == [f"{BASES[c.model_type]}Backbone"]:
         named = stages_of(config, len(c.depths)) if c.model_type == "swin" else ()
         spec = replace(spec, last=False, named=named)
@@ -98,8 +98,8 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
     windows = c.windows or [c.window_size] * count
     trained = (c.pretrained_window_sizes + [0] * count)[:count]
     lists = (c.depths, c.num_heads, windows, [n + 1 for n in trained])
-    whole = all(type(n) is int and 1 <= n <= 1 << 12 for one in lists for n in one)
-    if not 1 <= count <= 8 or not whole or len({len(one) for one in lists}) != 1:
+    sizes_fit = all(type(n) is int and 1 <= n <= 1 << 12 for sizes in lists for n in sizes)
+    if not 1 <= count <= 8 or not sizes_fit or len({len(sizes) for sizes in lists}) != 1:
         raise FormatError(
             f"config.json: depths {c.depths}, num_heads {c.num_heads} and windows {windows} do "
             "not agree, or are no sizes"
@@ -142,24 +142,24 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if not any(n in tensors for n in (*TENSORS, "patch_embed.proj.weight")):
         return tensors
     old = "layers.0.downsample.reduction.weight" in tensors  # timm's, before its version 0.9
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         path = _path(name, old)
         module, _, what = name.rpartition(".")
         if path is None:
             top = f"{kind}.{_TOP[module]}" if module in _TOP else "classifier"
-            found[f"{top}.{what}"] = t
+            by_name[f"{top}.{what}"] = t
         elif "qkv" in name:
             if t.shape[0] % 3:
                 raise FormatError(f"tensor {name!r} {t.shape} does not divide into q, k and v")
             base = f"{kind}.{path.removesuffix(f'.qkv.{what}')}"
-            for part, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
-                if not (kind == "swinv2" and part == "key" and what == "bias"):
-                    found[f"{base}.{part}.{what}"] = piece.contiguous()
+            for projection, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
+                if not (kind == "swinv2" and projection == "key" and what == "bias"):
+                    by_name[f"{base}.{projection}.{what}"] = piece.contiguous()
         else:
             path = path.replace(".q_bias", ".query.bias").replace(".v_bias", ".value.bias")
-            found[f"{kind}.{path}"] = t
-    return found
+            by_name[f"{kind}.{path}"] = t
+    return by_name
 
 
 def _path(name: str, old: bool) -> str | None:
@@ -187,21 +187,21 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, or of torchvision's tensors."""
-    found = rename_tensors(tensors)
-    kind = "swinv2" if any(n.startswith("swinv2.") for n in found) else "swin"
-    depths = depths_of(found, f"{kind}.encoder.layers.", "blocks")
+    by_name = rename_tensors(tensors)
+    kind = "swinv2" if any(n.startswith("swinv2.") for n in by_name) else "swin"
+    depths = depths_of(by_name, f"{kind}.encoder.layers.", "blocks")
     first = [f"{kind}.encoder.layers.{i}.blocks.0" for i in range(len(depths))]
     told = "logit_scale" if kind == "swinv2" else "relative_position_bias_table"
     try:
-        patch = found[f"{kind}.embeddings.patch_embeddings.projection.weight"].shape
-        tables = [found[f"{base}.attention.self.{told}"].shape for base in first]
-        inner = found[f"{first[0]}.intermediate.dense.weight"].shape[0]
+        patch = by_name[f"{kind}.embeddings.patch_embeddings.projection.weight"].shape
+        tables = [by_name[f"{base}.attention.self.{told}"].shape for base in first]
+        inner = by_name[f"{first[0]}.intermediate.dense.weight"].shape[0]
         width, channels, tall, wide = patch
         heads = [shape[-1] if kind == "swin" else shape[0] for shape in tables]
     except (KeyError, IndexError, ValueError):
         raise FormatError("the checkpoint is no Swin of torchvision or timm") from None
-    classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
-    made = {
+    classes = by_name["classifier.weight"].shape[0] if "classifier.weight" in by_name else 0
+    values = {
         "model_type": kind,
         "num_labels": classes,
         "embed_dim": width,
@@ -215,25 +215,27 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
         "timm": bool(config),
     }
     if kind == "swin":
-        return made | {"windows": [(math.isqrt(shape[0]) + 1) // 2 for shape in tables]}
+        return values | {"windows": [(math.isqrt(shape[0]) + 1) // 2 for shape in tables]}
     if not config:  # torchvision's keep their tables of distances
         sizes = [
             tensors.get(f"features.{2 * i + 1}.0.attn.relative_coords_table")
             for i in range(len(depths))
         ]
-        return made | {"windows": [8 if t is None else (t.shape[1] + 1) // 2 for t in sizes]}
-    return made | _second(config, len(depths)) | {"still": ""}
+        return values | {"windows": [8 if t is None else (t.shape[1] + 1) // 2 for t in sizes]}
+    return values | _second(config, len(depths)) | {"still": ""}
 
 
 def _second(config: Mapping[str, Any], stages: int) -> dict[str, Any]:
     """Windows of timm's version 2, which its arguments or the name of the model tell."""
-    name, given = str(config.get("architecture")), config.get("model_args") or {}
+    name, arguments = str(config.get("architecture")), config.get("model_args") or {}
     size = (config.get("pretrained_cfg") or {}).get("input_size")
-    size = given.get("img_size") or (size[1] if isinstance(size, list) and len(size) == 3 else 256)
+    size = arguments.get("img_size") or (
+        size[1] if isinstance(size, list) and len(size) == 3 else 256
+    )
     match = re.search(r"_window(\d{1,3})(?:to(\d{1,3}))?_", name)
-    window = given.get("window_size") or (int(match[2] or match[1]) if match else 8)
+    window = arguments.get("window_size") or (int(match[2] or match[1]) if match else 8)
     trained = [int(match[1])] * (stages - 1) + [int(match[1]) // 2] if match and match[2] else []
-    trained = given.get("pretrained_window_sizes") or trained
+    trained = arguments.get("pretrained_window_sizes") or trained
     return {"image_size": size, "window_size": window, "pretrained_window_sizes": trained}
 
 

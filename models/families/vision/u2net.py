@@ -28,18 +28,18 @@ def build(config: dict[str, Any], names: Collection[str]) -> U2Net:
     choose("size", c.size, ("full", "small", ""))
     widths: Widths = {"full": FULL, "small": SMALL}.get(c.size, {})
     if c.size == "":
-        given = c.widths
+        stored_widths = c.widths
         fits = (
-            isinstance(given, dict)
-            and {*given} == {*DEPTHS}
+            isinstance(stored_widths, dict)
+            and {*stored_widths} == {*DEPTHS}
             and all(
                 isinstance(w, list) and len(w) == 3 and all(type(n) is int and n > 0 for n in w)
-                for w in given.values()
+                for w in stored_widths.values()
             )
         )
         if not fits:
             raise FormatError("config.json: widths must have three sizes for each stage")
-        widths = {name: (w[0], w[1], w[2]) for name, w in given.items()}
+        widths = {name: (w[0], w[1], w[2]) for name, w in stored_widths.items()}
     return U2Net(c, widths, not any(".bn_s1." in n for n in names))
 
 

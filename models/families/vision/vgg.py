@@ -56,7 +56,7 @@ class VGG(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         x, c = self.checked(pixels), self.config
-        numbers = [one[0] for one in c.convolutions]
+        numbers = [convolution[0] for convolution in c.convolutions]
         step = 3 if c.batch_norm else 2
         for i, number in enumerate(numbers):
             x = self.get_submodule(f"features.{number}")(x)
@@ -77,40 +77,46 @@ class VGG(ImageModel):
 def build(config: dict[str, Any], names: Collection[str]) -> VGG:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config)
-    for one in c.convolutions:
-        if not (isinstance(one, list) and len(one) == 3 and all(type(n) is int for n in one)):
-            raise FormatError(f"config.json: convolutions has {one!r:.60}, which is no convolution")
+    for convolution in c.convolutions:
+        if not (
+            isinstance(convolution, list)
+            and len(convolution) == 3
+            and all(type(n) is int for n in convolution)
+        ):
+            raise FormatError(
+                f"config.json: convolutions has {convolution!r:.60}, which is no convolution"
+            )
     return VGG(c)
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """timm's tensors under torchvision's names; its classifier is made of convolutions."""
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         module, _, kind = name.rpartition(".")
         flat = module.startswith("pre_logits.") and t.ndim == 4
-        found[f"{_TIMM.get(module, module)}.{kind}"] = t.reshape(t.shape[0], -1) if flat else t
-    return found
+        by_name[f"{_TIMM.get(module, module)}.{kind}"] = t.reshape(t.shape[0], -1) if flat else t
+    return by_name
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json of a checkpoint of torchvision or timm."""
-    held = rename_tensors(tensors)
-    found = sorted(
-        (int(m[1]), t) for n, t in held.items() if (m := _CONV.fullmatch(n)) and t.ndim == 4
+    by_name = rename_tensors(tensors)
+    convolutions = sorted(
+        (int(m[1]), t) for n, t in by_name.items() if (m := _CONV.fullmatch(n)) and t.ndim == 4
     )
-    last, inner = held.get("classifier.6.weight"), held.get("classifier.0.weight")
-    three = all(t.shape[2:] == (3, 3) for _, t in found)
-    if last is None or inner is None or not found or not three:
+    last, inner = by_name.get("classifier.6.weight"), by_name.get("classifier.0.weight")
+    three = all(t.shape[2:] == (3, 3) for _, t in convolutions)
+    if last is None or inner is None or not convolutions or not three:
         raise FormatError("the checkpoint is no VGG of torchvision or timm")
-    side = round((inner.shape[1] / found[-1][1].shape[0]) ** 0.5)
+    side = round((inner.shape[1] / convolutions[-1][1].shape[0]) ** 0.5)
     return {
         "model_type": "vgg",
         "num_labels": last.shape[0],
         "hidden": inner.shape[0],
         "side": side,
-        "convolutions": [[number, t.shape[1], t.shape[0]] for number, t in found],
-        "batch_norm": any(n.endswith("running_mean") for n in held),
+        "convolutions": [[number, t.shape[1], t.shape[0]] for number, t in convolutions],
+        "batch_norm": any(n.endswith("running_mean") for n in by_name),
     }
 
 

@@ -148,7 +148,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The config.json for timm's, and that of a checkpoint of torchvision."""
-    name, given = str(config.get("architecture")), config.get("model_args") or {}
+    name, arguments = str(config.get("architecture")), config.get("model_args") or {}
     other = next((n for n in tensors if not _KNOWN.fullmatch(n)), None)
     if other or _OTHERS.search(name):
         raise FormatError(
@@ -162,7 +162,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     pool = config.get("global_pool") or usual
     fits = ("map",) if attended else ("token", "avg") if first else ("avg",)
     choose("global_pool", pool, fits)
-    act = given.get("act_layer") or next(
+    act = arguments.get("act_layer") or next(
         (a for a, told in _ACTS.items() if told.search(name)), "gelu"
     )
     kinds = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "quick_gelu": "quick_gelu"}
@@ -184,17 +184,17 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     }
     head = next((tensors[n] for n in ("head.weight", "heads.head.weight") if n in tensors), None)
     kind = "ViTModel" if head is None else "ViTForImageClassification"
-    made = {"model_type": "vit", "architectures": [kind], **told, **timm_sizes(tensors, config)}
+    values = {"model_type": "vit", "architectures": [kind], **told, **timm_sizes(tensors, config)}
     shared = any(n.startswith("shared_rel_pos.") for n in tensors)
     if shared or any(n.startswith("blocks.0.attn.rel_pos.") for n in tensors):
         inner = tensors.get(f"{'shared_' if shared else 'blocks.0.attn.'}rel_pos.mlp.fc1.bias")
-        made |= {
+        values |= {
             "relative": "shared" if shared else "each",
             "relative_size": 0 if inner is None else inner.shape[0],
         }
     if before:  # CLIP's
-        made["layer_norm_eps"] = 1e-5
-    return made if head is None else made | {"num_labels": head.shape[0]}
+        values["layer_norm_eps"] = 1e-5
+    return values if head is None else values | {"num_labels": head.shape[0]}
 
 
 FAMILY = Family(

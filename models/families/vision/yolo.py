@@ -92,16 +92,16 @@ class Yolo(Detector):
             raise ValueError(
                 f"{self.config.model_type}: pixels are {x.shape}; sides must be multiples of 32"
             )
-        made: list[Tensor] = []
+        outputs: list[Tensor] = []
         for i, kind in enumerate(self.layers):
             if kind == "u":
                 x = interpolate(x, scale_factor=2.0, mode="nearest")
             elif kind in "cfrsa":
                 x = self.get_submodule(f"model.{i}")(x)
             else:
-                x = cat([x, made[int(kind)]], 1)
-            made.append(x)
-        return [made[i] for i in self.out]
+                x = cat([x, outputs[int(kind)]], 1)
+            outputs.append(x)
+        return [outputs[i] for i in self.out]
 
     def hidden(self, pixels: Tensor) -> Tensor:
         return self.maps(pixels)[-1]
@@ -147,8 +147,8 @@ class YoloClasses(ImageModel):
         x = self.checked(pixels)
         for i in range(self.last):
             x = self.get_submodule(f"model.{i}")(x)
-        found: Tensor = self.get_submodule(f"model.{self.last}.conv")(x)
-        return found
+        out: Tensor = self.get_submodule(f"model.{self.last}.conv")(x)
+        return out
 
 
 @nn.layers_on("meta")
@@ -171,7 +171,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     first = next(n for n in TENSORS if n in tensors)
     number = int(first.split(".")[1])
     kind, s = "yolov8" if number in (22, 9) else "yolo11", Shapes(tensors) / "model" / number
-    made: dict[str, Any] = {"model_type": kind}
+    values: dict[str, Any] = {"model_type": kind}
     if first.endswith("linear.weight"):
         count, task = s.of("linear.weight")[0], "classify"
     else:
@@ -181,7 +181,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         elif "cv4.0.0.conv.weight" in s:
             task = "pose"
             numbers = (s / "cv4" / 0).of("2.weight")[0]
-            made["point"] = 2 if numbers % 3 else 3
+            values["point"] = 2 if numbers % 3 else 3
     if kind == "yolo11" and task != "classify" and "cv3.0.0.0.conv.weight" not in s:
         raise FormatError("the checkpoint is a kind of YOLO that is not supported")
     known = {80: OBJECTS, 1: ("person",)}.get(count if task != "pose" else 1)
@@ -190,7 +190,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         told = parse_json(tensors[CLASSES].numpy().tobytes(), CLASSES, depth=2)
         labels = tuple(told) if len(told) == count else labels
     labels = labels or numbered_classes(count, "the classes of the head")
-    return made | {"task": task, "id2label": {str(i): n for i, n in enumerate(labels)}}
+    return values | {"task": task, "id2label": {str(i): n for i, n in enumerate(labels)}}
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:

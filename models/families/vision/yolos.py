@@ -116,8 +116,8 @@ class Yolos(Detector):
             x = layer(x)
             if middle is not None and i < len(middle):
                 x = x + self._places(middle[i], grid)
-        found: Tensor = base.layernorm(x)
-        return found
+        normed: Tensor = base.layernorm(x)
+        return normed
 
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         seen = self.hidden(pixels)[:, -self.config.num_detection_tokens :]

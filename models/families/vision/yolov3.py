@@ -59,7 +59,7 @@ class YoloV3(Detector):
         self.layers = checked_layers(c.layers)
         net = {"width": c.width, "height": c.height, "channels": c.channels, "layers": self.layers}
         inputs = c.channels
-        for i, (layer, made) in enumerate(zip(self.layers, outputs(net), strict=True)):
+        for i, (layer, size) in enumerate(zip(self.layers, outputs(net), strict=True)):
             if layer["type"] == "convolutional":
                 normed, width = bool(layer["batch_normalize"]), layer["filters"]
                 put(
@@ -77,8 +77,8 @@ class YoloV3(Detector):
                 )
                 if normed:
                     put(self, f"{i}.batch_norm_{i}", nn.BatchNorm2d(width, _EPS))
-            inputs = made[0]
-        counts = {one["classes"] for one in self.layers if one["type"] == "yolo"}
+            inputs = size[0]
+        counts = {detector["classes"] for detector in self.layers if detector["type"] == "yolo"}
         if counts != {len(labels)}:
             raise FormatError(
                 f"the .cfg has [yolo] layers of {sorted(counts)} classes; {len(labels)} are named"
@@ -87,8 +87,8 @@ class YoloV3(Detector):
     def maps(self, pixels: Tensor) -> list[Tensor]:
         """What the [yolo] layers read (batch, anchors * (5 + classes), height, width)."""
         x = self.checked(pixels, self.config.channels)
-        made: list[Tensor] = []
-        found: list[Tensor] = []
+        results: list[Tensor] = []
+        maps: list[Tensor] = []
         for i, layer in enumerate(self.layers):
             kind = layer["type"]
             if kind == "convolutional":
@@ -98,20 +98,20 @@ class YoloV3(Detector):
             elif kind == "upsample":
                 x = interpolate(x, scale_factor=float(layer["stride"]), mode="nearest")
             elif kind == "route":
-                x = cat([made[n] for n in layer["layers"]], 1)
+                x = cat([results[n] for n in layer["layers"]], 1)
             elif kind == "shortcut":
-                x = _ACTIVATIONS[layer["activation"]](x + made[layer["from"]])
+                x = _ACTIVATIONS[layer["activation"]](x + results[layer["from"]])
             else:
-                found.append(x)
-            made.append(x)
-        return found
+                maps.append(x)
+            results.append(x)
+        return maps
 
     def _convolved(self, i: int, layer: Mapping[str, Any], x: Tensor) -> Tensor:
         x = self.get_submodule(f"{i}.conv_{i}")(x)
         if layer["batch_normalize"]:
             x = self.get_submodule(f"{i}.batch_norm_{i}")(x)
-        found: Tensor = _ACTIVATIONS[layer["activation"]](x)
-        return found
+        activated: Tensor = _ACTIVATIONS[layer["activation"]](x)
+        return activated
 
     def hidden(self, pixels: Tensor) -> Tensor:
         return self.maps(pixels)[0]
@@ -119,7 +119,7 @@ class YoloV3(Detector):
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (batch, places, classes) of an object that is of a class; boxes from 0 to 1."""
         logits, boxes, size = [], [], pixels.new_tensor([pixels.shape[3], pixels.shape[2]])
-        heads = [one for one in self.layers if one["type"] == "yolo"]
+        heads = [head for head in self.layers if head["type"] == "yolo"]
         for x, layer in zip(self.maps(pixels), heads, strict=True):
             batch, (tall, wide), count = len(x), x.shape[2:], len(layer["mask"])
             # (batch, height, width, anchors, 5 + classes)
@@ -153,8 +153,8 @@ def _pooled(x: Tensor, layer: Mapping[str, Any]) -> Tensor:
         sides += [before, (count - 1) * stride + size - n - before]
     # What is padded repeats what each window holds already.
     x = pad(x, sides, mode="replicate") if any(sides) else x
-    found: Tensor = max_pool2d(x, size, stride)
-    return found
+    pooled: Tensor = max_pool2d(x, size, stride)
+    return pooled
 
 
 @nn.layers_on("meta")

@@ -51,15 +51,15 @@ def end_of_json(text: str, begin: int, limit: int | None = None) -> int:
 
 def end_of_calls(text: str, begin: int, limit: int) -> int:
     """Where the values of JSON end that begin at a place, each with a name before it or not."""
-    at = begin
+    place = begin
     while True:
-        name = _NAMED.match(text, at)
-        start = at if name is None else name.end()
+        name = _NAMED.match(text, place)
+        start = place if name is None else name.end()
         between = _BETWEEN.match(text, start)
         start = start if between is None else between.end()
         if start >= limit or text[start] not in "{[":
-            return at
-        at = end_of_json(text, start, limit)
+            return place
+        place = end_of_json(text, start, limit)
 
 
 def _row(value: Any) -> Row | None:
@@ -82,12 +82,12 @@ def _row(value: Any) -> Row | None:
 
 def _values(text: str) -> Iterator[Any]:
     """The JSON values of a text, with blanks, commas or semicolons between; None for others."""
-    at = 0
-    while at < len(text):
-        end = end_of_json(text, at)
-        yield json_of(text[at:end])
+    start = 0
+    while start < len(text):
+        end = end_of_json(text, start)
+        yield json_of(text[start:end])
         between = _BETWEEN.match(text, end)
-        at = end if between is None else between.end()
+        start = end if between is None else between.end()
 
 
 def says_function(text: str) -> bool:
@@ -119,14 +119,14 @@ def unfenced(text: str) -> str:
 
 def json_calls(body: str) -> Rows:
     """Objects of name and arguments, in lists or one after the other."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for value in _values(unfenced(body)):
-        for one in _listed(value):
-            row = _row(one)
+        for call in _listed(value):
+            row = _row(call)
             if row is None:
                 return None
-            found.append(row)
-    return found or None
+            rows.append(row)
+    return rows or None
 
 
 def _listed(value: Any) -> list[Any]:
@@ -138,23 +138,23 @@ def _listed(value: Any) -> list[Any]:
 
 def keyed_calls(body: str) -> Rows:
     """Objects whose one key is the name, as Apertus writes them: [{"f": {"a": 1}}]."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for value in _values(body.strip()):
-        for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, dict) or not all(isinstance(v, dict) for v in one.values()):
+        for call in value if isinstance(value, list) else [value]:
+            if not isinstance(call, dict) or not all(isinstance(v, dict) for v in call.values()):
                 return json_calls(body)
-            found += [(name, arguments, False) for name, arguments in one.items()]
-    return found or None
+            rows += [(name, arguments, False) for name, arguments in call.items()]
+    return rows or None
 
 
 def xml_calls(body: str) -> Rows:
     """<function=f><parameter=a>1</parameter></function>, and <invoke name="f">, and their kin."""
-    found: list[Row] = []
-    at = 0
-    while (opening := _OPEN.match(body, at)) is not None:
+    rows: list[Row] = []
+    place = 0
+    while (opening := _OPEN.match(body, place)) is not None:
         arguments: dict[str, Any] = {}
-        texts, at = True, opening.end()
-        while (parameter := _PARAMETER.match(body, at)) is not None:
+        texts, place = True, opening.end()
+        while (parameter := _PARAMETER.match(body, place)) is not None:
             closing = f"</{parameter[1]}>"
             end = body.find(closing, parameter.end())
             if end < 0:
@@ -166,17 +166,21 @@ def xml_calls(body: str) -> Rows:
             elif parameter[3] == "true":
                 texts = False
             arguments[parameter[2]] = value
-            at = end + len(closing)
-        if not arguments and (begin := body.find("{", at)) >= 0 and not body[at:begin].strip():
+            place = end + len(closing)
+        if (
+            not arguments
+            and (begin := body.find("{", place)) >= 0
+            and not body[place:begin].strip()
+        ):
             end = end_of_json(body, begin)  # the arguments may be JSON
             arguments, texts = json_of(body[begin:end]), False
             if not isinstance(arguments, dict):
                 return None
-            at = end
-        closed = _CLOSE.match(body, at)
-        at = at if closed is None else closed.end()
-        found.append((opening[1], arguments, texts))
-    return found if found and not body[at:].strip() else None
+            place = end
+        closed = _CLOSE.match(body, place)
+        place = place if closed is None else closed.end()
+        rows.append((opening[1], arguments, texts))
+    return rows if rows and not body[place:].strip() else None
 
 
 def keys_and_values(body: str) -> Rows:
@@ -185,22 +189,22 @@ def keys_and_values(body: str) -> Rows:
     if name is None:
         return None
     arguments: dict[str, Any] = {}
-    at = name.end()
-    separator = re.compile(r"<tool_sep[\w:]*+>").match(body, at)
-    at = at if separator is None else separator.end()
-    while (key := _KEY.match(body, at)) is not None:
+    place = name.end()
+    separator = re.compile(r"<tool_sep[\w:]*+>").match(body, place)
+    place = place if separator is None else separator.end()
+    while (key := _KEY.match(body, place)) is not None:
         before, after = key[1], key[2] or ""
         parts = []
         for tag in ("arg_key", "arg_value"):
             opening, closing = f"<{before}{tag}{after}>", f"</{before}{tag}{after}>"
-            begin = body.find(opening, at)
+            begin = body.find(opening, place)
             end = body.find(closing, begin)
-            if begin < 0 or end < 0 or body[at:begin].strip():
+            if begin < 0 or end < 0 or body[place:begin].strip():
                 return None
             parts.append(body[begin + len(opening) : end])
-            at = end + len(closing)
+            place = end + len(closing)
         arguments[parts[0].strip()] = parts[1]
-    if body[at:].strip() or (not arguments and separator is None):
+    if body[place:].strip() or (not arguments and separator is None):
         return None
     return [(name[1], arguments, True)]
 
@@ -220,26 +224,26 @@ def named_json(*separators: str, end: str = "") -> Callable[[str], Rows]:
     marks = re.compile("|".join(map(re.escape, separators)))
 
     def read(body: str) -> Rows:
-        found: list[Row] = []
-        at = 0
-        while at < len(body):
-            begin = body.find("{", at)
+        rows: list[Row] = []
+        place = 0
+        while place < len(body):
+            begin = body.find("{", place)
             stop = len(body) if begin < 0 else begin
-            head = [part.strip() for part in marks.split(body[at:stop])]
-            words = [w for part in head for w in part.removesuffix("```json").split() if w]
+            head = [segment.strip() for segment in marks.split(body[place:stop])]
+            words = [w for segment in head for w in segment.removesuffix("```json").split() if w]
             words = [word for word in words if word not in _NO_NAMES]
-            empty = body.find(end, at, stop) if end and words else -1
-            if empty >= 0 and not marks.sub("", body[at:empty]).strip("` \n"):
+            empty = body.find(end, place, stop) if end and words else -1
+            if empty >= 0 and not marks.sub("", body[place:empty]).strip("` \n"):
                 empty = body.find(end, empty + len(end), stop)  # that of the call before
             if begin < 0 and empty < 0:
-                return found if found and not marks.sub("", body[at:]).strip("` \n") else None
+                return rows if rows and not marks.sub("", body[place:]).strip("` \n") else None
             if empty >= 0:
-                words, arguments = marks.sub(" ", body[at:empty]).split(), {}
+                words, arguments = marks.sub(" ", body[place:empty]).split(), {}
                 words = [word for word in words if word not in _NO_NAMES]
-                at = empty + len(end)
+                place = empty + len(end)
             else:
-                at = end_of_json(body, begin)
-                arguments = json_of(body[begin:at])
+                place = end_of_json(body, begin)
+                arguments = json_of(body[begin:place])
             if not words or len(words) > 2 or not isinstance(arguments, dict):
                 return None
             # Kimi counts the calls of an answer: functions.f:0. Solar has an id before the name.
@@ -247,11 +251,11 @@ def named_json(*separators: str, end: str = "") -> Callable[[str], Rows]:
             name = re.sub(r":\d{1,9}\Z", "", name)
             if not re.fullmatch(_NAME, name):
                 return None
-            found.append((name, arguments, False))
-            rest = marks.sub("", body[at:]) if len(body) - at < 64 else "{"
+            rows.append((name, arguments, False))
+            rest = marks.sub("", body[place:]) if len(body) - place < 64 else "{"
             if not rest.strip("` \n"):
                 break
-        return found or None
+        return rows or None
 
     return read
 
@@ -262,7 +266,7 @@ headed_calls = named_json(">>>")  # f, a line's end and JSON, as GLM 4 and Funct
 def program_calls(body: str) -> Rows:
     """[f(a="x"), g()], one after the other, or print(f(a="x")), as programs write them."""
     reader = Literals(unfenced(body))
-    found: list[Row] = []
+    rows: list[Row] = []
     try:
         listed = reader.sees("[")
         while not (listed and reader.sees("]")):
@@ -270,7 +274,7 @@ def program_calls(body: str) -> Rows:
             name, arguments = reader.call()
             if printed:
                 reader.expect(")")
-            found.append((name.removeprefix("default_api."), arguments, False))
+            rows.append((name.removeprefix("default_api."), arguments, False))
             if listed and not reader.sees(","):
                 reader.expect("]")
                 break
@@ -279,7 +283,7 @@ def program_calls(body: str) -> Rows:
                 reader.sees(",")
                 if reader.ended():
                     break
-        return found if found and reader.ended() else None
+        return rows if rows and reader.ended() else None
     except (Malformed, RecursionError, ValueError):
         return None
 
@@ -287,37 +291,39 @@ def program_calls(body: str) -> Rows:
 def builtin_calls(body: str) -> Rows:
     """JSON, or brave_search.call(query="x") for the tools that Llama 3 was trained with."""
     rows = json_calls(body) or program_calls(body)
-    return rows and [(name.removesuffix(".call"), given, texts) for name, given, texts in rows]
+    return rows and [
+        (name.removesuffix(".call"), arguments, texts) for name, arguments, texts in rows
+    ]
 
 
 def braced_calls(body: str) -> Rows:
     """call:f{a:1}, as Gemma's."""
     reader = Literals(body.strip())
-    found: list[Row] = []
+    rows: list[Row] = []
     try:
         while not reader.ended():
             reader.sees("call:")
             name, arguments = reader.braced()
-            found.append((name, arguments, False))
-        return found or None
+            rows.append((name, arguments, False))
+        return rows or None
     except (Malformed, RecursionError, ValueError):
         return None
 
 
 def mistral_calls(body: str) -> Rows:
     """A list of JSON, or name[CALL_ID]x[ARGS]{...}."""
-    found: list[Row] = []
-    at = 0
+    rows: list[Row] = []
+    place = 0
     body = body.strip()
-    while (name := _NAMED.match(body, at)) is not None:
-        at = end_of_json(body, name.end())
-        arguments = json_of(body[name.end() : at])
+    while (name := _NAMED.match(body, place)) is not None:
+        place = end_of_json(body, name.end())
+        arguments = json_of(body[name.end() : place])
         if not isinstance(arguments, dict):
             return None
-        found.append((name[1], arguments, False))
-        between = _BETWEEN.match(body, at)
-        at = at if between is None else between.end()
-    return found if found and at >= len(body) else json_calls(body)
+        rows.append((name[1], arguments, False))
+        between = _BETWEEN.match(body, place)
+        place = place if between is None else between.end()
+    return rows if rows and place >= len(body) else json_calls(body)
 
 
 def any_of(*readers: Callable[[str], Rows]) -> Callable[[str], Rows]:

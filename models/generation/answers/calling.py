@@ -165,8 +165,8 @@ class Calling(Reading):
                 if final:
                     self._message_call(name, self._take(len(self._text)))
                 return False
-            held = 0 if final else search.held(self._text, self._at)
-            tell(self._take(len(self._text) - held))
+            undecided = 0 if final else search.held(self._text, self._at)
+            tell(self._take(len(self._text) - undecided))
             return False
         text = self._take(place[0])
         if call:

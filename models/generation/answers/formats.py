@@ -71,16 +71,16 @@ def _several(body: str) -> Rows:
     """Calls in tags of their own within the tags of all."""
     parts = body.replace("<tool_call:opensource>", "<tool_call>")
     parts = parts.replace("</tool_call:opensource>", "</tool_call>")
-    found = []
-    for part in parts.split("<tool_call>"):
-        inner = part.strip().removesuffix("</tool_call>")
+    calls = []
+    for tagged in parts.split("<tool_call>"):
+        inner = tagged.strip().removesuffix("</tool_call>")
         if not inner:
             continue
         rows = _TAGGED(inner)
         if rows is None:
             return None
-        found += rows
-    return found or None
+        calls += rows
+    return calls or None
 
 
 def _function_calls(body: str) -> Rows:

@@ -82,36 +82,36 @@ class Literals:
         if deep > _DEEPEST:
             raise Malformed("depth")
         self.blanks()
-        text, at = self.text, self.at
+        text, place = self.text, self.at
         for quote in _QUOTES:
-            if text.startswith(quote, at):
+            if text.startswith(quote, place):
                 return self._quoted(quote)
         for opening, closing in (("[", "]"), ("(", ")")):
             if self.sees(opening):
                 return self._items(closing, deep)
         if self.sees("{"):
             return self._fields("}", ":", deep + 1)
-        if (number := _NUMBER.match(text, at)) is not None and len(number[0]) < _LONGEST:
+        if (number := _NUMBER.match(text, place)) is not None and len(number[0]) < _LONGEST:
             self.at = number.end()
-            whole = number[0].lstrip("+-").replace("_", "").isdigit()
-            return int(number[0]) if whole else float(number[0])
-        word = _NAME.match(text, at)
+            is_integer = number[0].lstrip("+-").replace("_", "").isdigit()
+            return int(number[0]) if is_integer else float(number[0])
+        word = _NAME.match(text, place)
         if word is not None and word[0] in _WORDS:
             self.at = word.end()
             return _WORDS[word[0]]
         raise Malformed("value")
 
     def _items(self, closing: str, deep: int) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while not self.sees(closing):
-            found.append(self.value(deep + 1))
+            items.append(self.value(deep + 1))
             if not self.sees(","):
                 self.expect(closing)
                 break
-        return found
+        return items
 
     def _fields(self, closing: str, sign: str, deep: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         while not self.sees(closing):
             self.blanks()
             key: Any = None
@@ -122,11 +122,11 @@ class Literals:
             if not isinstance(key, str):
                 raise Malformed("key")
             self.expect(sign)
-            found[key] = self.value(deep + 1)
+            fields[key] = self.value(deep + 1)
             if not self.sees(","):
                 self.expect(closing)
                 break
-        return found
+        return fields
 
     def _quoted(self, quote: str) -> str:
         self.at += len(quote)

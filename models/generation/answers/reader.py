@@ -46,8 +46,8 @@ class AnswerReader(Calling):
                 return waits
         place = self._search.next(self._text, max(self._at, self._from))
         if place is None:
-            held = 0 if final else self._search.held(self._text, self._at)
-            self._say(self._take(len(self._text) - held))
+            undecided = 0 if final else self._search.held(self._text, self._at)
+            self._say(self._take(len(self._text) - undecided))
             return False
         begin, end = place
         known = self._known(begin, end, final)
@@ -63,22 +63,22 @@ class AnswerReader(Calling):
     def _at_start(self, final: bool) -> bool | None:
         """Whether the answer may begin with calls that nothing marks; None if it does not."""
         rest = self._text[self._at : self._at + _LONGEST_BARE]
-        whole = final or len(rest) == _LONGEST_BARE
+        complete = final or len(rest) == _LONGEST_BARE
         if self._bare:
             if _BARE.match(rest) or self._named(rest):
                 return self._go(self._in_bare)
-            if not whole and (_MAYBE_BARE.match(rest) or self._maybe_named(rest.lstrip())):
+            if not complete and (_MAYBE_BARE.match(rest) or self._maybe_named(rest.lstrip())):
                 return False
         blank = rest.lstrip()
         heads = (*self._heads, self._mark(HEAD_ENDS), "code", "json")
         if blank.startswith("to=") and (match := _HEADED.match(rest)) is not None:
-            if not whole and match.end() == len(rest):
+            if not complete and match.end() == len(rest):
                 return False
             if rest[match.end() :].lstrip().startswith(heads):
                 return self._go(self._in_head, "")
-            if not whole and len(rest) < _LONGEST_BARE // 2:
+            if not complete and len(rest) < _LONGEST_BARE // 2:
                 return False
-        elif not whole and "to=".startswith(blank) and blank:
+        elif not complete and "to=".startswith(blank) and blank:
             return False
         self._bare = False
         return None
@@ -188,8 +188,8 @@ class AnswerReader(Calling):
     def _in_thought(self, final: bool) -> bool:
         place = self._find.next(self._text, self._at)
         if place is None:
-            held = 0 if final else self._find.held(self._text, self._at)
-            self._think(self._take(len(self._text) - held))
+            undecided = 0 if final else self._find.held(self._text, self._at)
+            self._think(self._take(len(self._text) - undecided))
             return False
         self._think(self._take(place[0]))
         self._take(place[1])

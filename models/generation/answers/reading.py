@@ -124,10 +124,10 @@ class Reading:
 
     def _end_held(self, text: str) -> int:
         """How many characters at the end may be, or may become, a token that ends the answer."""
-        kept = text[-_BLANKS:].rstrip()
-        size = self._ends_held.held(kept, 0, complete=True)
-        blanks = min(len(text), _BLANKS) - len(kept)
-        return size + blanks if size and (not blanks or kept[-size:] in ENDS) else 0
+        stripped = text[-_BLANKS:].rstrip()
+        size = self._ends_held.held(stripped, 0, complete=True)
+        blanks = min(len(text), _BLANKS) - len(stripped)
+        return size + blanks if size and (not blanks or stripped[-size:] in ENDS) else 0
 
     def finish(self) -> AnswerDelta:
         """What is certain only at the end: the answer is complete."""
@@ -135,9 +135,9 @@ class Reading:
         ended = self._kept.rstrip() in ENDS and self._before and self._before not in _QUOTES
         self._text += "" if ended else self._kept
         self._kept = ""
-        found = self._run(True)
+        delta = self._run(True)
         self._thought.close()
-        return found
+        return delta
 
     def _run(self, final: bool) -> AnswerDelta:
         self._new, self._restarted = ([], [], []), False

@@ -84,18 +84,18 @@ def _names(schema: Any) -> set[str]:
     if not isinstance(schema, Mapping):
         return set()
     kinds = schema.get("type")
-    found = {kinds} if isinstance(kinds, str) else set()
+    names = {kinds} if isinstance(kinds, str) else set()
     if isinstance(kinds, list):
-        found |= {kind for kind in kinds if isinstance(kind, str)}
+        names |= {kind for kind in kinds if isinstance(kind, str)}
     for key in ("anyOf", "oneOf", "allOf"):
         rows = schema.get(key)
         for row in rows if isinstance(rows, list) else ():
             kind = row.get("type") if isinstance(row, Mapping) else None
-            found |= {kind} if isinstance(kind, str) else set()
+            names |= {kind} if isinstance(kind, str) else set()
     values = schema.get("enum")
-    if not found and isinstance(values, list):
-        found = {n for n, t in _OF_TYPE.items() for v in values if type(v) in t}
-    return {str(kind).lower() for kind in found}
+    if not names and isinstance(values, list):
+        names = {n for n, t in _OF_TYPE.items() for v in values if type(v) in t}
+    return {str(kind).lower() for kind in names}
 
 
 def _typed(text: str, names: set[str], texts: bool) -> Any:

@@ -29,11 +29,11 @@ class Search:
         """How many characters at the end may be the beginning of a mark, or a `complete` one."""
         most = min(self.longest - (not complete), len(text) - start)
         tail = text[len(text) - most :] if most > 0 else ""
-        for at, char in enumerate(tail):
+        for place, char in enumerate(tail):
             if char in self._firsts and (
-                tail[at:] in self._begun or (complete and tail[at:] in self.marks)
+                tail[place:] in self._begun or (complete and tail[place:] in self.marks)
             ):
-                return most - at
+                return most - place
         return 0
 
 
@@ -107,12 +107,12 @@ class Said:
         else:
             text = ("\n\n" if self._some else "") + text.lstrip()
         self._blanks.clear()
-        kept = text.rstrip()
-        if len(kept) < len(text):
-            self._blanks.append(text[len(kept) :])
+        stripped = text.rstrip()
+        if len(stripped) < len(text):
+            self._blanks.append(text[len(stripped) :])
         self.begun = self._some = True
-        self._pieces.append(kept)
-        return kept
+        self._pieces.append(stripped)
+        return stripped
 
     def open(self) -> None:
         """Begin another text."""

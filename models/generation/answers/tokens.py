@@ -103,20 +103,20 @@ def parts_of_tokens(
     for token in ids:
         answer.add(token)
     answer.finish()
-    found = answer.parts
+    parts = answer.parts
     text = tokenizer.decode([id for id in ids if id not in ends])
-    plain = not (found.tool_calls or found.thinking) and found.content == text.strip()
-    return replace(found, content=text) if plain else found
+    plain = not (parts.tool_calls or parts.thinking) and parts.content == text.strip()
+    return replace(parts, content=text) if plain else parts
 
 
 def _mark_tokens(tokenizer: Tokenizer) -> dict[int, str]:
     """The marks that are tokens of a vocabulary, by their ids."""
-    found: dict[int, str] = {}
+    by_id: dict[int, str] = {}
     for mark in dict.fromkeys(MARKS):
         id = tokenizer.token_to_id(mark)
         if id is not None and tokenizer.decode([id], skip_special_tokens=False) == mark:
-            found[id] = mark
-    return found
+            by_id[id] = mark
+    return by_id
 
 
 def _opened(tokenizer: Tokenizer, prompt: Sequence[int]) -> tuple[str | bool, str]:

@@ -130,11 +130,11 @@ def _largest(x: Array, count: int) -> Array:
 
 def _first(row: Array, least: Any, count: int) -> Array:
     places = np.flatnonzero(row >= least)
-    found: Array = places[np.argsort(-row[places], kind="stable")][:count]
-    return found
+    best: Array = places[np.argsort(-row[places], kind="stable")][:count]
+    return best
 
 
 def _take(x: Array, index: Array) -> Array:
     index = index.reshape(*index.shape, *(1,) * (x.ndim - 2))
-    found: Array = np.take_along_axis(x, index, 1)
-    return found
+    rows: Array = np.take_along_axis(x, index, 1)
+    return rows

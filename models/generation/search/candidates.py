@@ -88,7 +88,7 @@ def find_shortlist(files: Mapping[str, bytes], vocab: int) -> Shortlist | None:
         raise FormatError(f"{name}: its rows do not lie one after another within {count} words")
     if first > vocab or (count and words.max() >= vocab):
         raise FormatError(f"{name} has words that are not of the {vocab} words of the model")
-    shared = not any(one.startswith("trgvocab.") for one in files)
+    shared = not any(file_name.startswith("trgvocab.") for file_name in files)
     return Shortlist(first, offsets.astype(np.int64), words, shared)
 
 
@@ -150,24 +150,24 @@ class Candidates:
         """The options with numbers in place of token ids."""
         if self._ids is None:
             return options
-        found: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for name in _IDS:
             value = getattr(options, name)
             if value is not None:
                 numbers = self.numbers(ids_of(value))
-                found[name] = numbers[0] if name == "forced_bos_token_id" else numbers
+                changed[name] = numbers[0] if name == "forced_bos_token_id" else numbers
         if options.bad_words_ids is not None:
-            found["bad_words_ids"] = [self.numbers(ids) for ids in options.bad_words_ids]
+            changed["bad_words_ids"] = [self.numbers(ids) for ids in options.bad_words_ids]
         if options.sequence_bias is not None:
-            found["sequence_bias"] = [(self.numbers(i), b) for i, b in options.sequence_bias]
-        return replace(options, **found)
+            changed["sequence_bias"] = [(self.numbers(i), b) for i, b in options.sequence_bias]
+        return replace(options, **changed)
 
     def scores(self, logits: Array) -> Array:
         """The candidates' scores (rows, count) of logits of the head's rows, or of all words."""
         if self._ids is None:
             return logits
-        found = logits[:, self._ids] if self.head is None else logits[:, : self.count]
-        return np.where(self._listed, found, LOW)
+        chosen = logits[:, self._ids] if self.head is None else logits[:, : self.count]
+        return np.where(self._listed, chosen, LOW)
 
 
 def _named(options: SearchOptions) -> list[int]:

@@ -46,17 +46,17 @@ class DecodingSession:
         self.cache = cache = model.new_cache(sources * copies, cache_type)
         cache.static = True  # for capture: the cache's shapes stay the same until it grows
         self.linear = "fast"
-        self._held = held = list[Memory]()  # one, after `begin`
+        self._held = memories = list[Memory]()  # one, after `begin`
 
         def step(model: Seq2SeqLM, tokens: Tensor, head: Head | None) -> Tensor:
-            memory = replace(held[0], head=head)
+            memory = replace(memories[0], head=head)
             return model.decode(tokens, memory, cache, logits_to_keep=1)[:, -1].float()
 
         def fill(model: Seq2SeqLM, ids: Tensor, mask: Tensor) -> None:
             new = _encoded(model, ids, mask, copies)
-            assert held[0].mask is not None and new.mask is not None
-            held[0].mask.copy_(new.mask)
-            for before, now in zip(held[0].layers, new.layers, strict=True):
+            assert memories[0].mask is not None and new.mask is not None
+            memories[0].mask.copy_(new.mask)
+            for before, now in zip(memories[0].layers, new.layers, strict=True):
                 for a, b in zip(before, now, strict=True):
                     a.copy_(b)
 
@@ -130,7 +130,7 @@ class Sessions:
         """Keep a session; the oldest ones go where they are too many or too large."""
         self._kept.append(session)
         while len(self._kept) > _SESSIONS or (
-            sum(one.nbytes for one in self._kept) > executable_memory()
+            sum(kept_session.nbytes for kept_session in self._kept) > executable_memory()
         ):
             self._kept.pop(0)
 

@@ -26,6 +26,6 @@ class Memory:
 
 def taken_rows(weight: Tensor, bias: Tensor | None, ids: Array) -> Head:
     """Rows `ids` of a weight (rows, width) of any dtype on cpu, blocks too, and of its bias."""
-    part = np.ascontiguousarray(weight.stored()[ids]).view(np.uint8).reshape(-1)
-    rows = Tensor.from_buffer(part, weight.dtype, (len(ids), weight.shape[1]))
+    row_bytes = np.ascontiguousarray(weight.stored()[ids]).view(np.uint8).reshape(-1)
+    rows = Tensor.from_buffer(row_bytes, weight.dtype, (len(ids), weight.shape[1]))
     return rows, None if bias is None else bias.detach()[from_numpy(ids)]

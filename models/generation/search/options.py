@@ -176,8 +176,8 @@ def chosen(stored: Mapping[str, Any], given: Mapping[str, Any]) -> SearchOptions
             f"{', '.join(sorted(NAMES))}"
         )
     asked = {name: value for name, value in given.items() if value is not None}
-    kept = dict(stored)
+    defaults = dict(stored)
     if {"max_length", "max_new_tokens"} & asked.keys():
-        kept.pop("max_length", None)
-        kept.pop("max_new_tokens", None)
-    return SearchOptions(**kept | asked)
+        defaults.pop("max_length", None)
+        defaults.pop("max_new_tokens", None)
+    return SearchOptions(**defaults | asked)

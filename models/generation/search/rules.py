@@ -20,8 +20,8 @@ Rows = Sequence[Sequence[int]]
 def log_softmax(scores: Array) -> Array:
     """(rows, vocab) -> logarithms of probabilities."""
     shifted = scores - scores.max(1, keepdims=True)
-    found: Array = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-    return found
+    logs: Array = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return logs
 
 
 class Rules:
@@ -66,8 +66,10 @@ class Rules:
             ):
                 if penalty != 1:
                     seen = sorted({t for t in ids if t < scores.shape[1]})
-                    one = scores[i, seen]
-                    scores[i, seen] = np.where(one < 0, one * penalty, one / penalty)
+                    seen_scores = scores[i, seen]
+                    scores[i, seen] = np.where(
+                        seen_scores < 0, seen_scores * penalty, seen_scores / penalty
+                    )
             for size, grams in (
                 (o.no_repeat_ngram_size, None),
                 (o.encoder_no_repeat_ngram_size, self._ngrams[i]),
@@ -156,16 +158,16 @@ class Rules:
 
 def _ngrams(row: Sequence[int], size: int) -> dict[tuple[int, ...], list[int]]:
     """The tokens that follow each run of size - 1 tokens."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for at in range(len(row) - size + 1 if size else 0):
-        found.setdefault(tuple(row[at : at + size - 1]), []).append(row[at + size - 1])
-    return found
+    followers: dict[tuple[int, ...], list[int]] = {}
+    for start in range(len(row) - size + 1 if size else 0):
+        followers.setdefault(tuple(row[start : start + size - 1]), []).append(row[start + size - 1])
+    return followers
 
 
 def _only(scores: Array, ids: list[int]) -> Array:
-    found = np.full_like(scores, -np.inf)
-    found[:, ids] = 0
-    return found
+    only = np.full_like(scores, -np.inf)
+    only[:, ids] = 0
+    return only
 
 
 def _without(scores: Array, order: Array, out: Array) -> Array:

@@ -31,12 +31,12 @@ SearchSteps = Steps[Token | Readback[Any], Any, list[list[Found]]]
 
 def first_tokens(options: SearchOptions) -> list[int]:
     """The tokens that a decoder begins with; ValueError if the checkpoint does not name them."""
-    found = ids_of(options.decoder_start_token_id) or ids_of(options.bos_token_id)
-    if not found:
+    tokens = ids_of(options.decoder_start_token_id) or ids_of(options.bos_token_id)
+    if not tokens:
         raise ValueError(
             "generate: the checkpoint names no decoder_start_token_id; pass it as an option"
         )
-    return found
+    return tokens
 
 
 def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptions) -> SearchSteps:
@@ -63,8 +63,8 @@ def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptio
         draw = Draw(o.seed or 0)
         if o.num_beams > 1:
             return (yield from _by_beams(model, session, words, len(rows), first, rules, draw))
-        found = yield from _one_by_one(model, session, words, first, rules, draw)
-        return [found[i : i + copies] for i in range(0, len(found), copies)]
+        answers = yield from _one_by_one(model, session, words, first, rules, draw)
+        return [answers[i : i + copies] for i in range(0, len(answers), copies)]
     finally:
         model._sessions.give(session)
 
@@ -78,13 +78,13 @@ class Draw:
 
     def uniform(self, rows: int, count: int) -> Array:
         """(rows, count) numbers in [0, 1)."""
-        found: Array = ops.rand(rows, count, generator=self.random).numpy()
-        return found
+        numbers: Array = ops.rand(rows, count, generator=self.random).numpy()
+        return numbers
 
     def gumbel(self, rows: int, count: int) -> Array:
         """Noise whose largest sums with log-probabilities are draws without replacement."""
-        found: Array = -np.log(-np.log(self.uniform(rows, count).clip(1e-12, 1 - 1e-7)))
-        return found
+        noise: Array = -np.log(-np.log(self.uniform(rows, count).clip(1e-12, 1 - 1e-7)))
+        return noise
 
 
 def _by_beams(
@@ -104,7 +104,7 @@ def _by_beams(
         scores = rules(log_softmax(logits), beams.sequences(), drawn=o.do_sample)
         parents = beams.step(scores)
         if beams.done:
-            return [[_named(one, words) for one in found] for found in beams.answers()]
+            return [[_named(answer, words) for answer in answers] for answers in beams.answers()]
         session.reorder(parents)
         new = beams.rows[:, :, -1].reshape(-1, 1)
 
@@ -146,9 +146,9 @@ def _one_by_one(
             if reason:
                 ends_at[i] = len(rows[i])  # what follows is not a part of it
         if all(ends_at):
-            kept = [row[len(first) : end] for row, end in zip(rows, ends_at, strict=True)]
-            found = [Found(row, total) for row, total in zip(kept, totals, strict=True)]
-            return [_named(one, words) for one in found]
+            answers = [row[len(first) : end] for row, end in zip(rows, ends_at, strict=True)]
+            results = [Found(row, total) for row, total in zip(answers, totals, strict=True)]
+            return [_named(result, words) for result in results]
         new = np.array([[row[-1]] for row in rows], np.int64)
 
 

@@ -50,20 +50,20 @@ def stored_options(files: Mapping[str, bytes], vocab: int) -> dict[str, Any]:
     """
     config = small_json(files, "config.json")
     name, stored = "config.json", config
-    found = {key: config[key] for key in _SPECIAL if config.get(key) is not None}
+    values = {key: config[key] for key in _SPECIAL if config.get(key) is not None}
     # This is what configurations of BART called a forced first token.
     if config.get("force_bos_token_to_be_generated"):
-        found["forced_bos_token_id"] = config.get("bos_token_id")
+        values["forced_bos_token_id"] = config.get("bos_token_id")
     if FILE in files:
         name, stored = FILE, small_json(files, FILE)
         # A null is none, even if config.json has one.
-        found = {key: value for key, value in found.items() if stored.get(key, value) is not None}
+        values = {key: value for key, value in values.items() if stored.get(key, value) is not None}
     else:
         usual = reference_keys(str(config.get("model_type")))
         for key in (*_SPECIAL, "forced_eos_token_id"):
             value = None if usual is None else usual.keys.get(key)
             if key not in config and isinstance(value, int) and value < vocab:
-                found[key] = value
+                values[key] = value
     for key, neutral in _UNSUPPORTED.items():
         value = stored.get(key)
         if value is not None and value not in neutral:
@@ -71,8 +71,8 @@ def stored_options(files: Mapping[str, bytes], vocab: int) -> dict[str, Any]:
                 f"{name}: {key} is {brief(value)}, which is not supported; supported: "
                 f"{', '.join(sorted(_STORED))}"
             )
-    found |= {key: stored[key] for key in _STORED if stored.get(key) is not None}
-    return checked_options(name, found, vocab, found.get("do_sample") is True)
+    values |= {key: stored[key] for key in _STORED if stored.get(key) is not None}
+    return checked_options(name, values, vocab, values.get("do_sample") is True)
 
 
 def checked_options(name: str, found: Mapping[str, Any], vocab: int, draws: bool) -> dict[str, Any]:
@@ -81,17 +81,17 @@ def checked_options(name: str, found: Mapping[str, Any], vocab: int, draws: bool
     found: what the file has by key. vocab: the number of tokens, which ids are below. draws:
     whether keys that only drawing looks at are checked too.
     """
-    made: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for key, value in found.items():
         if value is None:
             continue
         try:
-            made[key] = _checked(key, value, vocab)
+            checked[key] = _checked(key, value, vocab)
         except (TypeError, ValueError) as error:
             if draws or key not in _DRAWN:
                 why = str(error).removeprefix("generate: ")
                 raise FormatError(f"{name}: {why}") from None
-    return {key: value for key, value in made.items() if value is not None}
+    return {key: value for key, value in checked.items() if value is not None}
 
 
 def _checked(key: str, value: Any, vocab: int) -> Any:

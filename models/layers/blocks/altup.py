@@ -78,9 +78,9 @@ class AltUp(nn.Module):
 
     def predict(self, x: Tensor) -> Tensor:
         """(batch, length, streams, width) -> the same."""
-        own = self.own
-        mix = self.prediction_coefs(self._routed(x[:, :, own.active]))
-        out: Tensor = mix.reshape(*x.shape[:2], own.streams, own.streams) @ x + x
+        altup = self.own
+        mix = self.prediction_coefs(self._routed(x[:, :, altup.active]))
+        out: Tensor = mix.reshape(*x.shape[:2], altup.streams, altup.streams) @ x + x
         return out
 
     def correct(self, predicted: Tensor, made: Tensor) -> Tensor:
@@ -118,19 +118,19 @@ class AltUpLayer(DecoderLayer):
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, streams, width) -> the same."""
-        own, names = self.own, self.spec.names
+        altup, names = self.own, self.spec.names
         predicted = self.altup.predict(x)
-        active = predicted[:, :, own.active]
+        active = predicted[:, :, altup.active]
         before = self._normed(names.before_attention, active)
         y = self.get_submodule(self.block_name)(before, context)
         y = active + self._normed(names.after_attention, y)
         y = (y + self.laurel(before)) * HALF
         z = getattr(self, names.mlp)(self._normed(names.before_mlp, y))
         streams = self.altup.correct(predicted, y + self._normed(names.after_mlp, z))
-        first = streams[:, :, own.active]
-        if own.corrected:
+        first = streams[:, :, altup.active]
+        if altup.corrected:
             first = first * self.altup.correct_output_scale
-        chosen = ACTIVATIONS[own.activation](self.per_layer_input_gate(first))
+        chosen = ACTIVATIONS[altup.activation](self.per_layer_input_gate(first))
         chosen = chosen * context.shared["inputs"][:, :, self.layer]
         more = self.post_per_layer_input_norm(self.per_layer_projection(chosen)).unsqueeze(2)
         return ops.cat([streams[:, :, :1], streams[:, :, 1:] + more], 2)
@@ -159,12 +159,12 @@ class Streams(nn.Module):
 
         Leaves the inputs of all layers in the context.
         """
-        own, shape = self.own, (*ids.shape, self.layers, self.own.features)
-        rows = self.embed_tokens_per_layer(ids.where(ids < own.vocab, 0)) * own.features**0.5
+        altup, shape = self.own, (*ids.shape, self.layers, self.own.features)
+        rows = self.embed_tokens_per_layer(ids.where(ids < altup.vocab, 0)) * altup.features**0.5
         told = self.per_layer_model_projection(x) * self.spec.width**-0.5
         told = self.per_layer_projection_norm(told.reshape(*shape))
         context.shared["inputs"] = (told + rows.reshape(*shape)) * HALF
-        return stack([x, *self._moved(self.altup_projections, [x] * own.streams, x)], 2)
+        return stack([x, *self._moved(self.altup_projections, [x] * altup.streams, x)], 2)
 
     def gathered(self, x: Tensor) -> Tensor:
         """(batch, length, streams, width) -> (batch, length, width)."""
@@ -175,17 +175,17 @@ class Streams(nn.Module):
     @staticmethod
     def _moved(by: Any, given: list[Tensor], like: Tensor) -> list[Tensor]:
         """The other streams through matrices, each scaled to the magnitude of `like`."""
-        found, wanted = [], (like * like).mean(-1, keepdim=True).sqrt()
+        streams, wanted = [], (like * like).mean(-1, keepdim=True).sqrt()
         for matrix, x in zip(by, given[1:], strict=True):
             y = matrix(x)
-            found.append(y * wanted / (y * y).mean(-1, keepdim=True).clamp(min=1e-5).sqrt())
-        return found
+            streams.append(y * wanted / (y * y).mean(-1, keepdim=True).clamp(min=1e-5).sqrt())
+        return streams
 
 
 def unread(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor makes keys or values of a layer that reads those of an earlier one."""
-    found = re.search(r"layers\.(\d{1,4})\.self_attn\.[kv]_(proj|norm)\.", name)
+    match = re.search(r"layers\.(\d{1,4})\.self_attn\.[kv]_(proj|norm)\.", name)
     layers, shared = config.get("num_hidden_layers"), config.get("num_kv_shared_layers", 15)
-    if found is None or not isinstance(layers, int) or not isinstance(shared, int):
+    if match is None or not isinstance(layers, int) or not isinstance(shared, int):
         return False
-    return int(found[1]) >= layers - shared
+    return int(match[1]) >= layers - shared

@@ -53,14 +53,14 @@ class DisentangledSpec:
             share = share / np.log(np.float32((self.farthest - 1) / mid)) * np.float32(mid - 1)
             far = np.where(far <= mid, far, np.ceil(share).astype(np.int64) + mid)
         distance = np.subtract.outer(np.arange(length), np.arange(length))
-        found = np.sign(distance) * far[np.abs(distance)] + self.span
-        return np.clip(found, 0, 2 * self.span - 1)
+        rows = np.sign(distance) * far[np.abs(distance)] + self.span
+        return np.clip(rows, 0, 2 * self.span - 1)
 
 
 def put_projections(layer: nn.Module, width: int, spec: DisentangledSpec) -> None:
     """Make a layer's projections of positions."""
-    for part in () if spec.shared else spec.parts:
-        put(layer, _PATHS[part], nn.Linear(width, width))
+    for kind in () if spec.shared else spec.parts:
+        put(layer, _PATHS[kind], nn.Linear(width, width))
 
 
 def put_table(root: nn.Module, width: int, spec: DisentangledSpec, eps: float) -> None:
@@ -89,15 +89,15 @@ def position_scores(
     pass where it is shared.
     """
     total: Tensor | None = None
-    for part in spec.parts:
-        shared, x = content[part]
-        rows: Tensor = layer.get_submodule(shared if spec.shared else _PATHS[part])(table[0])
+    for kind in spec.parts:
+        shared, x = content[kind]
+        rows: Tensor = layer.get_submodule(shared if spec.shared else _PATHS[kind])(table[0])
         # (2 span, width) -> (heads, head, 2 span)
         keys = rows.reshape(rows.shape[0], x.shape[1], -1).permute(1, 2, 0)
-        at = table[1] if part == "c2p" else table[1].t()
-        found = (x @ keys).gather(-1, at.expand(*x.shape[:2], *at.shape))
-        found = found if part == "c2p" else found.transpose(-1, -2)
-        total = found if total is None else total + found
+        index = table[1] if kind == "c2p" else table[1].t()
+        scores = (x @ keys).gather(-1, index.expand(*x.shape[:2], *index.shape))
+        scores = scores if kind == "c2p" else scores.transpose(-1, -2)
+        total = scores if total is None else total + scores
     return total
 
 
@@ -120,5 +120,5 @@ class ConvLayer(nn.Module):
         """
         y: Tensor = self.conv(x.transpose(1, 2)).transpose(1, 2)
         y = self.act(y if real is None else y * real)
-        found: Tensor = self.LayerNorm(first + y)
-        return found if real is None else found * real
+        normed: Tensor = self.LayerNorm(first + y)
+        return normed if real is None else normed * real

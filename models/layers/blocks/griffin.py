@@ -45,12 +45,12 @@ class RGLRU(nn.Module):
     """h[t] = a h[t - 1] + sqrt(1 - a^2) i x, where a and i are gates of x."""
 
     def __init__(self, inner: int, heads: int) -> None:
-        part = inner // heads
+        head_dim = inner // heads
         self.recurrent_param = parameter(inner)
-        self.input_gate_weight = parameter(heads, part, part)
-        self.input_gate_bias = parameter(heads, part)
-        self.recurrent_gate_weight = parameter(heads, part, part)
-        self.recurrent_gate_bias = parameter(heads, part)
+        self.input_gate_weight = parameter(heads, head_dim, head_dim)
+        self.input_gate_bias = parameter(heads, head_dim)
+        self.recurrent_gate_weight = parameter(heads, head_dim, head_dim)
+        self.recurrent_gate_bias = parameter(heads, head_dim)
 
     def reset_parameters(self) -> None:
         """Gates that start half open."""

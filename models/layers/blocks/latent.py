@@ -127,8 +127,8 @@ class LatentAttention(nn.Module):
         if weight.dtype.kind != "q":
             return _each_head(q, weight[:, : self.spec.plain])
         none = ops.zeros(*q.shape[:-1], self.spec.value, dtype=q.dtype, device=q.device)
-        made: Tensor = LINEAR_EXPERTS_T(ops.cat((q, none), -1), weight, _heads_of(q))
-        return made
+        latent: Tensor = LINEAR_EXPERTS_T(ops.cat((q, none), -1), weight, _heads_of(q))
+        return latent
 
     def _valued(self, y: Tensor) -> Tensor:
         # (batch, length, heads, rank) -> (batch, length, heads, value)

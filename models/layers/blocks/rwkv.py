@@ -119,8 +119,8 @@ class Mix(nn.Module):
 
     def part(self, name: str) -> Tensor:
         """The parameter of this name."""
-        found: Tensor = getattr(self, name)
-        return found
+        weight: Tensor = getattr(self, name)
+        return weight
 
     def heads(self, x: Tensor) -> Tensor:
         """(batch, length, heads * n) -> (batch, heads, length, n)."""
@@ -251,17 +251,19 @@ class Mix7(Mix):
         self, x: Tensor, more: Tensor, context: AttentionContext, state: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """(batch, length, width) twice -> the same once, and the state."""
-        at = self.part
-        r, w, k, v, a, g = (x + more * at(f"x_{name}") for name in "rwkvag")
+        weight = self.part
+        r, w, k, v, a, g = (x + more * weight(f"x_{name}") for name in "rwkvag")
         r, k, low = self.receptance(r), self.key(k), v
         v = self.value(v)
-        decay = (at("w0") + (w @ at("w1")).tanh() @ at("w2")).float().sigmoid() * -(math.e**-0.5)
-        rate = (at("a0") + a @ at("a1") @ at("a2")).sigmoid()
-        gate = (g @ at("g1")).sigmoid() @ at("g2")
+        decay = (weight("w0") + (w @ weight("w1")).tanh() @ weight("w2")).float().sigmoid() * -(
+            math.e**-0.5
+        )
+        rate = (weight("a0") + a @ weight("a1") @ weight("a2")).sigmoid()
+        gate = (g @ weight("g1")).sigmoid() @ weight("g2")
         if self.layer == 0:
             context.shared["value"] = v
         else:
-            lean = (at("v0") + low @ at("v1") @ at("v2")).sigmoid()
+            lean = (weight("v0") + low @ weight("v1") @ weight("v2")).sigmoid()
             v = v + (context.shared["value"] - v) * lean
         # Padding neither writes nor decays.
         away = normalize(self.heads(masked((k * self.k_k).float(), context)), dim=-1)

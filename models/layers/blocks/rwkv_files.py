@@ -55,18 +55,18 @@ def decoder(c: Any, layer: RWKVSpec) -> DecoderSpec:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under the authors' names and in their layout, vectors as (1, 1, channels)."""
-    found: dict[str, Tensor] = {}
-    for stored, given in tensors.items():
-        name, tensor = stored, given
+    by_name: dict[str, Tensor] = {}
+    for stored, stored_tensor in tensors.items():
+        name, tensor = stored, stored_tensor
         for old, new in _RENAMED:
             name = re.sub(old, new, name)
         if "_lora.lora." in stored and tensor.ndim == 2:  # as nn.Linear has it
             tensor = tensor.t().contiguous()
-        if name in found:
+        if name in by_name:
             raise FormatError(f"the checkpoint holds {name!r} twice, once as {stored!r}")
         vector = _VECTOR.fullmatch(name, max(name.rfind("."), 0))
-        found[name] = tensor.reshape(1, 1, -1) if vector and tensor.ndim else tensor
-    return found
+        by_name[name] = tensor.reshape(1, 1, -1) if vector and tensor.ndim else tensor
+    return by_name
 
 
 class Shapes:

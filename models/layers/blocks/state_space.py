@@ -196,8 +196,10 @@ class GroupedNorm(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """(..., dim) -> the same."""
         assert self.weight is not None and self.eps is not None
-        part = x.shape[-1] // self.groups
-        y = ops.rms_norm(x.reshape(*x.shape[:-1], self.groups, part), (part,), None, self.eps)
+        group_width = x.shape[-1] // self.groups
+        y = ops.rms_norm(
+            x.reshape(*x.shape[:-1], self.groups, group_width), (group_width,), None, self.eps
+        )
         return y.reshape(x.shape) * self.weight
 
 
@@ -235,8 +237,8 @@ class Mamba2(nn.Module):
         """(batch, length, width) -> the same."""
         spec, inner, shared = self.spec, self.inner, self.shared
         before, state = states_of(context, self.layer, 2)
-        whole, result, *parts = spec.scales
-        all_, rows = self.in_proj(x if whole == 1 else x * whole), x.shape[:2]
+        input_scale, result, *parts = spec.scales
+        all_, rows = self.in_proj(x if input_scale == 1 else x * input_scale), x.shape[:2]
         if {*parts} != {1.0}:
             sizes = (inner, inner, shared, shared, spec.heads)
             of = zip(sizes, parts, strict=True)

@@ -22,8 +22,8 @@ FARTHEST = 1 << 16
 
 def alibi_bias(heads: int, length: int, device: Device) -> Tensor:
     """-slope * distance (Press et al., 2021), in both directions: (1, heads, length, length)."""
-    at = np.arange(length)
-    distance = np.abs(at[None] - at[:, None]).astype(np.float32)
+    positions = np.arange(length)
+    distance = np.abs(positions[None] - positions[:, None]).astype(np.float32)
     slopes = tensor(slopes_of(heads), device=device).reshape(1, -1, 1, 1)
     return slopes * tensor(-distance, device=device)
 
@@ -57,8 +57,8 @@ def buckets_of(spec: RelativeSpec, both_ways: bool) -> npt.NDArray[np.int64]:
         logs = np.log(far.astype(np.float32) / np.float32(exact))
     share = logs / np.float32(math.log(spec.farthest / exact)) * np.float32(count - exact)
     coarse = exact + np.where(far < exact, 0, share).astype(np.int64)
-    found = np.where(far < exact, far, np.minimum(coarse, count - 1))
-    return np.concatenate([found[:0:-1], found + count * (far > 0)]) if both_ways else found
+    buckets = np.where(far < exact, far, np.minimum(coarse, count - 1))
+    return np.concatenate([buckets[:0:-1], buckets + count * (far > 0)]) if both_ways else buckets
 
 
 class RelativeBias(nn.Embedding):
@@ -72,10 +72,10 @@ class RelativeBias(nn.Embedding):
     def bias(self, queries: int, keys: int, offset: Tensor | int) -> Tensor:
         """(1 or batch, heads, queries, keys); offset: the first query's place, (batch,) or one."""
         weight: Any = self.weight
-        at = ops.arange(queries, device=weight.device).unsqueeze(1)
+        query_positions = ops.arange(queries, device=weight.device).unsqueeze(1)
         if not isinstance(offset, int):
-            at = at + offset.reshape(-1, 1, 1)
-        distance = ops.arange(keys, device=weight.device) - at
+            query_positions = query_positions + offset.reshape(-1, 1, 1)
+        distance = ops.arange(keys, device=weight.device) - query_positions
         far = self.spec.farthest
         if self.both_ways:
             index = distance.clamp(min=-far, max=far) + far
@@ -83,5 +83,5 @@ class RelativeBias(nn.Embedding):
             index = (-distance).clamp(min=0, max=far)
         # A captured step computes the bias of each distance once.
         by_distance = ops.embedding(weight, tensor(self.table, device=weight.device))
-        found = ops.embedding(by_distance.contiguous(), index)
-        return (found if found.ndim == 4 else found.unsqueeze(0)).permute(0, 3, 1, 2)
+        bias = ops.embedding(by_distance.contiguous(), index)
+        return (bias if bias.ndim == 4 else bias.unsqueeze(0)).permute(0, 3, 1, 2)

@@ -17,18 +17,18 @@ def placed(
     (batch, length), in its place: the number of the text that a token is of; the mask is (batch, 1,
     length, length). ValueError for layers that read a row as one text.
     """
-    at = ops.arange(ids.shape[1], device=ids.device)
+    positions = ops.arange(ids.shape[1], device=ids.device)
     if segments is not None:
         spec = model.spec
-        whole = any(getattr(one.attention, "chunk", True) for one in spec.layers)
-        if whole or model.rotary.by_length or spec.streams is not None:
+        unpackable = any(getattr(layer.attention, "chunk", True) for layer in spec.layers)
+        if unpackable or model.rotary.by_length or spec.streams is not None:
             raise ValueError(
                 f"{model.config.model_type}: its layers do not support segments; pad texts, with "
                 "attention_mask"
             )
         same = segments.unsqueeze(2) == segments.unsqueeze(1)
-        return at - same.int().argmax(2), same.unsqueeze(1)
+        return positions - same.int().argmax(2), same.unsqueeze(1)
     if real is None:
-        return at.unsqueeze(0), None
+        return positions.unsqueeze(0), None
     seen = real != 0
     return (ops.cumsum(seen.long(), 1) - 1).clamp(min=0), seen[:, None, None, :]

@@ -48,27 +48,27 @@ def rotary_of(
     is of a family that rotates whole heads. amplitudes: short_mscale and long_mscale are read, as
     only PhiMoE does. FormatError for a key with an invalid value.
     """
-    found: dict[str, Any] = {}
+    scaling: dict[str, Any] = {}
     for name in ("rope_parameters", "rope_scaling"):  # the older one comes first
-        found = _object(config, name) or found
+        scaling = _object(config, name) or scaling
     if not amplitudes:
-        found = {n: v for n, v in found.items() if n not in ("short_mscale", "long_mscale")}
+        scaling = {n: v for n, v in scaling.items() if n not in ("short_mscale", "long_mscale")}
     # Newer files hold theta, share and scaling in one object.
     theta = _number(config, "rope_theta", 10000.0, RANGES["theta"])
-    theta = _number(found, "rope_theta", theta, RANGES["theta"])
+    theta = _number(scaling, "rope_theta", theta, RANGES["theta"])
     if "partial_rotary_factor" in config:
         share = _number(config, "partial_rotary_factor", share, (0.0, 1.0))
-        share = _number(found, "partial_rotary_factor", share, (0.0, 1.0))
-    if found.get("rope_type", found.get("type")) in _BY_CONTEXT:
+        share = _number(scaling, "partial_rotary_factor", share, (0.0, 1.0))
+    if scaling.get("rope_type", scaling.get("type")) in _BY_CONTEXT:
         context = config.get("max_position_embeddings")
-        original = config.get("original_max_position_embeddings") or found.get(
+        original = config.get("original_max_position_embeddings") or scaling.get(
             "original_max_position_embeddings", context
         )
-        found = found | {
+        scaling = scaling | {
             "max_position_embeddings": context,
             "original_max_position_embeddings": original,
         }
-    return RotarySpec(int(dim * share), theta, json.dumps(found) if found else "")
+    return RotarySpec(int(dim * share), theta, json.dumps(scaling) if scaling else "")
 
 
 def rotary_of_kind(
@@ -79,10 +79,10 @@ def rotary_of_kind(
     theta: of this kind, where rope_parameters does not say it. scaled: rope_scaling, of older
     files, concerns this kind.
     """
-    found = _object(_object(config, "rope_parameters"), kind)
-    found |= _object(config, "rope_scaling") if scaled else {}
+    parameters = _object(_object(config, "rope_parameters"), kind)
+    parameters |= _object(config, "rope_scaling") if scaled else {}
     return rotary_of(
-        {**config, "rope_theta": theta, "rope_scaling": None, "rope_parameters": found}, dim
+        {**config, "rope_theta": theta, "rope_scaling": None, "rope_parameters": parameters}, dim
     )
 
 
@@ -95,11 +95,11 @@ def _object(config: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def magnified(config: Mapping[str, Any]) -> float:
     """What DeepSeek's models multiply scores by where positions are scaled: `mscale_all_dim`."""
-    found: dict[str, Any] = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if found.get("rope_type", found.get("type", "default")) == "default":
+    scaling: dict[str, Any] = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if scaling.get("rope_type", scaling.get("type", "default")) == "default":
         return 1.0
-    factor = _number(found, "factor", 1.0, (1e-9, 1e9))
-    share = _number(found, "mscale_all_dim", 0.0, (0.0, 1e3))
+    factor = _number(scaling, "factor", 1.0, (1e-9, 1e9))
+    share = _number(scaling, "mscale_all_dim", 0.0, (0.0, 1e3))
     return (0.1 * share * math.log(max(factor, 1.0)) + 1) ** 2
 
 
@@ -156,7 +156,7 @@ class Rotary:
         lengths: (batch,), the positions of each row without padding on the right. expected:
         (batch,), the lengths that rows will have, where they are read in parts.
         """
-        found, until = {}, None
+        tables, until = {}, None
         if self.by_length and (lengths is not None or expected is not None):
             count = positions.shape[1] if lengths is None else lengths.unsqueeze(1)
             until = positions[:, :1] + count
@@ -165,5 +165,5 @@ class Rotary:
         for spec, rope in self.ropes.items():
             cos, sin = rope.angles(positions, until)
             # (batch, length, dim/2) -> (batch, 1, length, dim/2)
-            found[spec] = cos.unsqueeze(1), sin.unsqueeze(1)
-        return found
+            tables[spec] = cos.unsqueeze(1), sin.unsqueeze(1)
+        return tables

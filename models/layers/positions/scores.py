@@ -41,10 +41,10 @@ def alibi(
                 where = (ops.cumsum(context.mask.long(), -1) - 1).clamp(min=0)
             bias = (slopes.to(bfloat16) * where.to(bfloat16)).float()
             return bias * (spec.scale or spec.head_dim**-0.5)
-        at = ops.arange(length, device=device).unsqueeze(1)
+        query_positions = ops.arange(length, device=device).unsqueeze(1)
         if not isinstance(offset, int):
-            at = at + offset.reshape(-1, 1, 1, 1)
-        distance = (ops.arange(keys, device=device) - at).float()
+            query_positions = query_positions + offset.reshape(-1, 1, 1, 1)
+        distance = (ops.arange(keys, device=device) - query_positions).float()
         return slopes * (distance if distance.ndim == 4 else distance[None, None])
 
     return shared(context, ("alibi", spec, keys), make)
@@ -66,15 +66,15 @@ def same_chunk(
     spec: AttentionSpec, context: AttentionContext, offset: Offset, keys: int, chunk: int
 ) -> Tensor:
     """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
-    at = context.positions
-    assert at is not None
+    positions = context.positions
+    assert positions is not None
 
     def make() -> Tensor:
-        key = at
+        key = positions
         if not isinstance(offset, int):
-            first = at[:, :1] - offset.reshape(-1, 1)  # the position of the first slot
-            key = first + ops.arange(keys, device=at.device)
-        same = ((at // chunk).unsqueeze(2) == (key // chunk).unsqueeze(1)).unsqueeze(1)
+            first = positions[:, :1] - offset.reshape(-1, 1)  # the position of the first slot
+            key = first + ops.arange(keys, device=positions.device)
+        same = ((positions // chunk).unsqueeze(2) == (key // chunk).unsqueeze(1)).unsqueeze(1)
         return same if context.mask is None else context.mask & same
 
     return shared(context, ("chunk", chunk, spec.window, keys), make)

@@ -79,15 +79,15 @@ def fairseq_builder(
         positions = kind.positions(c)
         if any(name.endswith("embed_positions.weight") for name in names):
             positions = replace(positions, kind="learned")  # the same numbers, stored
-        own = not getattr(c, "share_encoder_decoder_embeddings", True)
+        separate = not getattr(c, "share_encoder_decoder_embeddings", True)
         # An untied model may store three tables.
-        stored = (f"model.{one}.embed_tokens.weight" in names for one in ("encoder", "decoder"))
-        apart = own or (not c.tie_word_embeddings and all(stored))
+        stored = (f"model.{stack}.embed_tokens.weight" in names for stack in ("encoder", "decoder"))
+        apart = separate or (not c.tie_word_embeddings and all(stored))
         target = getattr(c, "decoder_vocab_size", None)
         return Seq2Seq(
             c,
             Seq2SeqSpec(
-                target if own and target else c.vocab_size,
+                target if separate and target else c.vocab_size,
                 c.d_model,
                 c.max_position_embeddings,
                 _stack(c, kind, "encoder", apart),
@@ -98,7 +98,7 @@ def fairseq_builder(
                 embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
                 tied=c.tie_word_embeddings,
                 logits_bias=any(name.endswith("final_logits_bias") for name in names),
-                source_vocab=c.vocab_size if own else None,
+                source_vocab=c.vocab_size if separate else None,
             ),
         )
 

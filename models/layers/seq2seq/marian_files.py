@@ -73,20 +73,20 @@ def read_options(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     raw = tensors[OPTIONS].numpy().tobytes()
     if len(raw) > _LARGEST:
         raise FormatError(f"{_ROOT} have {len(raw)} bytes")
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     key = ""
     for line in raw.rstrip(b"\0").decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line.rstrip())
         if not line.strip():
             continue
-        if match is None or (match[1] is None and not isinstance(found.get(key), list)):
+        if match is None or (match[1] is None and not isinstance(options.get(key), list)):
             raise FormatError(f"{_ROOT}: {line!r:.100} is not a key, its value, or one of a list")
         if match[1] is None:
-            found[key].append(_scalar(match[3]))
+            options[key].append(_scalar(match[3]))
         else:
             key = match[1]
-            found[key] = [] if match[2] in (None, "", "[]") else _scalar(match[2])
-    return found
+            options[key] = [] if match[2] in (None, "", "[]") else _scalar(match[2])
+    return options
 
 
 def _scalar(text: str) -> Any:
@@ -128,7 +128,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     if not all(isinstance(n, int) and 0 < n < 1 << 24 for n in numbers) or len(numbers) != 7:
         raise FormatError(f"{_ROOT}: sizes {numbers} of {', '.join(_SIZES)}, dim-vocabs")
     rows = max(numbers[5:]) + 1
-    found = sizes | {
+    config = sizes | {
         "model_type": "bergamot",
         "vocab_size": rows,
         "recurrent_decoder": recurrent,
@@ -147,7 +147,7 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
                 f"{_ROOT}: {name} {brief(value)} is not supported and may change what the model "
                 f"computes; dec-cell is {brief(cell)}"
             )
-    return found
+    return config
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -163,7 +163,7 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     rows = 1 + max(
         (t.shape[0] for name, t in tensors.items() if _TOP.get(name) in _ROWS[:-1]), default=0
     )
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         if name == OPTIONS or name.endswith("_QuantMultA"):
             continue
@@ -176,8 +176,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             t = _extended(t, rows)
         elif t.ndim == 2 and t.shape[0] == 1:
             t = t.reshape(-1)
-        found[new] = t
-    return found
+        by_name[new] = t
+    return by_name
 
 
 def _renamed(name: str) -> str:
@@ -188,10 +188,10 @@ def _renamed(name: str) -> str:
     for end, kind in (("_ln_scale", "weight"), ("_ln_bias", "bias")):
         if rest.removesuffix(end) in _NORMS and rest.endswith(end):
             return f"{base}{_NORMS[rest.removesuffix(end)]}.{kind}"
-    part, _, letter = rest.rpartition("_")
-    if part in _PARTS and letter[1:] in _LETTERS and letter[:1] in "Wb":
+    block, _, letter = rest.rpartition("_")
+    if block in _PARTS and letter[1:] in _LETTERS and letter[:1] in "Wb":
         kind = "weight" if letter[0] == "W" else "bias"
-        return f"{base}{_PARTS[part]}.{_LETTERS[letter[1:]]}.{kind}"
+        return f"{base}{_PARTS[block]}.{_LETTERS[letter[1:]]}.{kind}"
     return base + _OTHERS[rest] if rest in _OTHERS else name
 
 

@@ -19,11 +19,11 @@ def sinusoids(
     place = np.arange(count)[:, None]
     if spacing == "paired":
         angles = place / np.power(10000.0, 2 * (np.arange(width) // 2) / width)
-        found = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], 1)
+        table = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], 1)
     else:
         half = width // 2
         step = np.float32(np.log(10000.0) / max(half - 1, 1))
         angles = place.astype(np.float32) * np.exp(np.arange(half, dtype=np.float32) * -step)
         rest = np.zeros((count, width - 2 * half), np.float32)
-        found = np.concatenate([np.sin(angles), np.cos(angles), rest], 1)
-    return found.astype(np.float32)
+        table = np.concatenate([np.sin(angles), np.cos(angles), rest], 1)
+    return table.astype(np.float32)

@@ -41,17 +41,17 @@ class Seq2Seq(Stacked, Seq2SeqLM):
 
     def _duplicates(self) -> dict[str, str]:
         """Tensors that checkpoints may hold beside the one that they are equal to; "": computed."""
-        spec, found = self.spec, {}
+        spec, duplicates = self.spec, {}
         for stack in (spec.encoder, spec.decoder):
             names, table = stack.names, f"{stack.names.embedding}.weight"
-            found[f"{names.base}.embed_tokens.weight"] = table
-            found[f"{names.base}.{names.positions}.weights"] = ""
-            found[f"{names.base}.version"] = ""
+            duplicates[f"{names.base}.embed_tokens.weight"] = table
+            duplicates[f"{names.base}.{names.positions}.weights"] = ""
+            duplicates[f"{names.base}.version"] = ""
             cross = f"{names.base}.{names.layers}.0.{names.cross}"
-            found[f"{cross}.{names.relative}.weight"] = ""
+            duplicates[f"{cross}.{names.relative}.weight"] = ""
         if spec.encoder.names.embedding != spec.decoder.names.embedding:
-            found[f"{StackNames.embedding}.weight"] = ""
-        return found | ({"lm_head.weight": table} if spec.tied else {})
+            duplicates[f"{StackNames.embedding}.weight"] = ""
+        return duplicates | ({"lm_head.weight": table} if spec.tied else {})
 
     def untie(self, name: str) -> dict[str, str]:
         """Give the head, or the embedding of a stack, a weight of its own."""
@@ -60,8 +60,8 @@ class Seq2Seq(Stacked, Seq2SeqLM):
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer of the decoder."""
         stack, a = self.spec.decoder, self.spec.decoder.attention
-        state, kept = State(((self.spec.width,),)), KeysAndValues(a.heads, a.head_dim)
-        return (state if stack.recurrent else kept,) * stack.layers
+        state, keys_and_values = State(((self.spec.width,),)), KeysAndValues(a.heads, a.head_dim)
+        return (state if stack.recurrent else keys_and_values,) * stack.layers
 
     def prepare(self) -> None:
         """Make the table of sinusoidal positions on the parameters' device."""

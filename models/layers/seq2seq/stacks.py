@@ -43,8 +43,10 @@ class Layer(nn.Module):
     def __init__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> None:
         self.spec, self.stack, self.number, names = spec, stack, layer, stack.names
         self.crosses = stack is spec.decoder
-        own = SSRU(spec.width) if stack.recurrent else MemoryAttention(spec.width, stack.attention)
-        put(self, names.attention, own)
+        attention = (
+            SSRU(spec.width) if stack.recurrent else MemoryAttention(spec.width, stack.attention)
+        )
+        put(self, names.attention, attention)
         put(self, names.attention_norm, make_norm(spec.width, spec.norm))
         if spec.relative is not None and (layer == 0 or spec.relative.every_layer):
             bias = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
@@ -58,17 +60,17 @@ class Layer(nn.Module):
     def relative(self) -> RelativeBias:
         """The module of relative positions."""
         names = self.stack.names
-        found: Any = self.get_submodule(f"{names.attention}.{names.relative}")
-        return found  # type: ignore[no-any-return]
+        relative: Any = self.get_submodule(f"{names.attention}.{names.relative}")
+        return relative  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
         """(batch, length, width) -> the same; bias: of the scores of self-attention."""
         names, before = self.stack.names, self.spec.place == "before"
         norms: Any = (names.attention_norm, names.cross_norm, names.mlp_norm)
-        for norm, part in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
-            if part == self._cross and not self.crosses:
+        for norm, block in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
+            if block == self._cross and not self.crosses:
                 continue
-            y = part(self.get_submodule(norm)(x) if before else x, context, bias)
+            y = block(self.get_submodule(norm)(x) if before else x, context, bias)
             x = x + y if before else self.get_submodule(norm)(x + y)
         return x
 
@@ -147,12 +149,12 @@ class Stacked(nn.Module):
         if positions is not None:
             first = offset if isinstance(offset, int) else offset.unsqueeze(1)
             if positions.padding is None:
-                at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
-                at = at + first + positions.offset
+                positions_of_ids = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+                positions_of_ids = positions_of_ids + first + positions.offset
             else:
                 real = (ids != positions.padding).long()
-                at = (ops.cumsum(real, 1) + first) * real + positions.padding
-            x = x + self._position_rows(names, at).to(x.dtype)
+                positions_of_ids = (ops.cumsum(real, 1) + first) * real + positions.padding
+            x = x + self._position_rows(names, positions_of_ids).to(x.dtype)
         if names.embedding_norm is not None:
             x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
         return x

@@ -19,11 +19,11 @@ def untie(model: Any, name: str) -> dict[str, str]:
     values, table = {name: name}, f"{spec.decoder.names.embedding}.weight"
     changes: dict[str, Any] = {}
     for which, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        own = f"{stack.names.base}.embed_tokens"
-        if name == f"{own}.weight":
+        path = f"{stack.names.base}.embed_tokens"
+        if name == f"{path}.weight":
             rows = spec.source_vocab if which == "encoder" else None
-            put(model, own, nn.Embedding(rows or spec.vocab, spec.width))
-            changes[which] = replace(stack, names=replace(stack.names, embedding=own))
+            put(model, path, nn.Embedding(rows or spec.vocab, spec.width))
+            changes[which] = replace(stack, names=replace(stack.names, embedding=path))
             if which == "decoder" and spec.tied:  # the head stays with the table of both
                 values[HEAD] = table
     if HEAD in values:

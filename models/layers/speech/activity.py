@@ -73,11 +73,11 @@ class ActivityModel(Model):
             rest = samples.new_zeros(batch, count * self.chunk - n)
             rows = cat([context, samples, rest], 1)
             pieces = rows.unfold(1, self.context + self.chunk, self.chunk)
-            found = []
-            for at in range(0, count, _BLOCK):
-                hidden, h, c = self._states(pieces[:, at : at + _BLOCK], h, c)
-                found.append(sigmoid(self.final_conv(relu(hidden)))[:, 0])
-        return cat(found, 1), (rows[:, -self.context :], h, c)
+            probabilities = []
+            for start in range(0, count, _BLOCK):
+                hidden, h, c = self._states(pieces[:, start : start + _BLOCK], h, c)
+                probabilities.append(sigmoid(self.final_conv(relu(hidden)))[:, 0])
+        return cat(probabilities, 1), (rows[:, -self.context :], h, c)
 
     def _states(self, pieces: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Pieces (batch, chunks, samples) -> the LSTM's states (batch, 128, chunks)."""
@@ -89,12 +89,12 @@ class ActivityModel(Model):
             gates = gates + cell.bias_hh
         # One matrix a chunk, so that a chunk's gates lie together.
         gates = gates.reshape(batch, count, 4 * WIDTH).transpose(0, 1).contiguous()
-        states, at = [], 0
+        states, done = [], 0
         for steps in _STEPS:
-            while count - at >= steps:
-                part, h, c = self._walk(gates[at : at + steps], h, c, cell.weight_hh)
-                states.append(part)
-                at += steps
+            while count - done >= steps:
+                hidden, h, c = self._walk(gates[done : done + steps], h, c, cell.weight_hh)
+                states.append(hidden)
+                done += steps
         return cat(states, 0).permute(1, 2, 0), h, c
 
     def _seen(self, pieces: Tensor) -> Tensor:
@@ -109,8 +109,8 @@ class ActivityModel(Model):
 
 def _walk(gates: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gates (steps, batch, 512) without the state's part -> states (steps, batch, 128), h, c."""
-    found = []
+    hidden = []
     for now in gates:
         h, c = lstm_step(now, linear(h, weight), (h, c))
-        found.append(h)
-    return stack(found, 0), h, c
+        hidden.append(h)
+    return stack(hidden, 0), h, c

@@ -70,12 +70,12 @@ def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[
         return {}
     if HPARAMS in tensors or any(name.startswith(_DIMS) for name in tensors):
         config = _openai_config(tensors)
-        made = {"config.json": json.dumps(config).encode()}
-        held = tensors.get(VOCABULARY)
-        tokens = _ranked(files) if held is None else tokens_in(held)
+        small_files = {"config.json": json.dumps(config).encode()}
+        vocabulary = tensors.get(VOCABULARY)
+        tokens = _ranked(files) if vocabulary is None else tokens_in(vocabulary)
         if "tokenizer.json" not in files and (HPARAMS in tensors or tokens):
-            made["tokenizer.json"] = _tokenizer(tokens, config["vocab_size"])
-        return made
+            small_files["tokenizer.json"] = _tokenizer(tokens, config["vocab_size"])
+        return small_files
     generation = {
         ours: stored[theirs]
         for theirs, ours in (
@@ -101,8 +101,8 @@ def _shape(tensors: Mapping[str, Tensor], name: str, dims: int) -> tuple[int, ..
 def _ctranslate2_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     for stack in ("encoder", "decoder"):
         for name, value in _FIXED.items():
-            given = tensors.get(f"{stack}/{name}")
-            if given is not None and (given.numel() != 1 or int(given.numpy().item()) != value):
+            stored = tensors.get(f"{stack}/{name}")
+            if stored is not None and (stored.numel() != 1 or int(stored.numpy().item()) != value):
                 raise FormatError(f"{stack}/{name} is not {value}, as Whisper has it")
     vocab, width = _shape(tensors, "decoder/embeddings/weight", 2)
     config = {
@@ -144,22 +144,22 @@ def _named(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_ctranslate2(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         stack, _, rest = name.partition("/")
         base = f"model.{stack}"
         match = _LAYER.fullmatch(name)
         top = re.fullmatch(r"(conv1|conv2|layer_norm|embeddings)/(\w+)", rest)
         if match is not None:
-            found |= _layer(f"{base}.layers.{int(match[2])}.", match, t)
+            by_name |= _layer(f"{base}.layers.{int(match[2])}.", match, t)
         elif rest == "position_encodings/encodings":
-            found[f"{base}.embed_positions.weight"] = t.to(float32)
+            by_name[f"{base}.embed_positions.weight"] = t.to(float32)
         elif top is not None and top[2] in _KINDS:
-            part = "embed_tokens" if top[1] == "embeddings" else top[1]
-            found[f"{base}.{part}.{_KINDS[top[2]]}"] = _plain(t)
+            module = "embed_tokens" if top[1] == "embeddings" else top[1]
+            by_name[f"{base}.{module}.{_KINDS[top[2]]}"] = _plain(t)
         elif t.numel() > 1 and rest not in ("alignment_heads", "alignment_layer"):
             raise FormatError(f"tensor {name!r} {t.shape} is none of Whisper's")
-    return found
+    return by_name
 
 
 def _plain(t: Tensor) -> Tensor:
@@ -169,27 +169,27 @@ def _plain(t: Tensor) -> Tensor:
 
 def _layer(base: str, match: re.Match[str], t: Tensor) -> dict[str, Tensor]:
     """The tensors of one of CTranslate2's: a norm, a matrix, or the rows of several."""
-    part, which, kind = match[3], match[5], _KINDS.get(match[6])
-    if kind is None or (part not in _PARTS and part != "ffn"):
+    block, which, kind = match[3], match[5], _KINDS.get(match[6])
+    if kind is None or (block not in _PARTS and block != "ffn"):
         raise FormatError(f"tensor {match[0]!r} is none of Whisper's")
-    if part == "ffn":
+    if block == "ffn":
         name = "final_layer_norm" if which is None else f"fc{int(which) + 1}"
         return {f"{base}{name}.{kind}": _plain(t)}
-    own = _PARTS[part]
+    path = _PARTS[block]
     if which is None:
-        return {f"{base}{own}_layer_norm.{kind}": _plain(t)}
-    names = _LINEAR.get((part, which))
+        return {f"{base}{path}_layer_norm.{kind}": _plain(t)}
+    names = _LINEAR.get((block, which))
     if names is None or t.shape[0] % len(names):
         raise FormatError(f"tensor {match[0]!r} {t.shape} does not divide into projections")
-    rows, found = t.shape[0] // len(names), dict[str, Tensor]()
+    rows, by_name = t.shape[0] // len(names), dict[str, Tensor]()
     for i, name in enumerate(names):
         piece = t[i * rows : (i + 1) * rows].contiguous() if len(names) > 1 else t
         if name == "k_proj" and kind == "bias":  # Whisper's keys have none: the file holds zeros
             if np.any(piece.numpy()):
                 raise FormatError(f"{match[0]!r}: the keys have a bias, which Whisper has not")
             continue
-        found[f"{base}{own}.{name}.{kind}"] = _plain(piece)
-    return found
+        by_name[f"{base}{path}.{name}.{kind}"] = _plain(piece)
+    return by_name
 
 
 def _openai_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _openai_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _from_openai(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         if name.startswith(("ggml:", _DIMS)):
             continue
@@ -238,11 +238,11 @@ def _from_openai(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif rest == "positional_embedding":
             new = f"model.{stack}.embed_positions.weight"
         else:
-            part, _, kind = rest.rpartition(".")
-            new = f"model.{stack}.{_TOP.get(part, part)}.{kind}"
+            path, _, kind = rest.rpartition(".")
+            new = f"model.{stack}.{_TOP.get(path, path)}.{kind}"
         # Biases of convolutions are columns.
-        found[new] = t.reshape(-1) if new.endswith(".bias") else t
-    return found
+        by_name[new] = t.reshape(-1) if new.endswith(".bias") else t
+    return by_name
 
 
 def _ranked(files: Mapping[str, bytes]) -> list[bytes]:
@@ -252,12 +252,12 @@ def _ranked(files: Mapping[str, bytes]) -> list[bytes]:
             continue
         rows = [line.split() for line in files[name].splitlines() if line]
         try:
-            found = {int(rank): base64.b64decode(text, validate=True) for text, rank in rows}
+            by_rank = {int(rank): base64.b64decode(text, validate=True) for text, rank in rows}
         except ValueError:
             raise FormatError(f"{name}: a line is no token in base64 with its rank") from None
-        if sorted(found) != list(range(len(rows))):
+        if sorted(by_rank) != list(range(len(rows))):
             raise FormatError(f"{name}: its ranks are not those from 0 to {len(rows) - 1}")
-        return [found[rank] for rank in range(len(rows))]
+        return [by_rank[rank] for rank in range(len(rows))]
     return []
 
 
@@ -268,10 +268,10 @@ def _tokenizer(tokens: list[bytes], vocab: int) -> bytes:
     if not 0 < text <= len(tokens) + 1 or len(tokens) > vocab:
         raise FormatError(f"the file has {len(tokens)} tokens of a vocabulary of {vocab}")
     ranks = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(tokens[:text]) if t)
-    made = tokenizer_json({"gpt2.tiktoken": ranks})
-    assert made is not None
-    found = json.loads(made)
-    found["added_tokens"] = [
+    tokenizer_file = tokenizer_json({"gpt2.tiktoken": ranks})
+    assert tokenizer_file is not None
+    tokenizer = json.loads(tokenizer_file)
+    tokenizer["added_tokens"] = [
         {
             "id": text + i,
             "content": t,
@@ -283,4 +283,4 @@ def _tokenizer(tokens: list[bytes], vocab: int) -> bytes:
         }
         for i, t in enumerate(special)
     ]
-    return json.dumps(found).encode()
+    return json.dumps(tokenizer).encode()

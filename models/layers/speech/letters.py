@@ -51,15 +51,15 @@ class Letters:
         frame's token.
         """
         words: list[list[Letter]] = [[]]
-        at = 0
+        frame = 0
         for token, run in groupby(ids):
-            first, at = at, at + len(list(run))
+            first, frame = frame, frame + len(list(run))
             text = "" if token == self.blank else self.texts[token]
             if text.isspace():
                 words.append([])
             elif text:
                 text = text.lower() if self.lower else text
-                words[-1].append(Letter(text, first, at, tuple(logs[first:at])))
+                words[-1].append(Letter(text, first, frame, tuple(logs[first:frame])))
         return [word for word in words if word]
 
 
@@ -99,20 +99,26 @@ def _tokens(
             return None
         each = ((tokenizer.id_to_token(i), i) for i in range(vocab))
         return {text: i for text, i in each if text is not None}
-    found = parse_json(files["vocab.json"], "vocab.json", depth=3)
-    if isinstance(found, dict) and found and all(isinstance(v, dict) for v in found.values()):
+    vocabulary = parse_json(files["vocab.json"], "vocab.json", depth=3)
+    if (
+        isinstance(vocabulary, dict)
+        and vocabulary
+        and all(isinstance(v, dict) for v in vocabulary.values())
+    ):
         raise FormatError(
-            f"vocab.json has a vocabulary for each of {len(found)} languages, which is not "
+            f"vocab.json has a vocabulary for each of {len(vocabulary)} languages, which is not "
             "supported; supported: one vocabulary, of the language that the weights are for"
         )
-    good = isinstance(found, dict) and all(type(i) is int and i >= 0 for i in found.values())
-    if not good or len(set(found.values())) != len(found):
+    good = isinstance(vocabulary, dict) and all(
+        type(i) is int and i >= 0 for i in vocabulary.values()
+    )
+    if not good or len(set(vocabulary.values())) != len(vocabulary):
         raise FormatError("vocab.json is not an object of tokens and their ids")
     added = config.get("added_tokens_decoder")
     for key, token in (added if isinstance(added, dict) else {}).items():
         if key.isdecimal() and len(key) < 9 and (text := _content(token)):
-            found.setdefault(text, int(key))
-    return {text: i for text, i in found.items() if i < vocab}
+            vocabulary.setdefault(text, int(key))
+    return {text: i for text, i in vocabulary.items() if i < vocab}
 
 
 def _content(token: Any) -> str | None:

@@ -42,26 +42,30 @@ _STEP = 64 * 3 * 2
 
 def _rotary(c: Any, head: int) -> RotarySpec:
     """The positions; of an odd number of features one more is rotated, with the same angles."""
-    found = {"partial_rotary_factor": c.partial_rotary_factor or 0.9} | (c.rope_parameters or {})
-    share = found.pop("partial_rotary_factor")
+    parameters = {"partial_rotary_factor": c.partial_rotary_factor or 0.9} | (
+        c.rope_parameters or {}
+    )
+    share = parameters.pop("partial_rotary_factor")
     if not isinstance(share, int | float) or not 0 < share <= 1:
         raise FormatError(f"config.json: partial_rotary_factor is {share!r}; it must be 0 to 1")
     size = int(head * share)
     odd = size % 2
     if odd:
-        choose("rope_type", found.get("rope_type", "default"), ("default", "linear", "llama3"))
-    given = vars(c) | {"rope_parameters": found, "partial_rotary_factor": None}
-    spec = replace(rotary_of(given, size + odd), interleaved=True)
+        choose("rope_type", parameters.get("rope_type", "default"), ("default", "linear", "llama3"))
+    config = vars(c) | {"rope_parameters": parameters, "partial_rotary_factor": None}
+    spec = replace(rotary_of(config, size + odd), interleaved=True)
     return replace(spec, theta=spec.theta ** ((size + odd) / size)) if odd and size else spec
 
 
 def moonshine_spec(c: Any) -> Seq2SeqSpec:
     """The description of a MoonshineConfig's parts."""
     heads = c.encoder_num_attention_heads
-    for part in ("encoder", "decoder"):  # transformers runs no others
-        choose(f"{part}_num_attention_heads", getattr(c, f"{part}_num_attention_heads"), (heads,))
+    for stack in ("encoder", "decoder"):  # transformers runs no others
+        choose(f"{stack}_num_attention_heads", getattr(c, f"{stack}_num_attention_heads"), (heads,))
         choose(
-            f"{part}_num_key_value_heads", getattr(c, f"{part}_num_key_value_heads"), (heads, None)
+            f"{stack}_num_key_value_heads",
+            getattr(c, f"{stack}_num_key_value_heads"),
+            (heads, None),
         )
     head = c.head_dim or c.hidden_size // max(heads, 1)
     attention = AttentionSpec(heads, heads, head, c.attention_bias, rotary=_rotary(c, head))
@@ -132,10 +136,10 @@ class MoonshineModel(SpeechModel):
             inside = outside
         put(self, "model.encoder.groupnorm", nn.GroupNorm(1, width))
         put(self, TABLE, nn.Embedding(spec.vocab, width))
-        for part in (spec.encoder, spec.decoder):
-            layers = [Layer(spec, part, i) for i in range(part.layers)]
-            put(self, f"{part.names.base}.layers", nn.ModuleList(layers))
-            put(self, f"{part.names.base}.{part.names.norm}", make_norm(width, spec.norm))
+        for stack in (spec.encoder, spec.decoder):
+            layers = [Layer(spec, stack, i) for i in range(stack.layers)]
+            put(self, f"{stack.names.base}.layers", nn.ModuleList(layers))
+            put(self, f"{stack.names.base}.{stack.names.norm}", make_norm(width, spec.norm))
         self.rotary = Rotary([spec.encoder.attention.rotary])
         if spec.tied:
             self.duplicates = {"proj_out.weight": f"{TABLE}.weight"}
@@ -210,9 +214,11 @@ class MoonshineModel(SpeechModel):
         x = self.get_submodule("model.encoder.groupnorm")(x)
         x = ops.gelu(self._conv(3, ops.gelu(self._conv(2, x))))
         x = x.transpose(1, 2)  # (batch, width, frames) -> (batch, frames, width)
-        at = ops.arange(x.shape[1], device=x.device).unsqueeze(0)
+        positions = ops.arange(x.shape[1], device=x.device).unsqueeze(0)
         mask = self._seen(attention_mask, x.shape[1])
-        return self._run(self.spec.encoder, x, StackContext({"mask": mask}, turn=self._turn(at)))
+        return self._run(
+            self.spec.encoder, x, StackContext({"mask": mask}, turn=self._turn(positions))
+        )
 
     def _conv(self, number: int, x: Tensor) -> Tensor:
         out: Tensor = self.get_submodule(f"model.encoder.conv{number}")(x)

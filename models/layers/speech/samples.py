@@ -57,10 +57,10 @@ def stored_normalization(files: Mapping[str, bytes], usual: bool) -> bool:
     FormatError as of `stored_settings`, or for what is neither true nor false.
     """
     stored = stored_settings(files, "Wav2Vec2FeatureExtractor")
-    found = stored.get("do_normalize", True) if stored else usual
-    if found is not None and not isinstance(found, bool):
-        raise FormatError(f"do_normalize is {brief(found)}; it must be true or false")
-    return bool(found)
+    normalizes = stored.get("do_normalize", True) if stored else usual
+    if normalizes is not None and not isinstance(normalizes, bool):
+        raise FormatError(f"do_normalize is {brief(normalizes)}; it must be true or false")
+    return bool(normalizes)
 
 
 def normalized(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

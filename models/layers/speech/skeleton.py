@@ -86,10 +86,10 @@ class SpeechModel(Model):
         put(self, "model.encoder.conv1", nn.Conv1d(self.mels, width, 3, padding=1))
         put(self, "model.encoder.conv2", nn.Conv1d(width, width, 3, stride=2, padding=1))
         put(self, TABLE, nn.Embedding(spec.vocab, width))
-        for part, rows in ((spec.encoder, self.frames), (spec.decoder, spec.context)):
-            base = part.names.base
+        for stack_spec, rows in ((spec.encoder, self.frames), (spec.decoder, spec.context)):
+            base = stack_spec.names.base
             put(self, f"{base}.embed_positions", nn.Embedding(rows, width))
-            layers = [Layer(spec, part, i) for i in range(part.layers)]
+            layers = [Layer(spec, stack_spec, i) for i in range(stack_spec.layers)]
             put(self, f"{base}.layers", nn.ModuleList(layers))
             put(self, f"{base}.layer_norm", make_norm(width, spec.norm))
         self.duplicates = {"proj_out.weight": f"{TABLE}.weight"}
@@ -171,8 +171,8 @@ class SpeechModel(Model):
         dtype that is not known.
         """
         pairs = [layer.encoder_attn.memory(states) for layer in self._layers(self.spec.decoder)]
-        made = tuple((k.to(dtype).contiguous(), v.to(dtype).contiguous()) for k, v in pairs)
-        return Memory(made, mask)
+        layers = tuple((k.to(dtype).contiguous(), v.to(dtype).contiguous()) for k, v in pairs)
+        return Memory(layers, mask)
 
     def decode(
         self,
@@ -195,10 +195,10 @@ class SpeechModel(Model):
         Raises ValueError past the context.
         """
         options, offset = begin_decoding(self, ids, cache, mask)
-        at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+        positions = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         if isinstance(offset, Tensor):
-            at = at + offset.unsqueeze(1)
-        x, turn = self._placed(self.get_submodule(TABLE)(ids).to(float32), at)
+            positions = positions + offset.unsqueeze(1)
+        x, turn = self._placed(self.get_submodule(TABLE)(ids).to(float32), positions)
         notes = {} if seen is None else seen
         context = StackContext(options, cache, memory, watched or {}, notes, turn)
         x = self._run(self.spec.decoder, x, context)
@@ -294,8 +294,8 @@ class SpeechModel(Model):
 
     @property
     def _table(self) -> Tensor:
-        found: Any = self.get_submodule(TABLE)
-        return found.weight  # type: ignore[no-any-return]
+        embedding: Any = self.get_submodule(TABLE)
+        return embedding.weight  # type: ignore[no-any-return]
 
     def _layers(self, stack: StackSpec) -> Any:
         return self.get_submodule(f"{stack.names.base}.layers")

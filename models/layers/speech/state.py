@@ -52,8 +52,8 @@ class SpeechState:
             return model.decode(ids, memory, cache)
 
         def fill(model: SpeechModel, states: Tensor) -> None:
-            made = model.remember(states, memory_type)
-            for before, now in zip(memory.layers, made.layers, strict=True):
+            remembered = model.remember(states, memory_type)
+            for before, now in zip(memory.layers, remembered.layers, strict=True):
                 for a, b in zip(before, now, strict=True):
                     a.copy_(b)
 
@@ -80,8 +80,8 @@ class SpeechState:
     ) -> bool:
         """Whether `restart` can take these states: the sizes and the types are the same."""
         keys = self.memory.layers[0][0]
-        own = keys.shape[0], keys.shape[2], keys.dtype.name
-        same = own == (*states.shape[:2], memory_type)
+        held_sizes = keys.shape[0], keys.shape[2], keys.dtype.name
+        same = held_sizes == (*states.shape[:2], memory_type)
         return same and (self.copies, self.cache_type, self.linear) == (copies, cache_type, linear)
 
     def restart(self, states: Tensor) -> None:
@@ -95,8 +95,8 @@ class SpeechState:
 
         The next step may overwrite them. Raises ValueError past the context.
         """
-        given = ids if isinstance(ids, Tensor) else tensor(np.asarray(ids, np.int64))
-        placed = given.to(self.cache.device)
+        id_tensor = ids if isinstance(ids, Tensor) else tensor(np.asarray(ids, np.int64))
+        placed = id_tensor.to(self.cache.device)
         if placed.ndim != 2 or placed.shape[0] != self.rows or not placed.shape[1]:
             raise ValueError(f"step: ids are {placed.shape}; they must be ({self.rows}, n)")
         count = placed.shape[1]
@@ -116,16 +116,16 @@ class SpeechState:
     def reorder(self, rows: Sequence[int]) -> None:
         """Continue row rows[i] in row i; both must be of the same audio."""
         chosen = np.asarray(rows, np.int64)
-        own = np.arange(self.rows)
-        fits = chosen.shape == own.shape and bool(
-            (chosen // self.copies == own // self.copies).all()
+        in_order = np.arange(self.rows)
+        fits = chosen.shape == in_order.shape and bool(
+            (chosen // self.copies == in_order // self.copies).all()
         )
         if not fits:
             raise ValueError(
                 f"reorder: rows {list(rows)!r:.80} must name {self.rows} rows, each of its audio; "
                 "use select for others"
             )
-        if (chosen != own).any():
+        if (chosen != in_order).any():
             with self._mode():
                 self.cache.reorder(tensor(chosen).to(self.cache.device))
 
@@ -139,16 +139,16 @@ class SpeechState:
         copies: rows of each; default: as many as now. Only a single row can become several.
         Raises ValueError for other copies, IndexError for audios that there are not.
         """
-        wanted, own = self.copies if copies is None else copies, self.copies
-        if own not in (1, wanted):
-            raise ValueError(f"select: {own} copies cannot become {wanted}")
-        count = self.rows // own
+        wanted, copies_here = self.copies if copies is None else copies, self.copies
+        if copies_here not in (1, wanted):
+            raise ValueError(f"select: {copies_here} copies cannot become {wanted}")
+        count = self.rows // copies_here
         if not audios or not all(0 <= a < count for a in audios):
             raise IndexError(f"select: audios {list(audios)!r:.80} must be some of {count}")
         device, old = self.cache.device, self.cache
         index = tensor(np.asarray(audios, np.int64)).to(device)
-        kept = [a * own + c % own for a in audios for c in range(wanted)]
-        rows = tensor(np.asarray(kept, np.int64)).to(device)
+        row_numbers = [a * copies_here + c % copies_here for a in audios for c in range(wanted)]
+        rows = tensor(np.asarray(row_numbers, np.int64)).to(device)
         with self._mode():
             pairs = self.memory.layers
             memory = Memory(
@@ -159,7 +159,9 @@ class SpeechState:
             )
             new.cache.capacity, (new.cache.longest, new.cache.written) = old.capacity, old.counts
             new.cache.lengths = old.lengths.index_select(0, rows)
-            new.cache.buffers = [[t.index_select(0, rows) for t in held] for held in old.buffers]
+            new.cache.buffers = [
+                [t.index_select(0, rows) for t in buffers] for buffers in old.buffers
+            ]
         return new
 
     @contextmanager

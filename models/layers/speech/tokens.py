@@ -120,15 +120,15 @@ def stored_tokens(
     ids: dict[str, int] = {}
     languages: dict[str, int] = {}
     for name in ("endoftext", "startoftranscript", *_OTHERS):
-        for one in _SPELLINGS.get(name, (name,)):
-            found = None if tokenizer is None else tokenizer.token_to_id(f"<|{one}|>")
-            if found is not None and found < vocab:
-                ids[name] = found
+        for spelling in _SPELLINGS.get(name, (name,)):
+            token_id = None if tokenizer is None else tokenizer.token_to_id(f"<|{spelling}|>")
+            if token_id is not None and token_id < vocab:
+                ids[name] = token_id
     if tokenizer is not None and vocab >= MULTILINGUAL:
         for code in LANGUAGES:
-            found = tokenizer.token_to_id(f"<|{code}|>")
-            if found is not None and found < vocab:
-                languages[code] = found
+            token_id = tokenizer.token_to_id(f"<|{code}|>")
+            if token_id is not None and token_id < vocab:
+                languages[code] = token_id
     suppress, begin = (
         _ids(stored, name, vocab) for name in ("suppress_tokens", "begin_suppress_tokens")
     )
@@ -138,31 +138,36 @@ def stored_tokens(
 
 
 def _ids(stored: Mapping[str, Any], name: str, vocab: int) -> tuple[int, ...]:
-    given = stored.get(name)
-    given = [] if given is None else given
-    if not isinstance(given, list) or not all(type(i) is int and -1 <= i < vocab for i in given):
-        raise FormatError(f"{name} is {brief(given)}; it must be tokens of {vocab}")
-    return tuple(i for i in given if i >= 0)
+    token_ids = stored.get(name)
+    token_ids = [] if token_ids is None else token_ids
+    if not isinstance(token_ids, list) or not all(
+        type(i) is int and -1 <= i < vocab for i in token_ids
+    ):
+        raise FormatError(f"{name} is {brief(token_ids)}; it must be tokens of {vocab}")
+    return tuple(i for i in token_ids if i >= 0)
 
 
 def _heads(
     stored: Mapping[str, Any], vocab: int, layers: int, heads: int
 ) -> tuple[tuple[int, int], ...]:
-    given, published = stored.get("alignment_heads"), _PUBLISHED.get((layers, heads, vocab))
-    if given is None and published is not None:
+    pairs, published = (
+        stored.get("alignment_heads"),
+        _PUBLISHED.get((layers, heads, vocab)),
+    )
+    if pairs is None and published is not None:
         return tuple((int(i), int(h)) for i, h in (p.split(".") for p in published.split()))
-    if given is None:
+    if pairs is None:
         return tuple((i, h) for i in range(layers // 2, layers) for h in range(heads))
-    good = isinstance(given, list) and all(
-        isinstance(one, list)
-        and [type(n) for n in one] == [int, int]
-        and 0 <= one[0] < layers
-        and 0 <= one[1] < heads
-        for one in given
+    good = isinstance(pairs, list) and all(
+        isinstance(pair, list)
+        and [type(n) for n in pair] == [int, int]
+        and 0 <= pair[0] < layers
+        and 0 <= pair[1] < heads
+        for pair in pairs
     )
     if not good:
         raise FormatError(
-            f"alignment_heads is {brief(given)}; it must be pairs of one of {layers} layers and "
+            f"alignment_heads is {brief(pairs)}; it must be pairs of one of {layers} layers and "
             f"one of {heads} heads"
         )
-    return tuple((i, h) for i, h in given)
+    return tuple((i, h) for i, h in pairs)

@@ -125,8 +125,8 @@ class WaveModel(Model):
         c, width = config, spec.width
         self.config, self.spec, self.convs = config, spec, tuple(convs)
         self.head = "lm_head.weight" in names or c.architectures == ["Wav2Vec2ForCTC"]
-        whole = self.head or any(name.startswith(f"{BASE}.") for name in names)
-        self.base = f"{BASE}." if whole else ""
+        prefixed = self.head or any(name.startswith(f"{BASE}.") for name in names)
+        self.base = f"{BASE}." if prefixed else ""
         kinds = [
             c.feat_extract_norm if c.feat_extract_norm == "layer" or not i else ""
             for i in range(len(convs))
@@ -152,7 +152,7 @@ class WaveModel(Model):
         for path in spec.paths:
             self._put(path, EncoderLayer(spec))
         if self.base + MASKED in names:  # of training
-            root = self.get_submodule(BASE) if whole else self
+            root = self.get_submodule(BASE) if prefixed else self
             setattr(root, MASKED, parameter(width))
         if self.head:
             self.lm_head = nn.Linear(width, spec.vocab)

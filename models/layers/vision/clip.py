@@ -150,8 +150,8 @@ class ClipModel(ImageModel):
             x = base.get_submodule(spec.before)(x)
         for layer in base.encoder.layers:
             x = layer(x)
-        found: Tensor = x if spec.first else base.post_layernorm(x)
-        return found
+        states: Tensor = x if spec.first else base.post_layernorm(x)
+        return states
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """(batch, features) of pixels (batch, channels, height, width), not normalized."""
@@ -188,15 +188,15 @@ class ClipModel(ImageModel):
             x = layer(x, seen, spec.causal and seen is None)
         x = base.final_layer_norm(x)
         if spec.end == -1:
-            found = x[:, -1]
+            pooled = x[:, -1]
         else:
-            at = ids if spec.end is None else (ids == spec.end).to(ids.dtype)
-            place = at.argmax(1).reshape(-1, 1, 1).expand(-1, 1, x.shape[2])
-            found = x.gather(1, place)[:, 0]
+            ends = ids if spec.end is None else (ids == spec.end).to(ids.dtype)
+            place = ends.argmax(1).reshape(-1, 1, 1).expand(-1, 1, x.shape[2])
+            pooled = x.gather(1, place)[:, 0]
         if spec.head is not None:
-            found = base.head(found)
-        made: Tensor = self.text_projection(found) if spec.projection is not None else found
-        return made
+            pooled = base.head(pooled)
+        features: Tensor = self.text_projection(pooled) if spec.projection is not None else pooled
+        return features
 
     def forward(self, *given: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (images, texts) of ids (texts, length) and pixels; of one tower its vectors."""

@@ -49,15 +49,15 @@ class ConvNorm(nn.Module):
             names[0],
             nn.Conv2d(inputs, outputs, kernel, stride, padding, dilation, groups, bias=False),
         )
-        made = norm(outputs, bool(act)) if norm else nn.BatchNorm2d(outputs, eps)
-        self.register_module(names[1], made)
+        norm_layer = norm(outputs, bool(act)) if norm else nn.BatchNorm2d(outputs, eps)
+        self.register_module(names[1], norm_layer)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.same is not None:
             x = padded_same(x, *self.same)
         conv, norm = (getattr(self, name) for name in self.names)
-        made: Tensor = self.act(norm(conv(x)))
-        return made
+        out: Tensor = self.act(norm(conv(x)))
+        return out
 
 
 class EvoNorm(nn.Module):
@@ -94,8 +94,8 @@ def padded_same(x: Tensor, kernel: int, stride: int, dilation: int = 1) -> Tenso
 
 def divisible(value: float, divisor: int = 8, least: int | None = None) -> int:
     """A width near `value` that is a multiple of `divisor`, at most a tenth smaller."""
-    found = max(divisor if least is None else least, int(value + divisor / 2) // divisor * divisor)
-    return found + divisor if found < 0.9 * value else found
+    width = max(divisor if least is None else least, int(value + divisor / 2) // divisor * divisor)
+    return width + divisor if width < 0.9 * value else width
 
 
 def activation(name: str) -> Callable[[Tensor], Tensor]:

@@ -43,8 +43,8 @@ class ChannelNorm(nn.LayerNorm):
 
 def over_channels(norm: Any, x: Tensor) -> Tensor:
     """A norm of a last dim, over the channels of (batch, channels, height, width)."""
-    found: Tensor = norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-    return found
+    normed: Tensor = norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    return normed
 
 
 class _Response(nn.Module):
@@ -80,8 +80,8 @@ class Layer(nn.Module):
         y = self.pwconv2(self.grn(y) if self.second else y)
         if self.scaled:
             y = self.layer_scale_parameter * y
-        found: Tensor = x + y.permute(0, 3, 1, 2)
-        return found
+        out: Tensor = x + y.permute(0, 3, 1, 2)
+        return out
 
 
 class ConvNeXt(ImageModel):
@@ -142,19 +142,19 @@ class ConvNeXt(ImageModel):
         base: Any = self.get_submodule(self.config.model_type)
         x: Tensor = self.checked(pixels, self.config.num_channels)
         x = over_channels(base.embeddings.layernorm, base.embeddings.patch_embeddings(x))
-        found = [x]
+        maps = [x]
         for i, stage in enumerate(base.encoder.stages.children()):
             if i:
                 norm, conv = stage.downsampling_layer
                 x = conv(over_channels(norm, x))
             x = stage.layers(x)
-            found.append(x)
-        return found
+            maps.append(x)
+        return maps
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         if self.named:
             return super().encode_image(pixels)
         x, norm = self.hidden(pixels), self.get_submodule(f"{self.config.model_type}.layernorm")
         early = getattr(self.config, "norm_first", False)
-        found: Tensor = over_channels(norm, x).mean((2, 3)) if early else norm(x.mean((2, 3)))
-        return ACTIVATIONS["gelu"](self.pre_logits(found)) if self.inner else found
+        pooled: Tensor = over_channels(norm, x).mean((2, 3)) if early else norm(x.mean((2, 3)))
+        return ACTIVATIONS["gelu"](self.pre_logits(pooled)) if self.inner else pooled

@@ -120,10 +120,10 @@ class MobileNet(ImageModel):
         paths: Mapping[str, str],
         act: Callable[[Tensor], Tensor] | None,
     ) -> Tensor:
-        made: Tensor = self.get_submodule(paths[name])(x)
+        y: Tensor = self.get_submodule(paths[name])(x)
         if f"{name}_norm" in paths:
-            made = self.get_submodule(paths[f"{name}_norm"])(made)
-        return made if act is None else act(made)
+            y = self.get_submodule(paths[f"{name}_norm"])(y)
+        return y if act is None else act(y)
 
     def _through(self, x: Tensor, b: Block) -> Tensor:
         act = activation(b.act) if b.act else self.act
@@ -152,8 +152,8 @@ class MobileNet(ImageModel):
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         mean = self.hidden(pixels).mean((2, 3), keepdim=True)
-        made = self._run(mean, "head", self.spec.paths, self.act) if self.spec.late else mean
-        return made.flatten(1)
+        pooled = self._run(mean, "head", self.spec.paths, self.act) if self.spec.late else mean
+        return pooled.flatten(1)
 
 
 def _padded(x: Tensor, padding: Padding, kernel: int, stride: int) -> Tensor:

@@ -60,8 +60,8 @@ class MobileNetV2(ImageModel):
         x = stem.reduce_1x1(stem.conv_3x3(x))
         for layer in base.layer:
             x = layer(x)
-        found: Tensor = base.conv_1x1(x)
-        return found
+        out: Tensor = base.conv_1x1(x)
+        return out
 
 
 def _conv(
@@ -99,5 +99,5 @@ class InvertedResidual(nn.Module):
         self.adds = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.reduce_1x1(self.conv_3x3(self.expand_1x1(x)))
-        return x + made if self.adds else made
+        y: Tensor = self.reduce_1x1(self.conv_3x3(self.expand_1x1(x)))
+        return x + y if self.adds else y

@@ -52,8 +52,8 @@ class ImageModel(Model):
 
         Here: the mean over the places of a convolutional net.
         """
-        found: Tensor = self.hidden(pixels).mean((2, 3))
-        return found
+        mean: Tensor = self.hidden(pixels).mean((2, 3))
+        return mean
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The last hidden state of pixels."""

@@ -35,8 +35,8 @@ class _Squeeze(nn.Module):
             share = self.conv(mean.flatten(2).transpose(1, 2)).transpose(1, 2).unsqueeze(3)
         else:
             share = self.fc2(relu(self.fc1(mean)))
-        found: Tensor = x * share.sigmoid()
-        return found
+        weighed: Tensor = x * share.sigmoid()
+        return weighed
 
 
 def smoothed(x: Tensor, how: str) -> Tensor:
@@ -56,7 +56,7 @@ class Layer(nn.Module):
     ) -> None:
         deep = c.layer_type == "bottleneck"
         early = deep and c.downsample_in_bottleneck  # the stride is in the first convolution
-        whole, self.smooth = stride, c.smooth if stride > 1 else ""
+        block_stride, self.smooth = stride, c.smooth if stride > 1 else ""
         stride = 1 if self.smooth else stride
         if deep:
             parts = [
@@ -71,12 +71,12 @@ class Layer(nn.Module):
         self.squeezed = any(share)
         if self.squeezed:
             self.squeeze = _Squeeze(outputs, *share)
-        plain = inputs == outputs and whole == 1
-        self.pool = whole if c.pooled_shortcut else 1
+        plain = inputs == outputs and block_stride == 1
+        self.pool = block_stride if c.pooled_shortcut else 1
         self.shortcut = (
             nn.Identity()
             if plain
-            else ConvNorm(inputs, outputs, 1, 1 if c.pooled_shortcut else whole, act="")
+            else ConvNorm(inputs, outputs, 1, 1 if c.pooled_shortcut else block_stride, act="")
         )
         self.act = activation(c.hidden_act)  # of the sum; inside it is relu
 
@@ -84,12 +84,12 @@ class Layer(nn.Module):
         short = x
         if self.pool > 1:
             short = avg_pool2d(x, 2, self.pool, ceil_mode=True, count_include_pad=False)
-        for i, part in enumerate(self.layer):
-            x = part(x)
+        for i, layer in enumerate(self.layer):
+            x = layer(x)
             x = smoothed(x, self.smooth) if self.smooth and i == self.at else x
         x = self.squeeze(x) if self.squeezed else x
-        found: Tensor = self.act(x + self.shortcut(short))
-        return found
+        out: Tensor = self.act(x + self.shortcut(short))
+        return out
 
 
 class ResNet(ImageModel):
@@ -106,8 +106,8 @@ class ResNet(ImageModel):
         inner = c.inner_sizes or [
             n // 4 if c.layer_type == "bottleneck" else n for n in c.hidden_sizes
         ]
-        whole = all(type(n) is int and n > 0 for n in (*inner, c.groups))
-        if len(inner) != len(c.depths) or not whole or any(n % c.groups for n in inner):
+        positive = all(type(n) is int and n > 0 for n in (*inner, c.groups))
+        if len(inner) != len(c.depths) or not positive or any(n % c.groups for n in inner):
             raise FormatError(f"config.json: inner_sizes {inner} do not fit groups {c.groups}")
         none = [0] * len(inner)
         shares = list(zip(c.squeezed or none, c.squeezed_near or none, strict=True))
@@ -159,7 +159,7 @@ def stages(net: nn.Module, pixels: Tensor, pool: str = "max") -> list[Tensor]:
         x = max_pool2d(x, 3, 2, 1)
     else:
         x = smoothed(max_pool2d(x, 3, 1, 1) if pool == "blur" else x, pool)
-    found: list[Tensor] = [x]
+    maps: list[Tensor] = [x]
     for stage in net.get_submodule("encoder.stages").children():
-        found.append(stage.get_submodule("layers")(found[-1]))
-    return found
+        maps.append(stage.get_submodule("layers")(maps[-1]))
+    return maps

@@ -61,17 +61,17 @@ def _from_torchvision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name in tensors:
         if match := _TV.fullmatch(name):
             parts.setdefault((match[1], match[2]), set()).add(f"{match[3]}.{match[4]}")
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         module, _, kind = name.rpartition(".")
         match = _TV.fullmatch(name)
         if match is None:
-            found[f"{top.get(module, module)}.{kind}"] = t
+            by_name[f"{top.get(module, module)}.{kind}"] = t
             continue
-        stage, layer, part, inner, kind = match.groups()
+        stage, layer, position, inner, kind = match.groups()
         here = parts[stage, layer]
-        squeeze = next((one[0] for one in here if one.endswith(".fc1")), None)
-        count = len({one[0] for one in here})
+        squeeze = next((part_path[0] for part_path in here if part_path.endswith(".fc1")), None)
+        count = len({part_path[0] for part_path in here})
         if squeeze is not None:
             how = KINDS["inverted" if count == 4 else "plain"]
         else:  # without a squeeze the kinds differ by the first convolution's kernel
@@ -82,12 +82,12 @@ def _from_torchvision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if inner in ("fc1", "fc2"):
             path = _SQUEEZE["reduce" if inner == "fc1" else "expand"]
         else:
-            at = int(part) - (squeeze is not None and int(part) > int(squeeze))
-            if at >= len(order) or inner not in "01":
+            place = int(position) - (squeeze is not None and int(position) > int(squeeze))
+            if place >= len(order) or inner not in "01":
                 raise FormatError(f"tensor {name!r} is none of an EfficientNet's")
-            path = how[order[at] + ("_norm" if inner == "1" else "")]
-        found[f"blocks.{int(stage) - 1}.{layer}.{path}.{kind}"] = t
-    return found
+            path = how[order[place] + ("_norm" if inner == "1" else "")]
+        by_name[f"blocks.{int(stage) - 1}.{layer}.{path}.{kind}"] = t
+    return by_name
 
 
 def _from_flat(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -103,14 +103,14 @@ def _from_flat(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         stage, layer = (stage, layer + 1) if now == before else (stage + 1, 0)
         before = now
         places.append((stage, layer))
-    found = {}
+    by_name = {}
     for name, t in tensors.items():
         match = _FLAT.fullmatch(name)
         if match is None:
             module, _, kind = name.rpartition(".")
-            found[f"{_FLAT_TOP.get(module, module)}.{kind}"] = t
+            by_name[f"{_FLAT_TOP.get(module, module)}.{kind}"] = t
             continue
-        i, part, kind = int(match[1]), match[2], match[3]
+        i, path_in_block, kind = int(match[1]), match[2], match[3]
         wide = f"_blocks.{i}._expand_conv.weight" in tensors
         how = KINDS["inverted" if wide else "plain"]
         names = {
@@ -121,9 +121,11 @@ def _from_flat(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             "project_conv": "narrow",
             "bn2": "narrow_norm",
         }
-        path = _FLAT_BLOCK.get(part) or how.get(names.get(part, ""), part)
-        found[f"blocks.{places[i][0]}.{places[i][1]}.{path}.{kind}"] = t
-    return found
+        path = _FLAT_BLOCK.get(path_in_block) or how.get(
+            names.get(path_in_block, ""), path_in_block
+        )
+        by_name[f"blocks.{places[i][0]}.{places[i][1]}.{path}.{kind}"] = t
+    return by_name
 
 
 def blocks_of(tensors: Mapping[str, Tensor], what: str) -> list[list[Any]]:
@@ -136,24 +138,24 @@ def blocks_of(tensors: Mapping[str, Tensor], what: str) -> list[list[Any]]:
     for name, t in tensors.items():
         if (match := _BLOCK.fullmatch(name)) and match[4] == "weight":
             parts.setdefault((int(match[1]), int(match[2])), {})[match[3]] = t
-    found = []
-    for (stage, layer), held in sorted(parts.items()):
-        kind = next((k for k, how in KINDS.items() if set(how.values()) <= {*held}), None)
+    blocks = []
+    for (stage, layer), weights in sorted(parts.items()):
+        kind = next((k for k, how in KINDS.items() if set(how.values()) <= {*weights}), None)
         if kind is None or stage >= len(STRIDES):
-            raise FormatError(f"{what}: block {stage}.{layer} has other parts: {sorted(held)}")
+            raise FormatError(f"{what}: block {stage}.{layer} has other parts: {sorted(weights)}")
         how = KINDS[kind]
-        deep, last = held[how["deep"]], held[how.get("narrow", how["deep"])]
-        first = held[how["widen"]] if kind == "inverted" else deep
+        deep, last = weights[how["deep"]], weights[how.get("narrow", how["deep"])]
+        first = weights[how["widen"]] if kind == "inverted" else deep
         if deep.ndim != 4 or last.ndim != 4 or first.ndim != 4:
             raise FormatError(f"{what}: block {stage}.{layer} has matrices of other dims")
         inputs = deep.shape[0] if kind == "plain" else first.shape[1]
-        squeeze = held.get(_SQUEEZE["reduce"])
-        found.append([stage, layer, kind, inputs, last.shape[0], deep.shape[0], deep.shape[-1],
+        squeeze = weights.get(_SQUEEZE["reduce"])
+        blocks.append([stage, layer, kind, inputs, last.shape[0], deep.shape[0], deep.shape[-1],
                       STRIDES[stage] if layer == 0 else 1,
                       0 if squeeze is None else squeeze.shape[0]])  # fmt: skip
-    if not found:
+    if not blocks:
         raise FormatError(f"{what}: the checkpoint has no blocks of an EfficientNet")
-    return found
+    return blocks
 
 
 def paths_of(stage: int, layer: int, kind: str) -> dict[str, str]:

@@ -69,7 +69,7 @@ def renamed(
     others than ViT's, also whole names of parameters; top: modules outside of the layers, by their
     paths behind the base.
     """
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     known = {**_PARTS, **parts}
     for name, t in tensors.items():
         layer = _LAYER.fullmatch(name)
@@ -78,39 +78,39 @@ def renamed(
             if both := _POOL.fullmatch(name):
                 first = tensors.get(f"attn_pool.q.{both[1]}")
                 joined = t if first is None else cat([first, t], 0)
-                found[f"{base}.attention_pool.attention.in_proj_{both[1]}"] = joined
+                by_name[f"{base}.attention_pool.attention.in_proj_{both[1]}"] = joined
             elif module == "attn_pool.q":
                 continue
             elif name in _TOP:
                 if "pos" in name:
                     t, more = _apart(t, tensors)
                     if more is not None:
-                        found[_TOP["reg_token"].format(base)] = tensors["reg_token"] + more
-                elif name == "reg_token" and _TOP[name].format(base) in found:
+                        by_name[_TOP["reg_token"].format(base)] = tensors["reg_token"] + more
+                elif name == "reg_token" and _TOP[name].format(base) in by_name:
                     continue
-                found[_TOP[name].format(base)] = t
+                by_name[_TOP[name].format(base)] = t
             elif module in top:
-                found[f"{base}.{top[module]}.{kind}"] = t
+                by_name[f"{base}.{top[module]}.{kind}"] = t
             elif module in _MODULES:
-                found[f"{_MODULES[module].format(base)}.{kind}"] = t
+                by_name[f"{_MODULES[module].format(base)}.{kind}"] = t
             else:
-                found[f"{heads.get(module, module)}.{kind}" if kind != name else name] = t
+                by_name[f"{heads.get(module, module)}.{kind}" if kind != name else name] = t
             continue
         path = f"{base}.encoder.layer.{layer[1]}."
-        part, _, kind = layer[2].rpartition(".")
+        module_path, _, kind = layer[2].rpartition(".")
         joint = layer[2].replace("in_proj_", "qkv.").replace("self_attention.", "attn.")
         if joint.startswith("attn.qkv."):
             if not t.ndim or not t.shape[0] or t.shape[0] % 3:
                 raise FormatError(f"tensor {name!r} {t.shape} does not divide into q, k and v")
             for which, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
-                found[f"{path}attention.attention.{which}.{joint[9:]}"] = piece.contiguous()
+                by_name[f"{path}attention.attention.{which}.{joint[9:]}"] = piece.contiguous()
         elif layer[2] in known:
-            found[path + known[layer[2]]] = t
-        elif part in ("ls1", "ls2"):
-            found[f"{path}layer_scale{part[2]}.lambda1"] = t
+            by_name[path + known[layer[2]]] = t
+        elif module_path in ("ls1", "ls2"):
+            by_name[f"{path}layer_scale{module_path[2]}.lambda1"] = t
         else:
-            found[f"{path}{known.get(part, part)}.{kind}"] = t
-    return found
+            by_name[f"{path}{known.get(module_path, module_path)}.{kind}"] = t
+    return by_name
 
 
 def _first(tensors: Mapping[str, Tensor]) -> int:
@@ -167,10 +167,12 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
     if places is not None and not _patches_alone(places):
         prefix = _first(tensors) + _with_places(places, tensors)
     size = (config.get("pretrained_cfg") or {}).get("input_size")
-    given = arguments.get("img_size") or (
+    image_size = arguments.get("img_size") or (
         size[1:] if isinstance(size, list) and len(size) == 3 else None
     )
-    high, broad = given if isinstance(given, list) else (given or 224, given or 224)
+    high, broad = (
+        image_size if isinstance(image_size, list) else (image_size or 224, image_size or 224)
+    )
     if places is not None and (high // tall) * (broad // wide) != rows - prefix:
         side = math.isqrt(rows - prefix)
         high, broad = side * tall, side * wide

@@ -85,15 +85,15 @@ def tower(config: Mapping[str, Any], key: str, kind: type[C]) -> C:
     """
     clip = "clip" in str(config.get("model_type"))
     plain, older = config.get(key), config.get(f"{key}_dict") if clip else None
-    name, given = (key, plain) if older is None else (f"{key}_dict", older)
-    for label, value in ((key, plain), (name, given)):
+    name, section = (key, plain) if older is None else (f"{key}_dict", older)
+    for label, value in ((key, plain), (name, section)):
         if value is not None and not isinstance(value, dict):
             raise FormatError(f"config.json: {label} is {brief(value)}; it must be an object")
-    return read({**(given or {}), "model_type": getattr(kind, "model_type", "")}, kind)
+    return read({**(section or {}), "model_type": getattr(kind, "model_type", "")}, kind)
 
 
 def read(values: Mapping[str, Any], kind: type[C]) -> C:
     """The configuration of a tower by itself."""
-    found = read_config(kind, {**values, "architectures": None})
-    choose("hidden_act", getattr(found, "hidden_act", "gelu"), tuple(ACTIVATIONS))
-    return found
+    config = read_config(kind, {**values, "architectures": None})
+    choose("hidden_act", getattr(config, "hidden_act", "gelu"), tuple(ACTIVATIONS))
+    return config

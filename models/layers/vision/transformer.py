@@ -125,15 +125,15 @@ class Layer(nn.Module):
             for path in (names.q, names.k, names.v)
         )
         if self.spec.rotary is not None and tables is not None:
-            q, k = (self.spec.rotary.rotate(one, tables) for one in (q, k))
+            q, k = (self.spec.rotary.rotate(heads, tables) for heads in (q, k))
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
         seen = seen.transpose(1, 2).reshape(batch, tokens, width)
         if names.seen:
             seen = self.get_submodule(names.seen)(seen)
-        made = self.get_submodule(names.out)(seen)
-        x = x + self._scaled(first(made) if self.spec.after else made, names.scale1)
-        made = second(self._mlp(x)) if self.spec.after else self._mlp(second(x))
-        return x + self._scaled(made, names.scale2)
+        update = self.get_submodule(names.out)(seen)
+        x = x + self._scaled(first(update) if self.spec.after else update, names.scale1)
+        update = second(self._mlp(x)) if self.spec.after else self._mlp(second(x))
+        return x + self._scaled(update, names.scale2)
 
     def _mlp(self, x: Tensor) -> Tensor:
         spec, names = self.spec, self.spec.names
@@ -148,8 +148,8 @@ class Layer(nn.Module):
         else:
             x = act(x)
         x = self.get_submodule(names.inner)(x) if names.inner else x
-        made: Tensor = self.get_submodule(names.down)(x)
-        return made
+        out: Tensor = self.get_submodule(names.down)(x)
+        return out
 
     def _scaled(self, x: Tensor, path: str) -> Tensor:
         if not self.spec.scaled:
@@ -175,19 +175,19 @@ class AttentionPool(nn.Module):
         put(self, "mlp.fc2", nn.Linear(spec.inner, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        held: Any = self.attention
+        attention: Any = self.attention
         batch, _, width = x.shape
-        weights, biases = held.in_proj_weight.chunk(3, 0), held.in_proj_bias.chunk(3, 0)
-        given = (self.probe.expand(batch, 1, width), x, x)
+        weights, biases = attention.in_proj_weight.chunk(3, 0), attention.in_proj_bias.chunk(3, 0)
+        inputs = (self.probe.expand(batch, 1, width), x, x)
         q, k, v = (
             ops.linear(t, w, b).reshape(batch, -1, self.heads, width // self.heads).transpose(1, 2)
-            for t, w, b in zip(given, weights, biases, strict=True)
+            for t, w, b in zip(inputs, weights, biases, strict=True)
         )
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, 1, width)
-        y = held.out_proj(seen)
+        y = attention.out_proj(seen)
         mlp: Any = self.get_submodule("mlp")
-        found: Tensor = y + mlp.fc2(self.act(mlp.fc1(self.layernorm(y))))
-        return found[:, 0]
+        out: Tensor = y + mlp.fc2(self.act(mlp.fc1(self.layernorm(y))))
+        return out[:, 0]
 
 
 def put_parameter(root: nn.Module, path: str, *size: int) -> None:

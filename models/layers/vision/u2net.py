@@ -79,8 +79,8 @@ class Stage(nn.Module):
             if not self.flat and i < self.depth - 1:
                 x = resized(x, seen[i - 1])
             x = self.get_submodule(f"rebnconv{i}d")(cat([x, seen[i - 1]], 1))
-        found: Tensor = x + first
-        return found
+        out: Tensor = x + first
+        return out
 
 
 class U2Net(ImageModel):
@@ -113,27 +113,27 @@ class U2Net(ImageModel):
         for i in range(1, 7):
             x = self.get_submodule(f"stage{i}")(halved(x) if seen else x)
             seen.append(x)
-        found = [x]
+        maps = [x]
         for i in range(5, 0, -1):
             joined = cat([resized(x, seen[i - 1]), seen[i - 1]], 1)
             x = self.get_submodule(f"stage{i}d")(joined)
-            found.insert(0, x)
-        return found
+            maps.insert(0, x)
+        return maps
 
     def forward(self, pixels: Tensor) -> Tensor:
         sides = [self.get_submodule(f"side{i}")(x) for i, x in enumerate(self._decoded(pixels), 1)]
         joined = cat([sides[0], *(resized(s, sides[0]) for s in sides[1:])], 1)
-        found: Tensor = self.outconv(joined)
-        return found
+        logits: Tensor = self.outconv(joined)
+        return logits
 
 
 def halved(x: Tensor) -> Tensor:
     """Half of the size, rounded up."""
-    found: Tensor = max_pool2d(x, 2, 2, ceil_mode=True)
-    return found
+    pooled: Tensor = max_pool2d(x, 2, 2, ceil_mode=True)
+    return pooled
 
 
 def resized(x: Tensor, like: Tensor) -> Tensor:
     """x at the height and width of `like`."""
-    found: Tensor = interpolate(x, size=like.shape[2:], mode="bilinear")
-    return found
+    scaled: Tensor = interpolate(x, size=like.shape[2:], mode="bilinear")
+    return scaled

@@ -118,11 +118,11 @@ class ViT(ImageModel):
             put_parameter(self, f"{base}{_BANDS}", 2, spec.layers, heads, width // heads // 2)
         layers = [Layer(spec.layer) for _ in range(spec.layers)]
         if spec.relative:
-            for one in layers if spec.relative == "each" else [self]:
-                path = _BIAS[spec.relative] if one is not self else f"{base}{_BIAS['shared']}"
+            for holder in layers if spec.relative == "each" else [self]:
+                path = _BIAS[spec.relative] if holder is not self else f"{base}{_BIAS['shared']}"
                 heads, inner, first = spec.layer.heads, spec.relative_inner, len(spec.prefix)
                 put(
-                    one,
+                    holder,
                     path,
                     LogarithmicBias(heads, inner, first)
                     if inner
@@ -159,8 +159,8 @@ class ViT(ImageModel):
         x = cat([*first, patches], 1)
         x = x + self.positions(grid) if spec.placed else x
         if spec.registers:
-            held = table.register_tokens.expand(batch, -1, width)
-            x = cat([x[:, : len(spec.prefix)], held, x[:, len(spec.prefix) :]], 1)
+            registers = table.register_tokens.expand(batch, -1, width)
+            x = cat([x[:, : len(spec.prefix)], registers, x[:, len(spec.prefix) :]], 1)
         return self._base.get_submodule(spec.entry)(x) if spec.entry else x
 
     def positions(self, grid: tuple[int, int]) -> Tensor:
@@ -168,23 +168,23 @@ class ViT(ImageModel):
         table: Tensor = self._base.embeddings.position_embeddings
         if grid == self.grid:
             return table
-        held, count = len(self.spec.prefix), self.grid
-        old = table[:, held:].reshape(1, *count, -1).permute(0, 3, 1, 2)
+        prefix, count = len(self.spec.prefix), self.grid
+        old = table[:, prefix:].reshape(1, *count, -1).permute(0, 3, 1, 2)
         new = interpolate(
             old.float(), size=grid, mode=self.spec.resampled, antialias=bool(self.spec.registers)
         ).to(table.dtype)
-        return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
+        return cat([table[:, :prefix], new.flatten(2).transpose(1, 2)], 1)
 
     def hidden(self, pixels: Tensor) -> Tensor:
         return self.normed(self.states(pixels)[-1])
 
     def states(self, pixels: Tensor) -> list[Tensor]:
         """The tokens before the layers, and after each of them."""
-        spec, found = self.spec, [self.embed(pixels)]
+        spec, states = self.spec, [self.embed(pixels)]
         grid = pixels.shape[2] // spec.patch[0], pixels.shape[3] // spec.patch[1]
         tables: list[Any] = [None] * spec.layers
         if (rotary := spec.layer.rotary) is not None:
-            before, x = len(spec.prefix) + spec.registers, found[0]
+            before, x = len(spec.prefix) + spec.registers, states[0]
             tables = (
                 rotary.mixed(getattr(self._base, _BANDS), grid, before, x)
                 if spec.mixed
@@ -195,13 +195,13 @@ class ViT(ImageModel):
         for i, layer in enumerate(self._base.get_submodule(spec.stack).children()):
             if spec.relative == "each":
                 mask = layer.get_submodule(_BIAS["each"])(grid)
-            found.append(layer(found[-1], mask, tables=tables[i]))
-        return found
+            states.append(layer(states[-1], mask, tables=tables[i]))
+        return states
 
     def normed(self, x: Tensor) -> Tensor:
         """The last norm."""
-        found: Tensor = self._base.get_submodule(self.spec.last)(x) if self.spec.last else x
-        return found
+        out: Tensor = self._base.get_submodule(self.spec.last)(x) if self.spec.last else x
+        return out
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """The pooler's result, or what the classifier reads, the mean where there are two."""
@@ -239,8 +239,8 @@ class ViT(ImageModel):
 
 def pair(value: Any, key: str, least: int = 1) -> tuple[int, int]:
     """(height, width) of a number or a list of two; FormatError names the key of config.json."""
-    given = value if isinstance(value, list) else [value, value]
-    fits = len(given) == 2 and all(type(n) is int and least <= n <= 1 << 16 for n in given)
+    sizes = value if isinstance(value, list) else [value, value]
+    fits = len(sizes) == 2 and all(type(n) is int and least <= n <= 1 << 16 for n in sizes)
     if not fits:
         raise FormatError(f"config.json: {key} is {value!r:.60}; it must be one or two sizes")
-    return given[0], given[1]
+    return sizes[0], sizes[1]

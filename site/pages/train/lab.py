@@ -126,32 +126,32 @@ class Lab:
         was = self.network.training
         self.network.eval()
         with rl.no_grad():
-            found = self.network(x.to(self.device))
+            scores = self.network(x.to(self.device))
         self.network.train(was)
-        return await found.float().numpy_async()
+        return await scores.float().numpy_async()
 
     async def look(self) -> dict[str, Any]:
         """What the network makes of what is held out, and what it looks like inside."""
-        found: dict[str, Any] = {"kind": "look", "step": self.trainer.step}
+        message: dict[str, Any] = {"kind": "look", "step": self.trainer.step}
         if self.text:
-            found["written"] = await self.write("", _WRITTEN)
-            seen = self._numbers(found["written"])
+            message["written"] = await self.write("", _WRITTEN)
+            seen = self._numbers(message["written"])
         else:
             pictures, labels = (t[:_TRIED] for t in self.held.dataset.tensors)
-            scores = np.concatenate([await self.scores(part) for part in pictures.split(250)])
+            scores = np.concatenate([await self.scores(batch) for batch in pictures.split(250)])
             truth, guess = labels.numpy(), scores.argmax(1)
             count = len(self.data.classes)
             matrix = np.zeros((count, count), np.int32)
             np.add.at(matrix, (truth, guess), 1)
             sure = _softmax(scores[:_SHOWN])
-            found |= {
+            message |= {
                 "matrix": matrix.reshape(-1),
                 "guesses": guess[:_SHOWN].astype(np.int32),
                 "sure": np.ascontiguousarray(sure.max(1), np.float32),
             }
             seen = pictures[:4]
-        found["tiles"] = await self._tiles(seen)
-        return found
+        message["tiles"] = await self._tiles(seen)
+        return message
 
     async def _tiles(self, seen: Any) -> list[dict[str, Any]]:
         """Small pictures of weights and of what they find in `seen`, in groups with titles."""
@@ -196,8 +196,8 @@ class Lab:
         """Go on with a text, by so many characters."""
         text = "".join(c for c in prompt if c in self.data.classes) or self.data.classes[0]
         for _ in range(count):
-            at = min(len(text), recipe.LENGTH) - 1
-            shares = _softmax((await self.scores(self._numbers(text)))[0, at][None] / 0.7)[0]
+            last = min(len(text), recipe.LENGTH) - 1
+            shares = _softmax((await self.scores(self._numbers(text)))[0, last][None] / 0.7)[0]
             drawn = float(rl.rand(1, generator=self.draws).item())
             text += self.data.classes[min(int((shares.cumsum() < drawn).sum()), len(shares) - 1)]
         return text
@@ -208,9 +208,9 @@ async def _on_host(value: Any) -> Any:
     if isinstance(value, rl.Tensor):
         return await value.detach().cpu_async()
     if isinstance(value, Mapping):
-        return {name: await _on_host(one) for name, one in value.items()}
+        return {name: await _on_host(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)([await _on_host(one) for one in value])
+        return type(value)([await _on_host(item) for item in value])
     return value
 
 
@@ -234,11 +234,11 @@ def about(job: Any, weights: Any) -> dict[str, Any]:
     file = _FOLDER / "weights.safetensors"
     file.write_bytes(bytes(weights))
     try:
-        found: dict[str, Any] = json.loads(recipe.metadata_of(file)["train"])
-        recipe.SIZES[found["settings"]["model"]][found["settings"]["size"]]
+        facts: dict[str, Any] = json.loads(recipe.metadata_of(file)["train"])
+        recipe.SIZES[facts["settings"]["model"]][facts["settings"]["size"]]
     except (ValueError, LookupError, TypeError):
         raise ValueError("this file is not of this page, nor of its script") from None
-    return found
+    return facts
 
 
 async def start(
@@ -267,7 +267,7 @@ async def start(
         _begin_with(lab, bytes(kept["weights"]))
     _lab = lab
     count = sum(p.numel() for p in lab.network.parameters())
-    found = {
+    facts = {
         "classes": data.classes,
         "shape": list(data.shape),
         "learned": len(data.train),
@@ -281,8 +281,8 @@ async def start(
     if not lab.text:
         pictures, labels = (t[:_SHOWN] for t in data.held.tensors)
         pixels = ((pictures + 1) * 127.5).round().numpy().astype(np.uint8)
-        found |= {"pictures": pixels.reshape(-1), "labels": labels.numpy().astype(np.int32)}
-    return found
+        facts |= {"pictures": pixels.reshape(-1), "labels": labels.numpy().astype(np.int32)}
+    return facts
 
 
 def _write_pictures(given: dict[str, Any]) -> None:
@@ -373,5 +373,5 @@ def script(job: Any) -> str:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "SETTINGS"
     ]
     settings = pprint.pformat(_now().settings, sort_dicts=False, width=98)
-    made = f"SETTINGS: dict[str, Any] = {settings}".splitlines()
-    return "\n".join([*lines[: place.lineno - 1], *made, *lines[place.end_lineno :], ""])
+    settings_lines = f"SETTINGS: dict[str, Any] = {settings}".splitlines()
+    return "\n".join([*lines[: place.lineno - 1], *settings_lines, *lines[place.end_lineno :], ""])

@@ -61,10 +61,10 @@ def data_of(settings: dict[str, Any], folder: Path) -> Data:
     if settings["data"] == "text":
         return _text((folder / "text.txt").read_text(encoding="utf-8"))
     if settings["data"] == "fashion-mnist":
-        both = [rl.datasets.FashionMNIST(folder, train=part) for part in (True, False)]
+        both = [rl.datasets.FashionMNIST(folder, train=is_train) for is_train in (True, False)]
         parts = [
-            (one.data[: settings[n]], one.targets[: settings[n]])
-            for one, n in zip(both, ("rows", "held"), strict=True)
+            (dataset.data[: settings[n]], dataset.targets[: settings[n]])
+            for dataset, n in zip(both, ("rows", "held"), strict=True)
         ]
         classes, bits = both[0].classes, settings.get("bits", 8)
         # As the page's files have them, where they are smaller than the package's.
@@ -72,11 +72,11 @@ def data_of(settings: dict[str, Any], folder: Path) -> Data:
         parts[0] = (pixels >> 8 - bits << 8 - bits) | (pixels >> bits), labels
     else:
         file = folder / "pictures.safetensors"
-        found = rl.load(file)
+        file_tensors = rl.load(file)
         classes = json.loads(metadata_of(file)["classes"])
-        parts = _parted(found["pictures"], found["labels"], settings["seed"])
-    train, held = (rl.utils.data.TensorDataset(scaled(x), y.to(rl.int64)) for x, y in parts)
-    return Data(train, held, classes, tuple(train.tensors[0].shape[1:]))
+        parts = _parted(file_tensors["pictures"], file_tensors["labels"], settings["seed"])
+    train, held_out = (rl.utils.data.TensorDataset(scaled(x), y.to(rl.int64)) for x, y in parts)
+    return Data(train, held_out, classes, tuple(train.tensors[0].shape[1:]))
 
 
 def scaled(pictures: Any) -> Any:
@@ -100,7 +100,7 @@ def _parted(pictures: Any, labels: Any, seed: int) -> list[tuple[Any, Any]]:
     for i in order:
         seen[every[i]] = count = seen.get(every[i], 0) + 1
         parts[count % 5 == 0].append(i)
-    where = [rl.tensor(part) for part in (parts[0], parts[1] or order)]
+    where = [rl.tensor(numbers) for numbers in (parts[0], parts[1] or order)]
     return [(pictures[i], labels[i]) for i in where]
 
 
@@ -110,13 +110,13 @@ def _text(text: str) -> Data:
     ids = rl.tensor([number[c] for c in text], dtype=rl.int64)
     if len(text) < 4 * LENGTH:
         raise ValueError(f"the text has {len(text)} characters; give {4 * LENGTH} or more")
-    held = max(LENGTH + 1, len(text) // 10)
-    learned = ids[: len(text) - held]
+    held_out = max(LENGTH + 1, len(text) // 10)
+    learned = ids[: len(text) - held_out]
     # Windows that overlap by three quarters.
     starts = rl.arange(0, len(learned) - LENGTH, LENGTH // 4).unsqueeze(1)
     where = starts + rl.arange(LENGTH)
     train = rl.utils.data.TensorDataset(learned[where], learned[where + 1])
-    return Data(train, rl.datasets.text_blocks(ids[-held:], LENGTH), characters, (LENGTH,))
+    return Data(train, rl.datasets.text_blocks(ids[-held_out:], LENGTH), characters, (LENGTH,))
 
 
 # --- networks -----------------------------------------------------------------------------------
@@ -309,10 +309,10 @@ class Rates(rl.training.Callback):
 
 def batches_of(settings: dict[str, Any], data: Data) -> tuple[Any, Any]:
     """(batches in an order drawn anew for each epoch, those that are held out)."""
-    own = rl.Generator().manual_seed(settings["seed"])
+    generator = rl.Generator().manual_seed(settings["seed"])
     count = min(settings["batch"], len(data.train))
     learned = rl.utils.data.DataLoader(
-        data.train, count, shuffle=True, drop_last=True, generator=own
+        data.train, count, shuffle=True, drop_last=True, generator=generator
     )
     return learned, rl.utils.data.DataLoader(data.held, min(250, len(data.held)))
 
@@ -343,13 +343,13 @@ def main() -> None:
     network = network_of(SETTINGS, data.shape, len(data.classes)).to(SETTINGS["device"])
     if "weights" in SETTINGS:
         network.load_state_dict(rl.load(folder / SETTINGS["weights"]))
-    learned, held = batches_of(SETTINGS, data)
+    learned, held_out = batches_of(SETTINGS, data)
 
     def tell(event: dict[str, Any]) -> None:
         print(json.dumps({"step": event["step"], **event["values"]}), flush=True)
 
     trainer = trainer_of(SETTINGS, network, [rl.training.EventCallback(tell)])
-    trainer.fit(learned, held, epochs=SETTINGS["epochs"])
+    trainer.fit(learned, held_out, epochs=SETTINGS["epochs"])
     save(network.state_dict(), SETTINGS, data, Path("model.safetensors"))
 
 

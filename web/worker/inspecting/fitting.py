@@ -55,8 +55,8 @@ def fit(
         if isinstance(layers, int) and layers > len(tensors):
             raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
         tensors = renamed_tensors(family, tensors)
-        model, found, _ = fitted(family, config, tensors)
-        model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)
+        model, by_name, _ = fitted(family, config, tensors)
+        model.load_state_dict({n: t.to("meta") for n, t in by_name.items()}, assign=True)
     except RushlightError as error:
         hint = str(error.hint or "")
         why = str(error).removesuffix(f"\n  hint: {hint}")
@@ -81,9 +81,9 @@ def told(names: Container[str], files: Mapping[str, bytes], kind: str) -> dict[s
     """
     if kind in ("ggml", "llama2c"):  # both are of a llama
         return _runs(("text-generation",))
-    found = next((name for name in families("tensors") if name in names), None)
-    if kind == "whisper" or found is not None:
-        family = family_of(found or "ggml:hparams", "tensors", "tensors")
+    telling_name = next((name for name in families("tensors") if name in names), None)
+    if kind == "whisper" or telling_name is not None:
+        family = family_of(telling_name or "ggml:hparams", "tensors", "tensors")
         needs = [name for name in files if name.endswith((".spm", "tokenizer.json"))]
         if needs or kind == "whisper":
             return _runs(family.tasks)

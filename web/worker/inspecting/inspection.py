@@ -120,14 +120,16 @@ class Inspection:
         """
         assert self._held is not None
         self._held.add(int(offset), data.to_bytes())
-        found = self._held.run(read_header)
-        if isinstance(found, tuple):
-            return list(found)
+        header_or_range = self._held.run(read_header)
+        if isinstance(header_or_range, tuple):
+            return list(header_or_range)
         known = {entry.name for _, entry in self.tensors}
-        if again := known & found.table.entries.keys():
+        if again := known & header_or_range.table.entries.keys():
             raise FormatError(f'{self._held.name}: tensor "{min(again)}" is in another part too')
-        self.tensors += [(len(self.parts), entry) for entry in found.table.entries.values()]
-        self.parts.append((self._held.name, self._held.size, found))
+        self.tensors += [
+            (len(self.parts), entry) for entry in header_or_range.table.entries.values()
+        ]
+        self.parts.append((self._held.name, self._held.size, header_or_range))
         self._held = None
         return None
 
@@ -152,8 +154,8 @@ class Inspection:
                 "bitsPerWeight": nbytes * 8 / count if count else 0,
                 "types": [[n, *row] for n, row in sorted(sizes.items(), key=lambda x: -x[1][1])],
                 "tensors": [
-                    [_shown(e.name), e.dtype.name, list(map(str, e.shape)), e.nbytes, part]
-                    for part, e in self.tensors
+                    [_shown(e.name), e.dtype.name, list(map(str, e.shape)), e.nbytes, number]
+                    for number, e in self.tensors
                 ],
                 "metadata": [
                     [_shown(key), _shown(_few(value), _VALUE)]
@@ -168,19 +170,19 @@ class Inspection:
 
     def _model(self) -> dict[str, Any]:
         """The model's name, architecture and sizes, from the metadata or from config.json."""
-        found: dict[str, Any] = {"name": "", "architecture": ""} | dict.fromkeys(_NUMBERS)
+        facts: dict[str, Any] = {"name": "", "architecture": ""} | dict.fromkeys(_NUMBERS)
         metadata, config = self._gguf(), self._config()
         if metadata is not None:
             kind = metadata.get("general.architecture")
-            found["architecture"] = _text(kind)
-            found["name"] = _text(metadata.get("general.name"))
-            found |= {n: _whole(metadata.get(f"{kind}.{key}")) for n, (_, key) in _NUMBERS.items()}
+            facts["architecture"] = _text(kind)
+            facts["name"] = _text(metadata.get("general.name"))
+            facts |= {n: _whole(metadata.get(f"{kind}.{key}")) for n, (_, key) in _NUMBERS.items()}
         elif config:
             names = config.get("architectures")
             kinds = [config.get("model_type"), *(names if isinstance(names, list) else [])]
-            found["architecture"] = ", ".join(_text(kind) for kind in kinds[:3] if _text(kind))
-            found |= {n: _whole(config.get(key)) for n, (key, _) in _NUMBERS.items()}
-        return found
+            facts["architecture"] = ", ".join(_text(kind) for kind in kinds[:3] if _text(kind))
+            facts |= {n: _whole(config.get(key)) for n, (key, _) in _NUMBERS.items()}
+        return facts
 
     def _gguf(self) -> Mapping[str, Any] | None:
         """The metadata of a GGUF file; None for other formats."""
@@ -201,9 +203,9 @@ class Inspection:
 
     def frequencies(self) -> list[int] | None:
         """(part, offset, length) of the values that `fit` needs; None if it needs none."""
-        for part, e in self.tensors:
+        for number, e in self.tensors:
             if e.name == FREQUENCIES and e.nbytes <= _LARGEST_FREQUENCIES:
-                return [part, e.offset, e.nbytes]
+                return [number, e.offset, e.nbytes]
         return None
 
     def fit(self, frequencies: Any) -> str:
@@ -217,10 +219,10 @@ class Inspection:
         if frequencies is not None:
             [entry] = [e for _, e in self.tensors if e.name == FREQUENCIES]
             stored = Tensor.from_buffer(bytearray(frequencies.to_bytes()), entry.dtype, entry.shape)
-        found = fit((e for _, e in self.tensors), self.files, self._gguf(), stored)
-        if not found["supported"]:
-            found["cache"] = self._usual_cache()
-        return json.dumps(found)
+        answer = fit((e for _, e in self.tensors), self.files, self._gguf(), stored)
+        if not answer["supported"]:
+            answer["cache"] = self._usual_cache()
+        return json.dumps(answer)
 
     def _usual_cache(self) -> dict[str, Any] | None:
         """The cache of a plain decoder of the sizes in GGUF metadata, where it names them."""
@@ -243,19 +245,19 @@ class Inspection:
 
     def record(self, number: int) -> list[int] | None:
         """(part, offset, length) of what `choose` needs of a tensor in a zip, else None."""
-        part, entry = self.tensors[number]
-        saved = self.parts[part][2].saved
+        place, entry = self.tensors[number]
+        saved = self.parts[place][2].saved
         if saved is None or not saved.records:
             return None
-        return [part, max(r for r in saved.records if r < entry.offset), LEAD]
+        return [place, max(r for r in saved.records if r < entry.offset), LEAD]
 
     def choose(self, number: int, record: Any = None) -> list[int]:
         """Choose a tensor: its part, then offset and length of each range to bring.
 
         record: the bytes of `record`. Raises FormatError for a tensor that cannot be read so.
         """
-        part, entry = self.tensors[number]
-        name, _, header = self.parts[part]
+        part_number, entry = self.tensors[number]
+        name, _, header = self.parts[part_number]
         if header.saved and entry.name in header.saved.closed:
             raise FormatError(
                 f'{name}: "{_shown(entry.name)}" {header.saved.closed[entry.name]}; its values are '
@@ -265,7 +267,7 @@ class Inspection:
             lengths = struct.unpack_from("<2H", record.to_bytes().ljust(LEAD), LEAD - 4)
             entry = replace(entry, offset=entry.offset + sum(lengths))
         self._chosen = sample(entry)
-        return [part, *(word for pair in self._chosen.ranges() for word in pair)]
+        return [part_number, *(word for pair in self._chosen.ranges() for word in pair)]
 
     def figures(self, data: Any) -> dict[str, Any]:
         """The figures of the chosen tensor from the bytes of those ranges."""
@@ -306,10 +308,10 @@ class Inspection:
     def _source(self) -> str | None:
         """The source of the chat template, if it can be read."""
         try:
-            found = self._template()
+            template = self._template()
         except FormatError:
             return None
-        return None if found is None else _shown(found.source, 1 << 16)
+        return None if template is None else _shown(template.source, 1 << 16)
 
     async def prompt(self, messages: Any) -> str:
         """The prompt that the chat template makes of messages. Raises FormatError without one."""

@@ -103,7 +103,7 @@ def figures(chosen: Sample, data: bytes) -> dict[str, Any]:
     x = values(chosen, data)
     finite = np.isfinite(x)
     good = x[finite]
-    found: dict[str, Any] = {
+    measures: dict[str, Any] = {
         "count": x.size,
         "whole": chosen.whole,
         "rows": chosen.rows,
@@ -119,16 +119,16 @@ def figures(chosen: Sample, data: bytes) -> dict[str, Any]:
         with np.errstate(over="ignore"):  # of float64, to infinity
             mean = float(good.mean(dtype=np.float64))
             spread = np.subtract(good, mean, dtype=np.float64)
-            found |= {"mean": mean, "std": math.sqrt(float((spread * spread).mean()))}
-        found |= {
+            measures |= {"mean": mean, "std": math.sqrt(float((spread * spread).mean()))}
+        measures |= {
             "min": float(good.min()),
             "max": float(good.max()),
         }
-        found["histogram"] = histogram(good, found["min"], found["max"])
+        measures["histogram"] = histogram(good, measures["min"], measures["max"])
     if x.size:
         numbers = [r for first, n in chosen.pieces for r in range(first, first + n)]
-        found["map"] = heat_map(x, finite, numbers)
-    return found
+        measures["map"] = heat_map(x, finite, numbers)
+    return measures
 
 
 def histogram(x: Array, low: float, high: float) -> dict[str, Any]:
@@ -160,12 +160,12 @@ def heat_map(x: Array, finite: Array, numbers: Sequence[int]) -> dict[str, Any]:
     def reduced(fn: np.ufunc, values: Array) -> Array:
         return fn.reduceat(fn.reduceat(values, columns[:-1], axis=1), rows[:-1], axis=0)
 
-    kept = np.where(finite, x, 0)
+    zeroed = np.where(finite, x, 0)
     counts = reduced(np.add, finite.astype(np.int64))
     none = counts == 0
     with np.errstate(over="ignore", invalid="ignore"):
-        means = reduced(np.add, kept.astype(np.float64)) / np.maximum(counts, 1)
-    largest = reduced(np.maximum, np.abs(kept)).astype(np.float64)
+        means = reduced(np.add, zeroed.astype(np.float64)) / np.maximum(counts, 1)
+    largest = reduced(np.maximum, np.abs(zeroed)).astype(np.float64)
     means[none] = largest[none] = np.nan
     return {
         "largest": largest.reshape(-1).tolist(),

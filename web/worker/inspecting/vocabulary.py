@@ -63,13 +63,13 @@ class Vocabulary:
         """
         if search[:1] == "#" and search[1:].isdecimal() and len(search) < 12:
             number = int(search[1:])
-            found: Sequence[int] = [number] if number < len(self.tokens) else []
+            ids: Sequence[int] = [number] if number < len(self.tokens) else []
         elif search:
-            found = [i for i, token in enumerate(self.tokens) if token and search in token]
+            ids = [i for i, token in enumerate(self.tokens) if token and search in token]
         else:
-            found = range(len(self.tokens))
-        rows = [[i, _cut(self.tokens[i]), self.kinds.get(i, "")] for i in found[start:][:count]]
-        return {"total": len(found), "rows": rows}
+            ids = range(len(self.tokens))
+        rows = [[i, _cut(self.tokens[i]), self.kinds.get(i, "")] for i in ids[start:][:count]]
+        return {"total": len(ids), "rows": rows}
 
 
 def _cut(token: str | None) -> str:
@@ -81,5 +81,5 @@ def _cut(token: str | None) -> str:
 
 def special(value: Any) -> str:
     """The text of a special token in a tokenizer_config.json: a text, or an object with one."""
-    found = value.get("content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else ""
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else ""

@@ -64,8 +64,8 @@ class _CutError(Exception):
 
 def cache_dir() -> Path:
     """The cache folder: $RUSHLIGHT_CACHE, $XDG_CACHE_HOME/rushlight or ~/.cache/rushlight."""
-    if own := os.environ.get("RUSHLIGHT_CACHE"):
-        return Path(own).expanduser()
+    if folder := os.environ.get("RUSHLIGHT_CACHE"):
+        return Path(folder).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "rushlight"
 
@@ -127,20 +127,20 @@ def fetch_file(
             )
     if digest and dest.exists() and file_hash(dest, digest[0]) == digest[1]:
         return
-    part = part_of(dest)
+    part_file = part_of(dest)
     if digest is None or not resume:
-        part.unlink(missing_ok=True)
-    resumed = part.exists()
-    pull(url, part, None, size, progress, timeout, keep=digest is not None)
+        part_file.unlink(missing_ok=True)
+    resumed = part_file.exists()
+    pull(url, part_file, None, size, progress, timeout, keep=digest is not None)
     try:
-        check(part, digest, url)
+        check(part_file, digest, url)
     except HashError:
         if not resumed:
             raise
         # The part was damaged or of another file. The server may still have the right file.
-        pull(url, part, None, size, progress, timeout, keep=True)
-        check(part, digest, url)
-    part.replace(dest)
+        pull(url, part_file, None, size, progress, timeout, keep=True)
+        check(part_file, digest, url)
+    part_file.replace(dest)
 
 
 def part_of(dest: Path) -> Path:
@@ -153,12 +153,12 @@ def check(part: Path, digest: Digest | None, url: str) -> None:
 
     `digest` is the kind and the hash, None for unknown; `url` is in the message.
     """
-    if digest is None or (found := file_hash(part, digest[0])) == digest[1]:
+    if digest is None or (actual := file_hash(part, digest[0])) == digest[1]:
         return
     size = part.stat().st_size
     part.unlink()
     raise HashError(
-        f"{shown(url)}: {digest[0]} of the {size} bytes received is {found}, "
+        f"{shown(url)}: {digest[0]} of the {size} bytes received is {actual}, "
         f"expected {digest[1]}; nothing was kept",
         url,
     )
@@ -231,10 +231,10 @@ def _attempt(
     with response:
         total = size
         if response.status == 206:
-            begin, whole = content_range(response, url)
+            begin, file_size = content_range(response, url)
             if begin != first:
                 raise FetchError(f"{shown(url)}: asked for byte {first}, got byte {begin}", url)
-            total = whole if span is None else size
+            total = file_size if span is None else size
         elif span is not None:
             raise NoRangeError
         else:

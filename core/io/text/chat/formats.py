@@ -25,16 +25,16 @@ _SHOWN: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 
 def percent(pattern: str, values: Any) -> str:
     """pattern % values, counted. Raises ValueError for a form that is not supported."""
-    meter, parts, at, taken = METER.get(), [], 0, 0
+    meter, parts, place, taken = METER.get(), [], 0, 0
     row = values if isinstance(values, tuple) else (values,)
     meter.charge(1 + (len(pattern) >> 6))
-    while at < len(pattern):
-        match = _PERCENT.match(pattern, at)
+    while place < len(pattern):
+        match = _PERCENT.match(pattern, place)
         if match is None:
             raise ValueError(
-                f"% takes %s, %d and the like, with widths up to 999: {pattern[at:][:20]!r}"
+                f"% takes %s, %d and the like, with widths up to 999: {pattern[place:][:20]!r}"
             )
-        at, kind = match.end(), match[5]
+        place, kind = match.end(), match[5]
         meter.items(1, LETTER)
         if kind is None:
             parts.append(match[0])

@@ -125,10 +125,10 @@ def _values(values: list[Any], what: str) -> dict[str, Any]:
 def _union(schemas: list[dict[str, Any]], nullable: bool) -> dict[str, Any]:
     plain = all(row.keys() == {"type"} and isinstance(row["type"], str) for row in schemas)
     if len(schemas) == 1:
-        made = schemas[0]
+        schema = schemas[0]
     elif plain:
         kinds = sorted({row["type"] for row in schemas})
-        made = {"type": kinds[0] if len(kinds) == 1 else kinds}
+        schema = {"type": kinds[0] if len(kinds) == 1 else kinds}
     else:
-        made = {"anyOf": schemas}
-    return {**made, "nullable": True} if nullable else made
+        schema = {"anyOf": schemas}
+    return {**schema, "nullable": True} if nullable else schema

@@ -36,29 +36,29 @@ def template_sources(files: Mapping[str, bytes]) -> dict[str, str]:
     `additional_chat_templates/` before others of their names; chat_template.json, which processors
     have, serves where nothing else does. Raises FormatError for a template that is no text.
     """
-    found = _named(_object(files, CONFIG).get("chat_template"), CONFIG)
+    sources = _named(_object(files, CONFIG).get("chat_template"), CONFIG)
     if JINJA in files:
-        found[DEFAULT] = files[JINJA].decode("utf-8", "replace")
+        sources[DEFAULT] = files[JINJA].decode("utf-8", "replace")
     for name in files:
         if name.startswith(FOLDER) and name.endswith(".jinja"):
-            found[name[len(FOLDER) : -len(".jinja")]] = files[name].decode("utf-8", "replace")
-    if not found and OLDER in files:
-        found = _named(_object(files, OLDER).get("chat_template"), OLDER)
-    if len(found) > _MOST:
-        raise FormatError(f"{CONFIG}: {len(found)} chat templates are too many; at most {_MOST}")
-    return found
+            sources[name[len(FOLDER) : -len(".jinja")]] = files[name].decode("utf-8", "replace")
+    if not sources and OLDER in files:
+        sources = _named(_object(files, OLDER).get("chat_template"), OLDER)
+    if len(sources) > _MOST:
+        raise FormatError(f"{CONFIG}: {len(sources)} chat templates are too many; at most {_MOST}")
+    return sources
 
 
 def special_texts(files: Mapping[str, bytes]) -> dict[str, str]:
     """The special tokens that a template sees: bos_token, eos_token and so on, where there are."""
     config, older = _object(files, CONFIG), _object(files, "special_tokens_map.json")
-    found: dict[str, str] = {}
+    special: dict[str, str] = {}
     for name in (f"{kind}_token" for kind in SPECIAL):
         value = config.get(name) if config.get(name) is not None else older.get(name)
         value = value.get("content") if isinstance(value, dict) else value
         if isinstance(value, str):
-            found[name] = value
-    return found
+            special[name] = value
+    return special
 
 
 def gguf_sources(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -67,27 +67,27 @@ def gguf_sources(metadata: Mapping[str, Any]) -> dict[str, str]:
     `tokenizer.chat_template` is the default, `tokenizer.chat_template.NAME` another. Raises
     FormatError for a value that is no text, or not in UTF-8.
     """
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for key, value in metadata.items():
         if key == KEY or key.startswith(f"{KEY}."):
             if not isinstance(value, str):
                 raise FormatError(f"{key} is {brief(value)}; it must be a text")
             check_characters(key + value, f"{key!r:.100}")
-            found[key[len(KEY) + 1 :] or DEFAULT] = value
-    return found
+            sources[key[len(KEY) + 1 :] or DEFAULT] = value
+    return sources
 
 
 def gguf_metadata(sources: Mapping[str, str]) -> dict[str, Any]:
     """The keys of GGUF for named templates, as llama.cpp's gguf-py spells them."""
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     others = {
         re.sub("[^A-Za-z0-9]", "_", name): s for name, s in sources.items() if name != DEFAULT
     }
     if DEFAULT in sources:
-        found[KEY] = sources[DEFAULT]
+        metadata[KEY] = sources[DEFAULT]
     if others:
-        found[_NAMES] = list(others)
-    return found | {f"{KEY}.{name}": source for name, source in others.items()}
+        metadata[_NAMES] = list(others)
+    return metadata | {f"{KEY}.{name}": source for name, source in others.items()}
 
 
 def as_setting(sources: Mapping[str, str]) -> Any:
@@ -114,12 +114,12 @@ def _named(value: Any, where: str) -> dict[str, str]:
         value = [{"name": name, "template": source} for name, source in value.items()]
     if not isinstance(value, list):
         raise FormatError(f"{where}: chat_template is {brief(value)}; it must be a text or a list")
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for i, row in enumerate(value):
         row = row if isinstance(row, dict) else {}
         name, source = row.get("name"), row.get("template")
         if not isinstance(name, str) or not isinstance(source, str):
             shown = brief(json.dumps(value[i], ensure_ascii=True))
             raise FormatError(f"{where}: chat_template[{i}] is {shown}; it needs name and template")
-        found[name] = source
-    return found
+        sources[name] = source
+    return sources

@@ -73,7 +73,7 @@ def messages_of(messages: Any) -> list[dict[str, Any]]:
     rows = plain("messages", messages)
     if not isinstance(rows, list | tuple):
         raise TypeError(f"render: messages is a {type(messages).__name__}; it must be a list")
-    found = []
+    copies = []
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             raise TypeError(f"render: messages[{i}] is a {type(row).__name__}; it must be a dict")
@@ -81,8 +81,8 @@ def messages_of(messages: Any) -> list[dict[str, Any]]:
         thought = next((message[key] for key in _THOUGHTS if key in message), None)
         if thought is not None:
             message = {"thinking": thought, **message, "reasoning_content": thought}
-        found.append(message)
-    return found
+        copies.append(message)
+    return copies
 
 
 def schemas_of(tools: Any) -> list[Any]:
@@ -135,11 +135,11 @@ def cut_at_mark(prompt: str, text: str) -> str:
 
     Raises ValueError if the template left out the message, or parts of it.
     """
-    at = prompt.rfind(_MARK.strip())
-    if at < 0 or text.strip() not in prompt:
+    end = prompt.rfind(_MARK.strip())
+    if end < 0 or text.strip() not in prompt:
         raise ValueError(
             "continue_final_message: the chat template leaves out or changes the last message, so "
             "it cannot be continued"
         )
-    kept = prompt[:at]
-    return kept if prompt.startswith(_MARK, at) else kept.rstrip()
+    begun = prompt[:end]
+    return begun if prompt.startswith(_MARK, end) else begun.rstrip()

@@ -41,21 +41,24 @@ def with_added(files: Mapping[str, bytes]) -> bytes:
     if not isinstance(file, dict) or not isinstance(file.get("model"), dict):
         return data  # which the reader of the file says
     added = file.get("added_tokens") or []
-    if not isinstance(added, list) or not all(_is_entry(one) for one in added):
+    if not isinstance(added, list) or not all(_is_entry(entry_of_file) for entry_of_file in added):
         return data
-    ids, at = _vocabulary(file["model"]), {one["content"]: i for i, one in enumerate(added)}
-    following = max([len(ids), *(one["id"] + 1 for one in added)])
+    ids, places = (
+        _vocabulary(file["model"]),
+        {token_entry["content"]: i for i, token_entry in enumerate(added)},
+    )
+    following = max([len(ids), *(row["id"] + 1 for row in added)])
     for token in (*listed, *named):
         text = token["content"]
-        if text in at:
-            entry = added[at[text]]
+        if text in places:
+            entry = added[places[text]]
             entry |= token if token in listed else {"special": True}
             continue
         if text in ids:
             id = ids[text]
         else:
             id, following = following, following + 1
-        at[text] = len(added)
+        places[text] = len(added)
         added.append({"id": id, **token})
     file["added_tokens"] = sorted(added, key=lambda one: one["id"])
     return json.dumps(file, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -70,19 +73,19 @@ def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
 
     Rows of another type are left out: the reader of the file refuses them by name.
     """
-    found = model.get("vocab")
-    if isinstance(found, dict):
-        return {text: id for text, id in found.items() if type(id) is int}
-    rows = found if isinstance(found, list) else []
+    vocab = model.get("vocab")
+    if isinstance(vocab, dict):
+        return {text: id for text, id in vocab.items() if type(id) is int}
+    rows = vocab if isinstance(vocab, list) else []
     texts = ((i, row[0]) for i, row in enumerate(rows) if isinstance(row, list) and row)
     return {text: i for i, text in texts if isinstance(text, str)}
 
 
 def _known(data: bytes) -> dict[str, dict[str, Any]] | None:
     """The added tokens of a tokenizer.json, without reading its vocabulary; None: not found."""
-    at = data.find(_TABLE)
-    start = data.find(b"[", at)
-    if at < 0 or start < 0 or data[at + len(_TABLE) : start].strip() != b":":
+    table = data.find(_TABLE)
+    start = data.find(b"[", table)
+    if table < 0 or start < 0 or data[table + len(_TABLE) : start].strip() != b":":
         return None
     end = data.find(b"]", start)
     while 0 <= end < start + (1 << 24):  # a token's text may hold a bracket
@@ -91,10 +94,10 @@ def _known(data: bytes) -> dict[str, dict[str, Any]] | None:
         except ValueError:
             end = data.find(b"]", end + 1)
             continue
-        if not all(_is_entry(one) for one in rows):
+        if not all(_is_entry(row) for row in rows):
             return None
         return {
-            one["content"]: {k: one.get(k, False) for k in ("content", *_FLAGS)} for one in rows
+            row["content"]: {k: row.get(k, False) for k in ("content", *_FLAGS)} for row in rows
         }
     return None
 
@@ -116,53 +119,55 @@ def _wanted(files: Mapping[str, bytes]) -> tuple[list[dict[str, Any]], list[dict
     for key in _FURTHER:
         more = config.get(key)
         more = list(more.values()) if isinstance(more, dict) else more
-        names += [(f"{CONFIG}: {key}", one) for one in (more if isinstance(more, list) else ())]
+        names += [(f"{CONFIG}: {key}", name) for name in (more if isinstance(more, list) else ())]
     named = [
-        _token(where, one, special=True) for where, one in names if isinstance(one, str | dict)
+        _token(where, value, special=True)
+        for where, value in names
+        if isinstance(value, str | dict)
     ]
     listed: dict[int, dict[str, Any]] = {}
     if isinstance(table, dict):
-        for key, one in table.items():
+        for key, token in table.items():
             where = f"{CONFIG}: added_tokens_decoder"
             if not key.isdecimal() or len(key) > 7:
                 raise FormatError(f"{where} has {brief(key)}, not an id and a token")
-            listed[int(key)] = _token(f"{where}[{key}]", one)
+            listed[int(key)] = _token(f"{where}[{key}]", token)
     elif legacy and ADDED in files:
-        special = {one["content"] for one in named}
+        special = {entry["content"] for entry in named}
         for text, id in _object(files, ADDED).items():
             if type(id) is not int or not 0 <= id < 1 << 24:
                 raise FormatError(f"{ADDED}: {brief(text)} is {brief(id)}, not an id")
             listed[id] = _token(ADDED, text, special=text in special)
     if len(listed) > _MOST:
         raise FormatError(f"{CONFIG}: {len(listed)} added tokens are too many")
-    texts = {one["content"] for one in named}
-    for one in listed.values():
-        one["special"] = one["special"] or one["content"] in texts
+    texts = {entry["content"] for entry in named}
+    for token in listed.values():
+        token["special"] = token["special"] or token["content"] in texts
     return [listed[id] for id in sorted(listed)], _once(named)
 
 
 def _once(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({one["content"]: one for one in tokens}.values())
+    return list({token["content"]: token for token in tokens}.values())
 
 
 def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     if name not in files:
         return {}
-    found = parse_json(files[name], name, depth=_DEEP)
-    if not isinstance(found, dict):
-        raise FormatError(f"{name} holds a {type(found).__name__}, not an object")
-    return found
+    values = parse_json(files[name], name, depth=_DEEP)
+    if not isinstance(values, dict):
+        raise FormatError(f"{name} holds a {type(values).__name__}, not an object")
+    return values
 
 
 def _token(where: str, value: Any, special: bool = False) -> dict[str, Any]:
     """A token's text and flags; FormatError for one that is no text or not UTF-8."""
-    given = value if isinstance(value, dict) else {"content": value}
-    text = given.get("content")
+    entry = value if isinstance(value, dict) else {"content": value}
+    text = entry.get("content")
     if not isinstance(text, str) or not text or not _is_utf8(text):
         raise FormatError(f"{where} is {brief(value)}, not a token")
-    flags: dict[str, Any] = {name: given.get(name) is True for name in _FLAGS}
+    flags: dict[str, Any] = {name: entry.get(name) is True for name in _FLAGS}
     flags["special"] = flags["special"] or special
-    if "normalized" not in given:
+    if "normalized" not in entry:
         flags["normalized"] = not flags["special"]
     return {"content": text, **flags}
 

@@ -78,8 +78,10 @@ def kind_of(config: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
     name = config.get("tokenizer_class")
     if isinstance(name, str) and not name.startswith("PreTrained"):
         return name.partition("Tokenizer")[0]
-    found = parse_json(files.get("config.json", b"{}"), "config.json", depth=16)
-    return _TYPES.get(str(found.get("model_type")), "") if isinstance(found, dict) else ""
+    config_file = parse_json(files.get("config.json", b"{}"), "config.json", depth=16)
+    return (
+        _TYPES.get(str(config_file.get("model_type")), "") if isinstance(config_file, dict) else ""
+    )
 
 
 def prefixed(data: bytes, config: Mapping[str, Any], kind: str) -> bytes:
@@ -174,7 +176,7 @@ def shifted(metadata: dict[str, Any], kind: str) -> dict[str, Any]:
         return NORMAL if "NOTUSED" in token or token.startswith("<unk_") else CONTROL
 
     names = [*before, *tokens[left:], *after]
-    found = metadata | {
+    changed = metadata | {
         f"{PREFIX}tokens": names,
         f"{PREFIX}scores": [
             *(-100.0 if type_of(t) == NORMAL else 0.0 for t in before),
@@ -184,25 +186,25 @@ def shifted(metadata: dict[str, Any], kind: str) -> dict[str, Any]:
         f"{PREFIX}token_type": [*map(type_of, before), *types[left:], *map(type_of, after)],
     }
     for key, token in (("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>"), ("padding", "<pad>")):
-        found.pop(f"{PREFIX}{key}_token_id", None)
+        changed.pop(f"{PREFIX}{key}_token_id", None)
         if token in names:
-            found[f"{PREFIX}{key}_token_id"] = names.index(token)
-    return found
+            changed[f"{PREFIX}{key}_token_id"] = names.index(token)
+    return changed
 
 
 def normalizers(config: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """What a class does to a text before SentencePiece's own rules."""
-    found: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     if kind == "Albert":
         quotes = [
             {"type": "Replace", "pattern": {"String": pair}, "content": '"'}
             for pair in ("``", "''")
         ]
-        found = (
+        steps = (
             [*quotes]
             if config.get("keep_accents") is True
             else [*quotes, {"type": "NFKD"}, {"type": "StripAccents"}]
         )
     if kind in ("Albert", "DebertaV2") and config.get("do_lower_case", kind == "Albert") is True:
-        found.append({"type": "Lowercase"})
-    return found
+        steps.append({"type": "Lowercase"})
+    return steps

@@ -37,10 +37,10 @@ def paired_tokenizers(files: Mapping[str, bytes]) -> tuple[bytes, bytes] | None:
         if names[0] not in files:
             return None
     tokens = listed_tokens(parse_json(files["vocab.json"], "vocab.json", depth=2), "vocab.json")
-    own = "target_vocab.json" in files
+    separate = "target_vocab.json" in files
     after = (
         tokens
-        if not own
+        if not separate
         else listed_tokens(
             parse_json(files["target_vocab.json"], "target_vocab.json", depth=2),
             "target_vocab.json",
@@ -59,11 +59,11 @@ def _marian(files: Mapping[str, bytes]) -> tuple[bytes, bytes] | None:
     pair = [names.get(kind, names.get("vocab", "")) for kind in ("srcvocab", "trgvocab")]
     if not all(pair):
         return None
-    made = {
+    by_file = {
         name: from_gguf(read_sentencepiece(files[name], name) | {f"{PREFIX}add_eos_token": True})[0]
         for name in pair
     }
-    return made[pair[0]], made[pair[1]]
+    return by_file[pair[0]], by_file[pair[1]]
 
 
 def _languages(files: Mapping[str, bytes], tokens: list[str]) -> list[str]:
@@ -73,11 +73,13 @@ def _languages(files: Mapping[str, bytes], tokens: list[str]) -> list[str]:
     more = listed.get("additional_special_tokens") if isinstance(listed, dict) else None
     if not isinstance(more, list) or len(more) > _MOST_LANGUAGES:
         return []
-    found: list[Any] = [one.get("content") if isinstance(one, dict) else one for one in more]
-    if not all(isinstance(one, str) and one for one in found):
+    languages: list[Any] = [
+        entry.get("content") if isinstance(entry, dict) else entry for entry in more
+    ]
+    if not all(isinstance(language, str) and language for language in languages):
         raise FormatError(f"{name}: additional_special_tokens has an entry that is not a token")
     known = set(tokens)
-    return [one for one in dict.fromkeys(found) if one not in known]
+    return [language for language in dict.fromkeys(languages) if language not in known]
 
 
 def _joined(

@@ -30,24 +30,24 @@ def fields(data: bytes | memoryview, what: str) -> Iterator[tuple[int, Any]]:
 
     FormatError, which names `what`, where the bytes are not a message.
     """
-    view, at = memoryview(data), 0
-    while at < len(view):
-        tag, at = _varint(view, at, what)
+    view, place = memoryview(data), 0
+    while place < len(view):
+        tag, place = _varint(view, place, what)
         number, kind = tag >> 3, tag & 7
         if kind == _VARINT:
-            value, at = _varint(view, at, what)
+            value, place = _varint(view, place, what)
             yield number, value
             continue
         if kind == _BYTES:
-            size, at = _varint(view, at, what)
+            size, place = _varint(view, place, what)
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
-            raise FormatError(f"{what}: byte {at} begins a field of kind {kind}, which has none")
-        if size > len(view) - at:
-            raise FormatError(f"{what}: a field of {size} bytes at byte {at} ends past the file")
-        yield number, view[at : at + size]
-        at += size
+            raise FormatError(f"{what}: byte {place} begins a field of kind {kind}, which has none")
+        if size > len(view) - place:
+            raise FormatError(f"{what}: a field of {size} bytes at byte {place} ends past the file")
+        yield number, view[place : place + size]
+        place += size
 
 
 def _varint(view: memoryview, at: int, what: str) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def read_sentencepiece(data: bytes, what: str = "the SentencePiece model") -> di
     tokens: list[str] = []
     scores: list[float] = []
     kinds: list[int] = []
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "model": "t5",
         "add_space_prefix": True,
         "remove_extra_whitespaces": True,
@@ -104,27 +104,27 @@ def read_sentencepiece(data: bytes, what: str = "the SentencePiece model") -> di
             scores.append(score)
             kinds.append(kind)
         elif number == 2:
-            for own, setting in fields(value, what):
-                if own == 3:
+            for field, setting in fields(value, what):
+                if field == 3:
                     _check_kind(setting, what)
-                    found["model"] = _KINDS[setting]
-                elif own == 35:
-                    found["byte_fallback"] = bool(setting)
-                elif own == 24 and setting:
+                    values["model"] = _KINDS[setting]
+                elif field == 35:
+                    values["byte_fallback"] = bool(setting)
+                elif field == 24 and setting:
                     raise FormatError(f"{what}: treat_whitespace_as_suffix is not supported")
-                elif own in _SPECIAL and isinstance(setting, int):
+                elif field in _SPECIAL and isinstance(setting, int):
                     # A negative number is of 64 bits; it means that there is no such token.
-                    special[_SPECIAL[own][0]] = -1 if setting >> 31 else setting
+                    special[_SPECIAL[field][0]] = -1 if setting >> 31 else setting
         elif number == 3:
-            _read_normalizer(value, what, found)
+            _read_normalizer(value, what, values)
     if not tokens:
         raise FormatError(f"{what} has no tokens")
     # The types agree about what is unknown; the numbers may be of another vocabulary.
     if UNKNOWN in kinds:
         special["unknown_token_id"] = kinds.index(UNKNOWN)
-    found |= {key: id for key, id in special.items() if 0 <= id < len(tokens)}
-    found |= {"tokens": tokens, "scores": scores, "token_type": kinds}
-    return {PREFIX + key: value for key, value in found.items()}
+    values |= {key: id for key, id in special.items() if 0 <= id < len(tokens)}
+    values |= {"tokens": tokens, "scores": scores, "token_type": kinds}
+    return {PREFIX + key: value for key, value in values.items()}
 
 
 def _check_kind(kind: object, what: str) -> None:

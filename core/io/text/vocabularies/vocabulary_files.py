@@ -58,10 +58,10 @@ def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
     if "tokenizer.json" in files:
         return with_added({**files, FILE: prefixed(files[FILE], config, kind)})
     config = {f"{name}_token": token for name, token in USUAL.get(kind, {}).items()} | config
-    found = _made(files, config, kind)
-    if found is None:
+    converted = _made(files, config, kind)
+    if converted is None:
         return None
-    return with_added({**files, FILE: found, CONFIG: json.dumps(config).encode()})
+    return with_added({**files, FILE: converted, CONFIG: json.dumps(config).encode()})
 
 
 def _made(files: Mapping[str, bytes], config: dict[str, Any], kind: str) -> bytes | None:
@@ -75,8 +75,8 @@ def _made(files: Mapping[str, bytes], config: dict[str, Any], kind: str) -> byte
             return _converted(_tiktoken(data, name), config, kind, whole=True)
         return _converted(shifted(read_sentencepiece(data, name), kind), config, kind)
     if "vocab.json" in files and "merges.txt" in files:
-        made = _converted(_byte_level(files, kind), config, kind)
-        return clip(made) if kind == "CLIP" else made
+        converted = _converted(_byte_level(files, kind), config, kind)
+        return clip(converted) if kind == "CLIP" else converted
     if "vocab.txt" in files:
         return _converted(_word_piece(files["vocab.txt"], config), config, kind)
     return None
@@ -107,16 +107,16 @@ def _alphabet() -> list[str]:
 
 def _tiktoken(data: bytes, name: str) -> dict[str, Any]:
     ranks: dict[bytes, int] = {}
-    for at, line in enumerate(data.splitlines()):
+    for row, line in enumerate(data.splitlines()):
         if not line.strip():
             continue
         parts = line.split()
         try:
             token, rank = base64.b64decode(parts[0], validate=True), int(parts[1])
         except (IndexError, ValueError, binascii.Error):
-            raise FormatError(f"{name}: line {at + 1} is not a token and its rank") from None
+            raise FormatError(f"{name}: line {row + 1} is not a token and its rank") from None
         if not 0 < len(token) <= _LONGEST or not 0 <= rank < MOST_TOKENS:
-            raise FormatError(f"{name}: line {at + 1} has a token or a rank that is out of range")
+            raise FormatError(f"{name}: line {row + 1} has a token or a rank that is out of range")
         ranks[token] = rank
     if len(set(ranks.values())) != len(ranks) or not ranks:
         raise FormatError(f"{name} has no tokens, or a rank more than once")
@@ -131,15 +131,15 @@ def _tiktoken(data: bytes, name: str) -> dict[str, Any]:
         cuts = [c for c in range(1, len(token)) if token[:c] in ranks and token[c:] in ranks]
         for cut in sorted(cuts, key=lambda c: (ranks[token[:c]], ranks[token[c:]])):
             implied.take(token)
-            halves = ("".join(letters[b] for b in part) for part in (token[:cut], token[cut:]))
+            halves = ("".join(letters[b] for b in half) for half in (token[:cut], token[cut:]))
             pairs.append(" ".join(halves))
-    pre = next((pre for part, pre in _SPLITS.items() if part in name), "llama3")
+    pre = next((pre for ending, pre in _SPLITS.items() if ending in name), "llama3")
     return _byte_pairs(pre, tokens, pairs)
 
 
 def _byte_pairs(pre: str, tokens: list[str], merges: list[str]) -> dict[str, Any]:
-    found = {"model": "gpt2", "pre": pre, "tokens": tokens, "merges": merges}
-    return {PREFIX + key: value for key, value in found.items()}
+    values = {"model": "gpt2", "pre": pre, "tokens": tokens, "merges": merges}
+    return {PREFIX + key: value for key, value in values.items()}
 
 
 def listed_tokens(vocab: Any, name: str) -> list[str]:
@@ -148,10 +148,10 @@ def listed_tokens(vocab: Any, name: str) -> list[str]:
     good = all(isinstance(i, int) and 0 <= i < MOST_TOKENS for i in numbers)
     if not numbers or not good or max(numbers) > 2 * len(vocab) + 1024:
         raise FormatError(f"{name} is not an object of tokens and their ids")
-    found = [f"<|unused_{i}|>" for i in range(max(numbers) + 1)]
+    tokens = [f"<|unused_{i}|>" for i in range(max(numbers) + 1)]
     for token, i in vocab.items():
-        found[i] = token
-    return found
+        tokens[i] = token
+    return tokens
 
 
 def _byte_level(files: Mapping[str, bytes], kind: str) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
         else f"\u2581{line}"
         for line in lines
     ]
-    found = {
+    values = {
         "model": "bert",
         "tokens": tokens,
         "normalizer.lowercase": bool(config.get("do_lower_case", True)),
@@ -187,8 +187,8 @@ def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
     ):
         token = named_token(config, name, lines)
         if token is not None:
-            found[key] = lines.index(token)
-    return {PREFIX + key: value for key, value in found.items()}
+            values[key] = lines.index(token)
+    return {PREFIX + key: value for key, value in values.items()}
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -199,29 +199,29 @@ def named_token(config: dict[str, Any], name: str, tokens: list[str]) -> str | N
 
     `config` is tokenizer_config.json, `tokens` those that there are. It raises nothing.
     """
-    given = config.get(f"{name}_token")
-    given = given.get("content") if isinstance(given, dict) else given
-    choices = (given,) if isinstance(given, str) else _NAMES[name]
+    setting = config.get(f"{name}_token")
+    setting = setting.get("content") if isinstance(setting, dict) else setting
+    choices = (setting,) if isinstance(setting, str) else _NAMES[name]
     return next((token for token in choices if token in tokens), None)
 
 
 def _added(config: dict[str, Any], kind: str, tokens: list[str]) -> dict[int, dict[str, Any]]:
     """The tokens that tokenizer_config.json adds, by id."""
-    found: dict[int, dict[str, Any]] = {}
+    added: dict[int, dict[str, Any]] = {}
     listed = config.get("added_tokens_decoder")
     for key, token in (listed if isinstance(listed, dict) else {}).items():
         text = token.get("content") if isinstance(token, dict) else None
         if not key.isdecimal() or len(key) > 7 or not isinstance(text, str) or not text:
             raise FormatError(f"{CONFIG}: added_tokens_decoder has {key!r}, not an id and a token")
         flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
-        given = {name: token.get(name) is True for name in flags}
-        found[int(key)] = added_token(int(key), text, **given)
-    extra = config.get("extra_ids", 100 if kind == "T5" and not found else 0)
+        settings = {name: token.get(name) is True for name in flags}
+        added[int(key)] = added_token(int(key), text, **settings)
+    extra = config.get("extra_ids", 100 if kind == "T5" and not added else 0)
     for i in range(extra if isinstance(extra, int) and 0 <= extra <= _EXTRA else 0):
         id, text = len(tokens) + extra - 1 - i, f"<extra_id_{i}>"
-        if text not in tokens and id not in found:
-            found[id] = added_token(id, text)
-    return found
+        if text not in tokens and id not in added:
+            added[id] = added_token(id, text)
+    return added
 
 
 def _converted(
@@ -257,10 +257,10 @@ def _converted(
     all_ = {token: i for i, token in enumerate(names)}
     all_ |= {token["content"]: id for id, token in added.items()}
     if model != "bert" or kind == "MPNet":
-        found = KINDS.get(kind, Kind(again=True))
-        around = _around(config, model, found, all_)
+        kind_rules = KINDS.get(kind, Kind(again=True))
+        around = _around(config, model, kind_rules, all_)
         file["post_processor"] = template = around_texts(
-            *around, all_, second=found.second, again=found.again, twice=found.twice
+            *around, all_, second=kind_rules.second, again=kind_rules.again, twice=kind_rules.twice
         )
         if kind in TRIMS and model == "gpt2":
             trim = {
@@ -272,8 +272,8 @@ def _converted(
             steps = [trim, template] if template else [trim]
             file["post_processor"] = {"type": "Sequence", "processors": steps}
     if (more := normalizers(config, kind)) and model in ("t5", "llama"):
-        own = (file["normalizer"] or {}).get("normalizers", [])
-        file["normalizer"] = {"type": "Sequence", "normalizers": [*more, *own]}
+        stored = (file["normalizer"] or {}).get("normalizers", [])
+        file["normalizer"] = {"type": "Sequence", "normalizers": [*more, *stored]}
     if config.get("add_prefix_space") is True and metadata.get(f"{PREFIX}pre") == "gpt-2":
         # One step, which puts a space before the text; after a split it would be before each part.
         file["pre_tokenizer"] = BLANK_FIRST
@@ -286,8 +286,8 @@ def _converted(
 
 
 def _vocab_of(file: dict[str, Any]) -> dict[str, int]:
-    found: dict[str, int] = file["model"]["vocab"]
-    return found
+    vocab: dict[str, int] = file["model"]["vocab"]
+    return vocab
 
 
 def _around(

@@ -92,10 +92,10 @@ class WorldTokenizer(Tokenizer):
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None; bytes that are no text are spelled <0xE4><0xBD>."""
         check_text("token_to_id", token)
-        found = self._ids.get(token.encode())
-        if found is None and _BYTES.fullmatch(token):
-            found = self._ids.get(bytes(int(pair, 16) for pair in re.findall("x(..)", token)))
-        return found
+        token_id = self._ids.get(token.encode())
+        if token_id is None and _BYTES.fullmatch(token):
+            token_id = self._ids.get(bytes(int(pair, 16) for pair in re.findall("x(..)", token)))
+        return token_id
 
     def id_to_token(self, id: int) -> str | None:
         """The token with this id, or None; bytes that are no text are spelled <0xE4><0xBD>."""
@@ -113,20 +113,20 @@ class WorldTokenizer(Tokenizer):
         return [self._encoded(text) for text in texts]
 
     def _encoded(self, text: str) -> Encoding:
-        data, ids, at = text.encode(), [], 0
+        data, ids, place = text.encode(), [], 0
         ends = [0]
-        while at < len(data):
+        while place < len(data):
             # A last byte, and one that begins no longer token, is a token by itself.
-            for size in self._lengths.get(data[at : at + 2], (1,)):
-                found = self._ids.get(data[at : at + size])
-                if found is not None and at + size <= len(data):
+            for size in self._lengths.get(data[place : place + 2], (1,)):
+                token_id = self._ids.get(data[place : place + size])
+                if token_id is not None and place + size <= len(data):
                     break
             else:
-                found, size = self._ids[data[at : at + 1]], 1
-            assert found is not None  # every byte is a token
-            ids.append(found)
-            at += size
-            ends.append(at)
+                token_id, size = self._ids[data[place : place + 1]], 1
+            assert token_id is not None  # every byte is a token
+            ids.append(token_id)
+            place += size
+            ends.append(place)
         # The code point that each byte belongs to.
         points = np.cumsum((np.frombuffer(data, np.uint8) & 0xC0) != 0x80) - 1
         edges = zip(ends, ends[1:], strict=False)

@@ -46,15 +46,15 @@ class Deformable(nn.Module):
         else:
             sides = x.new_tensor([[1 / wide, 1 / tall] for tall, wide in grids])
             step = sides.reshape(1, 1, 1, levels, 1, 2)
-        at = (center + moved * step) * 2 - 1
+        points_seen = (center + moved * step) * 2 - 1
         seen, start = [], 0
         for i, (tall, wide) in enumerate(grids):
             picture = value[:, start : start + tall * wide].permute(0, 2, 3, 1)
             picture = picture.reshape(batch * heads, width // heads, tall, wide)
-            grid = at[:, :, :, i].transpose(1, 2).reshape(batch * heads, count, points, 2)
+            grid = points_seen[:, :, :, i].transpose(1, 2).reshape(batch * heads, count, points, 2)
             seen.append(grid_sample(picture, grid, mode="bilinear", align_corners=False))
             start += tall * wide
         # (batch * heads, channels, n, levels * points)
-        made = (cat(seen, 3) * weights).sum(3).reshape(batch, width, count).transpose(1, 2)
-        found: Tensor = self.output_proj(made)
-        return found
+        mixed = (cat(seen, 3) * weights).sum(3).reshape(batch, width, count).transpose(1, 2)
+        projected: Tensor = self.output_proj(mixed)
+        return projected

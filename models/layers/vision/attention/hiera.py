@@ -36,11 +36,12 @@ class PooledAttention(nn.Module):
         q, k, v = self.qkv(x).chunk(3, -1)
         q = q if pool is None else pool(q)
         q, k, v = (
-            one.reshape(len(x), one.shape[1], self.heads, -1).transpose(1, 2) for one in (q, k, v)
+            vectors.reshape(len(x), vectors.shape[1], self.heads, -1).transpose(1, 2)
+            for vectors in (q, k, v)
         )
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        made: Tensor = self.proj(seen.reshape(len(x), seen.shape[1], -1))
-        return made
+        out: Tensor = self.proj(seen.reshape(len(x), seen.shape[1], -1))
+        return out
 
 
 @dataclass(frozen=True)
@@ -76,29 +77,29 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (batch, places, inputs) -> (batch, places / stride, outputs)."""
-        at = self.place
-        held: Any = self
-        normed = held.layernorm_before(x)
-        if at.inputs != at.outputs:
-            near = self._near(x if at.doubled else held.proj(normed))
-            x = cat([near.amax(1), near.mean(1)], -1) if at.doubled else near.amax(1)
+        place = self.place
+        layer: Any = self
+        normed = layer.layernorm_before(x)
+        if place.inputs != place.outputs:
+            near = self._near(x if place.doubled else layer.proj(normed))
+            x = cat([near.amax(1), near.mean(1)], -1) if place.doubled else near.amax(1)
         batch, count, width = normed.shape
-        size = at.stride * at.window or count
+        size = place.stride * place.window or count
         # The places of a window lie count / size apart.
         windows = normed.reshape(batch, size, -1, width).transpose(1, 2).reshape(-1, size, width)
-        seen = held.attn(windows, self._pooled if at.stride > 1 else None)
+        seen = layer.attn(windows, self._pooled if place.stride > 1 else None)
         seen = seen.reshape(batch, -1, *seen.shape[1:]).transpose(1, 2).flatten(1, 2)
-        x = x + (seen * held.layer_scale1.lambda1 if self.scaled else seen)
-        made = held.mlp.fc2(self.act(held.mlp.fc1(held.layernorm_after(x))))
-        found: Tensor = x + (made * held.layer_scale2.lambda1 if self.scaled else made)
-        return found
+        x = x + (seen * layer.layer_scale1.lambda1 if self.scaled else seen)
+        mlp_out = layer.mlp.fc2(self.act(layer.mlp.fc1(layer.layernorm_after(x))))
+        out: Tensor = x + (mlp_out * layer.layer_scale2.lambda1 if self.scaled else mlp_out)
+        return out
 
     def _near(self, x: Tensor) -> Tensor:
         return x.reshape(len(x), self.place.stride, -1, x.shape[-1])
 
     def _pooled(self, x: Tensor) -> Tensor:
-        found: Tensor = self._near(x).amax(1)
-        return found
+        pooled: Tensor = self._near(x).amax(1)
+        return pooled
 
 
 class Hiera(ImageModel):
@@ -161,12 +162,12 @@ class Hiera(ImageModel):
 
     def feature_maps(self, pixels: Tensor) -> list[Tensor]:
         """The maps (batch, channels, height, width) that a backbone names, after their norms."""
-        c, found = self.config, []
+        c, maps = self.config, []
         for i, x in enumerate(self._states(pixels)):
             pooled, times = min(max(i - 1, 0), c.num_query_pool), len(c.depths) - 1
             down, across = (n // s**pooled for n, s in zip(self.grid, self.pool, strict=True))
-            found.append(rolled(x, self.pool, times - pooled, (down, across)))
-        return normed_maps(self, found)
+            maps.append(rolled(x, self.pool, times - pooled, (down, across)))
+        return normed_maps(self, maps)
 
     def _states(self, pixels: Tensor) -> list[Tensor]:
         """The places (batch, places, channels) before the stages and after each."""
@@ -180,12 +181,12 @@ class Hiera(ImageModel):
             places = windowed_places(places, table.position_embeddings_window, self.grid, True)
         # The places of the published backbone lie by rows, which its layers take for unrolled.
         x = unrolled(x + places, self.pool, 0 if self.named else len(c.depths) - 1)
-        found = [x]
+        states = [x]
         for stage in base.get_submodule("encoder.stages").children():
             for layer in stage.get_submodule("layers").children():
                 x = layer(x)
-            found.append(x)
-        return found
+            states.append(x)
+        return states
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """The norm of the places' mean; without it of a backbone."""
@@ -211,8 +212,8 @@ def rolled(x: Tensor, stride: tuple[int, int], times: int, grid: tuple[int, int]
     batch, _, width = x.shape
     rows, columns = grid[0] // stride[0] ** times, grid[1] // stride[1] ** times
     x = x.reshape(batch, *(stride * times), rows, columns, width)
-    own = 2 * times
-    return x.permute(0, *range(own + 1, 0, -2), *range(own + 2, 1, -2), own + 3).reshape(
+    axes = 2 * times
+    return x.permute(0, *range(axes + 1, 0, -2), *range(axes + 2, 1, -2), axes + 3).reshape(
         batch, *grid, width
     )
 
@@ -224,6 +225,6 @@ def windowed_places(
 
     whole (1, channels, h, w) is interpolated to the grid; window (1, channels, m, n) is repeated.
     """
-    found = interpolate(whole.float(), size=grid, mode="bicubic", antialias=antialias)
+    resized = interpolate(whole.float(), size=grid, mode="bicubic", antialias=antialias)
     tiled = window.repeat(1, 1, grid[0] // window.shape[2], grid[1] // window.shape[3])
-    return (found.to(window.dtype) + tiled).permute(0, 2, 3, 1)
+    return (resized.to(window.dtype) + tiled).permute(0, 2, 3, 1)

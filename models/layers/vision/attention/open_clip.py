@@ -39,7 +39,7 @@ _HEAD = 64
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under transformers' names; those of texts may begin with "text."."""
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         plain = name.removeprefix("text.")
         if match := _LAYER.fullmatch(name):
@@ -49,25 +49,25 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
                 if t.shape[0] % 3:
                     raise FormatError(f"tensor {name!r} {t.shape} is not three matrices")
                 kind = match[3][len("attn.in_proj_") :]
-                for part, piece in zip("qkv", t.chunk(3, 0), strict=True):
-                    found[f"{path}self_attn.{part}_proj.{kind}"] = piece.contiguous()
+                for letter, piece in zip("qkv", t.chunk(3, 0), strict=True):
+                    by_name[f"{path}self_attn.{letter}_proj.{kind}"] = piece.contiguous()
                 continue
-            part, _, kind = match[3].rpartition(".")
-            found[f"{path}{_PARTS.get(part, part)}.{kind}"] = t
+            letter, _, kind = match[3].rpartition(".")
+            by_name[f"{path}{_PARTS.get(letter, letter)}.{kind}"] = t
         elif plain in _TURNED:
-            found[_TURNED[plain]] = t.T.contiguous()
+            by_name[_TURNED[plain]] = t.T.contiguous()
         elif plain != "attn_mask":
-            found[_TOP.get(plain, name)] = t
-    return found
+            by_name[_TOP.get(plain, name)] = t
+    return by_name
 
 
 def config_of(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str, Any]:
     """CLIP's config.json for a checkpoint; told: model_cfg of open_clip_config.json."""
-    found = rename_tensors(tensors)
+    by_name = rename_tensors(tensors)
     seen, place = _part(told, "vision_cfg"), "vision_model"
     try:
-        patch = found[f"{place}.embeddings.patch_embedding.weight"].shape
-        count = found[f"{place}.embeddings.position_embedding.weight"].shape[0] - 1
+        patch = by_name[f"{place}.embeddings.patch_embedding.weight"].shape
+        count = by_name[f"{place}.embeddings.position_embedding.weight"].shape[0] - 1
         width, channels, tall, wide = patch
         image = {
             "hidden_size": width,
@@ -76,9 +76,9 @@ def config_of(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[st
             "image_size": seen.get("image_size") or round(count**0.5) * tall,
             "num_attention_heads": max(1, width // int(seen.get("head_width") or _HEAD)),
             "hidden_act": "quick_gelu" if told.get("quick_gelu") else "gelu",
-            **layers_of(found, place),
+            **layers_of(by_name, place),
         }
-        features = found["visual_projection.weight"].shape[0]
+        features = by_name["visual_projection.weight"].shape[0]
     except (KeyError, ValueError):
         raise FormatError(
             "the checkpoint is no CLIP of OpenCLIP with vision transformers"
@@ -88,7 +88,7 @@ def config_of(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[st
         "architectures": ["CLIPModel"],
         "projection_dim": features,
         "vision_config": image,
-        "text_config": text_of(found, told),
+        "text_config": text_of(by_name, told),
     }
 
 
@@ -132,25 +132,25 @@ def files_of(
         return {}
     told = parse_object(FILE, files[FILE]) if FILE in files else {}
     cfg = _part(told, "model_cfg")
-    made = {"config.json": json.dumps(make(tensors, cfg)).encode()}
-    given = _part(told, "preprocess_cfg")
+    small_files = {"config.json": json.dumps(make(tensors, cfg)).encode()}
+    preprocess = _part(told, "preprocess_cfg")
     size = _part(cfg, "vision_cfg").get("image_size")
-    if given and type(size) is int and "preprocessor_config.json" not in files:
+    if preprocess and type(size) is int and "preprocessor_config.json" not in files:
         processor = {
             "image_processor_type": "CLIPImageProcessor",
             "size": {"shortest_edge": size},
             "crop_size": {"height": size, "width": size},
-            "image_mean": given.get("mean"),
-            "image_std": given.get("std"),
-            "resample": 2 if given.get("interpolation") == "bilinear" else 3,
+            "image_mean": preprocess.get("mean"),
+            "image_std": preprocess.get("std"),
+            "resample": 2 if preprocess.get("interpolation") == "bilinear" else 3,
         }
-        kept = {n: v for n, v in processor.items() if v is not None}
-        made["preprocessor_config.json"] = json.dumps(kept).encode()
-    return made
+        present = {n: v for n, v in processor.items() if v is not None}
+        small_files["preprocessor_config.json"] = json.dumps(present).encode()
+    return small_files
 
 
 def _part(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = told.get(name) or {}
-    if not isinstance(found, Mapping):
-        raise FormatError(f"{FILE}: {name} is {found!r:.60}; it must be an object")
-    return found
+    section = told.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise FormatError(f"{FILE}: {name} is {section!r:.60}; it must be an object")
+    return section

@@ -43,12 +43,12 @@ class RelativeBias(nn.Module):
             square = distances.reshape(1, *old, -1).permute(0, 3, 1, 2)
             square = interpolate(square, size=sides, mode="bilinear")
             distances = square.permute(0, 2, 3, 1).reshape(math.prod(sides), -1)
-        found, count = between(distances, grid), math.prod(grid)
+        bias, count = between(distances, grid), math.prod(grid)
         if not self.special:
-            return found.permute(2, 0, 1).unsqueeze(0)
-        onward, back, own = (special[i].reshape(1, 1, -1) for i in range(_TO_CLASS))
-        below = cat([back.expand(count, 1, -1), found], 1)
-        above = cat([own, onward.expand(1, count, -1)], 1)
+            return bias.permute(2, 0, 1).unsqueeze(0)
+        onward, back, class_to_itself = (special[i].reshape(1, 1, -1) for i in range(_TO_CLASS))
+        below = cat([back.expand(count, 1, -1), bias], 1)
+        above = cat([class_to_itself, onward.expand(1, count, -1)], 1)
         return cat([above, below], 0).permute(2, 0, 1).unsqueeze(0)
 
 
@@ -86,8 +86,8 @@ class LogarithmicBias(nn.Module):
         first, last = list[Any](self.get_submodule("mlp").children())
         steps = [arange(1 - n, n, device=first.weight.device).to(first.weight.dtype) for n in grid]
         tall, wide = (step.sign() * (step.abs() + 1).log() for step in steps)
-        found = between(last(relu(first(pairs(tall, wide)))), grid).permute(2, 0, 1).unsqueeze(0)
-        return pad(found, (self.before, 0, self.before, 0)) if self.before else found
+        bias = between(last(relu(first(pairs(tall, wide)))), grid).permute(2, 0, 1).unsqueeze(0)
+        return pad(bias, (self.before, 0, self.before, 0)) if self.before else bias
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Rotary:
         quarter = len(bands)
         tall = angles[0].unsqueeze(1).expand(*grid, quarter)
         wide = angles[1].unsqueeze(0).expand(*grid, quarter)
-        found = cat([wide, tall] if self.across else [tall, wide], -1)
-        return self._turned(found.reshape(math.prod(grid), 2 * quarter), before, like)
+        both_axes = cat([wide, tall] if self.across else [tall, wide], -1)
+        return self._turned(both_axes.reshape(math.prod(grid), 2 * quarter), before, like)
 
     def mixed(
         self, bands: Tensor, grid: tuple[int, int], before: int, like: Tensor
@@ -135,7 +135,7 @@ class Rotary:
         places = pairs(rows, columns)  # (patches, 2)
         first, second = bands.float().unsqueeze(-2)  # (layers, heads, 1, head / 2) each
         angles = places[:, 1:] * first + places[:, :1] * second
-        return [self._turned(one, before, like) for one in angles]
+        return [self._turned(layer_angles, before, like) for layer_angles in angles]
 
     def _turned(self, angles: Tensor, before: int, like: Tensor) -> Rotation:
         """Cosines and sines of angles (.., patches, head / 2), of each twice."""

@@ -53,23 +53,23 @@ class Attention(nn.Module):
         """x (batch, n, width) attends to memory (batch, m, width), or to itself."""
         if memory is None:
             memory, memory_places = x, places
-        held = [
+        sources = [
             x if places is None else x + places,
             memory if memory_places is None else memory + memory_places,
             memory,
         ]
         batch, count, width = x.shape
         q, k, v = (
-            self.get_submodule(name)(one)
-            .reshape(batch, one.shape[1], self.heads, -1)
+            self.get_submodule(name)(source)
+            .reshape(batch, source.shape[1], self.heads, -1)
             .transpose(1, 2)
-            for name, one in zip(("q_proj", "k_proj", "v_proj"), held, strict=True)
+            for name, source in zip(("q_proj", "k_proj", "v_proj"), sources, strict=True)
         )
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        made: Tensor = self.get_submodule("out_proj")(
+        out: Tensor = self.get_submodule("out_proj")(
             seen.transpose(1, 2).reshape(batch, count, width)
         )
-        return made
+        return out
 
 
 class Layer(nn.Module):
@@ -104,12 +104,12 @@ class Layer(nn.Module):
 
     def fed(self, x: Tensor) -> Tensor:
         """norm(x + mlp(x))."""
-        made: Tensor = self.final_layer_norm(x + self._mlp(x))
-        return made
+        normed: Tensor = self.final_layer_norm(x + self._mlp(x))
+        return normed
 
     def _mlp(self, x: Tensor) -> Tensor:
-        made: Tensor = self.fc2(ACTIVATIONS[self.spec.act](self.fc1(x)))
-        return made
+        out: Tensor = self.fc2(ACTIVATIONS[self.spec.act](self.fc1(x)))
+        return out
 
 
 def sine_places(grid: tuple[int, int], width: int, like: Tensor, theta: float = 10000.0) -> Tensor:

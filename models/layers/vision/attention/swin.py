@@ -94,35 +94,35 @@ class _Attention(nn.Module):
 
     def forward(self, x: Tensor, regions: Tensor | None) -> Tensor:
         """regions (places, tokens): of tokens, which see their own region; None: all are one."""
-        held: Any = self.get_submodule("self")
+        attention: Any = self.get_submodule("self")
         out = self.get_submodule("output.dense")
         windows, tokens, width = x.shape
         q, k, v = (
             layer(x).reshape(windows, tokens, self.stage.heads, -1).transpose(1, 2)
-            for layer in (held.query, held.key, held.value)
+            for layer in (attention.query, attention.key, attention.value)
         )
         mask, scale = self._bias(x), None
         if self.second:
             most = math.log(1 / 0.01)
-            q = normalize(q, dim=-1) * held.logit_scale.clamp(max=most).exp()
+            q = normalize(q, dim=-1) * attention.logit_scale.clamp(max=most).exp()
             k, scale = normalize(k, dim=-1), 1.0
         if regions is not None:
             apart = (regions.unsqueeze(1) != regions.unsqueeze(2)).to(x.dtype) * _SEEN_NOT
             mask = mask + apart.repeat(windows // len(regions), 1, 1).unsqueeze(1)
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-        made: Tensor = out(seen.transpose(1, 2).reshape(windows, tokens, width))
-        return made
+        projected: Tensor = out(seen.transpose(1, 2).reshape(windows, tokens, width))
+        return projected
 
     def _bias(self, x: Tensor) -> Tensor:
         """The biases (1, heads, tokens, tokens) of the tokens of a window."""
-        held: Any = self.get_submodule("self")
+        attention: Any = self.get_submodule("self")
         table = (
-            held.continuous_position_bias_mlp(self._places(x))
+            attention.continuous_position_bias_mlp(self._places(x))
             if self.second
-            else (held.relative_position_bias_table)
+            else (attention.relative_position_bias_table)
         )
-        found = between(table, (self.stage.window, self.stage.window))
-        bias: Tensor = found.permute(2, 0, 1).unsqueeze(0)
+        by_pair = between(table, (self.stage.window, self.stage.window))
+        bias: Tensor = by_pair.permute(2, 0, 1).unsqueeze(0)
         return bias.sigmoid() * 16 if self.second else bias
 
     def _places(self, x: Tensor) -> Tensor:
@@ -150,15 +150,15 @@ class _Layer(nn.Module):
         """x (batch, height, width, channels). padded: windows move on small axes too."""
         if self.spec.second:
             x = x + self.layernorm_before(self._windows(x, padded))
-            made: Tensor = self.layernorm_after(self._mlp(x))
-            return x + made
+            normed: Tensor = self.layernorm_after(self._mlp(x))
+            return x + normed
         x = x + self._windows(self.layernorm_before(x), padded)
         return x + self._mlp(self.layernorm_after(x))
 
     def _mlp(self, x: Tensor) -> Tensor:
         inner = ACTIVATIONS[self.spec.act](self.get_submodule("intermediate.dense")(x))
-        made: Tensor = self.get_submodule("output.dense")(inner)
-        return made
+        projected: Tensor = self.get_submodule("output.dense")(inner)
+        return projected
 
     def _shifts(self, sides: tuple[int, int], padded: bool) -> tuple[int, int]:
         shift, window = self.stage.shift if self.moved else 0, self.stage.window
@@ -218,8 +218,10 @@ class _Merging(nn.Module):
         rows, columns = -(-tall // 2), -(-wide // 2)
         x = x.reshape(batch, rows, 2, columns, 2, channels).permute(0, 1, 3, 4, 2, 5)
         x = x.reshape(batch, rows, columns, 4 * channels)
-        made: Tensor = self.norm(self.reduction(x)) if self.second else self.reduction(self.norm(x))
-        return made
+        reduced: Tensor = (
+            self.norm(self.reduction(x)) if self.second else self.reduction(self.norm(x))
+        )
+        return reduced
 
 
 class Swin(ImageModel):
@@ -275,14 +277,14 @@ class Swin(ImageModel):
         x = net.embeddings.norm(x)
         if spec.places is not None:
             x = x + self._positions(x.shape[1], x.shape[2])
-        found = [x]
+        states = [x]
         for stage in net.encoder.layers.children():
             for layer in stage.blocks:
                 x = layer(x, padded)
-            found.append(x)
-            if len(found) <= len(spec.stages):
+            states.append(x)
+            if len(states) <= len(spec.stages):
                 x = stage.downsample(x)
-        return found
+        return states
 
     def _positions(self, tall: int, wide: int) -> Tensor:
         places = self.spec.places or (tall, wide)
@@ -296,8 +298,8 @@ class Swin(ImageModel):
     def hidden(self, pixels: Tensor) -> Tensor:
         if self.spec.named:
             return self.feature_maps(pixels)[-1].flatten(2).transpose(1, 2)
-        found = self.maps(pixels)[-1].flatten(1, 2)
-        normed: Tensor = self._base.layernorm(found) if self.spec.last else found
+        last_map = self.maps(pixels)[-1].flatten(1, 2)
+        normed: Tensor = self._base.layernorm(last_map) if self.spec.last else last_map
         return normed
 
     def encode_image(self, pixels: Tensor) -> Tensor:

@@ -91,9 +91,9 @@ class Bit(nn.Module):
 
     def __init__(self, c: Config) -> None:
         count, sizes = len(c.depths), c.hidden_sizes[: len(c.depths)]
-        whole = all(type(n) is int and 1 <= n <= 1 << 12 for n in (*c.depths, *sizes))
+        sizes_fit = all(type(n) is int and 1 <= n <= 1 << 12 for n in (*c.depths, *sizes))
         if (
-            not whole
+            not sizes_fit
             or not 1 <= count == len(sizes) <= 8
             or sum(c.depths) > 1024
             or (c.num_groups < 1 or c.output_stride < 1 << (count + 1))
@@ -125,7 +125,7 @@ class Bit(nn.Module):
         x = ACTIVATIONS[c.hidden_act](stem.get_submodule("norm")(x))
         # What is padded is 0, as the published code has it.
         x = padded_same(x, 3, 2) if c.embedding_dynamic_padding else x
-        found = [max_pool2d(x, 3, 2)]
+        maps = [max_pool2d(x, 3, 2)]
         for stage in self.get_submodule("encoder.stages").children():
-            found.append(stage.get_submodule("layers")(found[-1]))
-        return found
+            maps.append(stage.get_submodule("layers")(maps[-1]))
+        return maps

@@ -50,8 +50,8 @@ class _Mlp(nn.Module):
         self.fc1, self.fc2 = nn.Conv2d(width, hidden, 1), nn.Conv2d(hidden, width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.fc2(ACTIVATIONS["gelu"](self.fc1(self.conv(x))))
-        return made
+        out: Tensor = self.fc2(ACTIVATIONS["gelu"](self.fc1(self.conv(x))))
+        return out
 
 
 class _Block(nn.Module):
@@ -72,23 +72,23 @@ class _Block(nn.Module):
         put_parameter(self, "layer_scale_2.gamma", width, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        held: Any = self
+        layer: Any = self
         if not self.attends:
-            x = held.token_mixer(x)
-            made: Tensor = x + held.layer_scale.gamma * self.mlp(x)
-            return made
-        x = x + held.layer_scale_1.gamma * self._attention(self.norm(x))
-        made = x + held.layer_scale_2.gamma * self.mlp(x)
-        return made
+            x = layer.token_mixer(x)
+            out: Tensor = x + layer.layer_scale.gamma * self.mlp(x)
+            return out
+        x = x + layer.layer_scale_1.gamma * self._attention(self.norm(x))
+        out = x + layer.layer_scale_2.gamma * self.mlp(x)
+        return out
 
     def _attention(self, x: Tensor) -> Tensor:
-        held: Any = self.get_submodule("token_mixer")
+        mixer: Any = self.get_submodule("token_mixer")
         batch, width, tall, wide = x.shape
-        qkv = held.qkv(x.flatten(2).transpose(1, 2))
+        qkv = mixer.qkv(x.flatten(2).transpose(1, 2))
         q, k, v = qkv.reshape(batch, tall * wide, 3, -1, _HEAD).permute(2, 0, 3, 1, 4).unbind(0)
         seen = scaled_dot_product_attention(q, k, v)
-        made: Tensor = held.proj(seen.transpose(1, 2).reshape(batch, tall * wide, width))
-        return made.transpose(1, 2).reshape(batch, width, tall, wide)
+        projected: Tensor = mixer.proj(seen.transpose(1, 2).reshape(batch, tall * wide, width))
+        return projected.transpose(1, 2).reshape(batch, width, tall, wide)
 
 
 class FastViT(ImageModel):
@@ -131,39 +131,39 @@ class FastViT(ImageModel):
         for stage, told in zip(
             self.get_submodule("stages").children(), self.config.stages, strict=True
         ):
-            held: Any = stage
-            x = held.downsample.proj(x) if told[4] else x
-            x = held.pos_emb(x) if told[5] else x
-            x = held.blocks(x)
-        found: Tensor = self.final_conv(x)
-        return found
+            modules: Any = stage
+            x = modules.downsample.proj(x) if told[4] else x
+            x = modules.pos_emb(x) if told[5] else x
+            x = modules.blocks(x)
+        final_map: Tensor = self.final_conv(x)
+        return final_map
 
 
 def network(config: Mapping[str, Any]) -> FastViT:
     """The network of a configuration, on the meta device."""
     c = read_config(Config, {**config, "architectures": None})
-    whole = all(type(n) is int and 0 <= n <= 1 << 16 for stage in c.stages for n in stage)
-    if not c.stages or not whole or any(len(stage) != 7 for stage in c.stages):
+    sizes_fit = all(type(n) is int and 0 <= n <= 1 << 16 for stage in c.stages for n in stage)
+    if not c.stages or not sizes_fit or any(len(stage) != 7 for stage in c.stages):
         raise FormatError(f"config.json: stages is {c.stages!r:.60}; each has seven numbers")
     return FastViT(c)
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with one convolution for the branches of each."""
-    found = fused(tensors)
-    for path in [n[: -len(".pos_enc.weight")] for n in found if n.endswith(".pos_enc.weight")]:
-        weight = found.pop(f"{path}.pos_enc.weight")
-        found[f"{path}.reparam_conv.weight"] = weight + identity(weight).to(weight.dtype)
-        found[f"{path}.reparam_conv.bias"] = found.pop(f"{path}.pos_enc.bias")
+    by_name = fused(tensors)
+    for path in [n[: -len(".pos_enc.weight")] for n in by_name if n.endswith(".pos_enc.weight")]:
+        weight = by_name.pop(f"{path}.pos_enc.weight")
+        by_name[f"{path}.reparam_conv.weight"] = weight + identity(weight).to(weight.dtype)
+        by_name[f"{path}.reparam_conv.bias"] = by_name.pop(f"{path}.pos_enc.bias")
     tail = ".norm.identity.weight"
-    for path in [n[: -len(tail)] for n in found if n.endswith(f".token_mixer{tail}")]:
+    for path in [n[: -len(tail)] for n in by_name if n.endswith(f".token_mixer{tail}")]:
         try:
-            weight, bias = _mixer(found, path)
+            weight, bias = _mixer(by_name, path)
         except (KeyError, ValueError) as error:
             raise FormatError(f"the branches of {path!r} do not fit: {error}") from None
-        found = {n: t for n, t in found.items() if not n.startswith(f"{path}.")}
-        found |= {f"{path}.reparam_conv.weight": weight, f"{path}.reparam_conv.bias": bias}
-    return found
+        by_name = {n: t for n, t in by_name.items() if not n.startswith(f"{path}.")}
+        by_name |= {f"{path}.reparam_conv.weight": weight, f"{path}.reparam_conv.bias": bias}
+    return by_name
 
 
 def _mixer(found: Mapping[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
@@ -172,25 +172,25 @@ def _mixer(found: Mapping[str, Tensor], path: str) -> tuple[Tensor, Tensor]:
     scale, offset = normed(found, f"{path}.norm.identity.")
     keep = identity(weight)
     gain = found[f"{path}.layer_scale.gamma"].float().reshape(-1, 1, 1, 1)
-    made = keep + gain * (weight.float() - keep * scale.reshape(-1, 1, 1, 1))
+    kernel = keep + gain * (weight.float() - keep * scale.reshape(-1, 1, 1, 1))
     bias = gain.reshape(-1) * (found[f"{path}.mixer.reparam_conv.bias"].float() - offset)
-    return made.to(weight.dtype), bias.to(weight.dtype)
+    return kernel.to(weight.dtype), bias.to(weight.dtype)
 
 
 def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
     """The config.json of timm's model `name` with these tensors."""
-    found = rename_tensors(tensors)
+    by_name = rename_tensors(tensors)
     try:
-        stem = found["stem.0.reparam_conv.weight"].shape
-        final = found["final_conv.reparam_conv.weight"].shape
-        gate = found["final_conv.se.fc1.weight"].shape
+        stem = by_name["stem.0.reparam_conv.weight"].shape
+        final = by_name["final_conv.reparam_conv.weight"].shape
+        gate = by_name["final_conv.se.fc1.weight"].shape
         stages, mixer, large = [], 3, 7
-        for i, depth in enumerate(depths_of(found, "stages.", "blocks")):
+        for i, depth in enumerate(depths_of(by_name, "stages.", "blocks")):
             base = f"stages.{i}"
-            up = found[f"{base}.blocks.0.mlp.fc1.weight"].shape
-            down = found.get(f"{base}.downsample.proj.0.reparam_conv.weight")
-            squeeze = found.get(f"{base}.downsample.proj.0.se.fc1.weight")
-            mix = found.get(f"{base}.blocks.0.token_mixer.reparam_conv.weight")
+            up = by_name[f"{base}.blocks.0.mlp.fc1.weight"].shape
+            down = by_name.get(f"{base}.downsample.proj.0.reparam_conv.weight")
+            squeeze = by_name.get(f"{base}.downsample.proj.0.se.fc1.weight")
+            mix = by_name.get(f"{base}.blocks.0.token_mixer.reparam_conv.weight")
             mixer = mixer if mix is None else mix.shape[-1]
             large = large if down is None else down.shape[-1]
             stages.append(
@@ -200,14 +200,14 @@ def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
                     up[0],
                     0 if squeeze is None else squeeze.shape[0],
                     int(down is not None),
-                    int(f"{base}.pos_emb.reparam_conv.weight" in found),
+                    int(f"{base}.pos_emb.reparam_conv.weight" in by_name),
                     int(mix is None),
                 ]
             )
     except (KeyError, IndexError):
         raise FormatError("the checkpoint is no FastViT of timm") from None
-    head = found.get("head.fc.weight")
-    norms = [n for n in found if n.endswith(".norm.weight") and ".blocks." in n]
+    head = by_name.get("head.fc.weight")
+    norms = [n for n in by_name if n.endswith(".norm.weight") and ".blocks." in n]
     return {
         "model_type": "fastvit",
         "stem": stem[0],
@@ -218,6 +218,6 @@ def sizes(tensors: Mapping[str, Tensor], name: str) -> dict[str, Any]:
         "mixer": mixer,
         "large": large,
         "large_act": "_mci" in name,
-        "layer_norm": any(n.replace("weight", "running_var") not in found for n in norms),
+        "layer_norm": any(n.replace("weight", "running_var") not in by_name for n in norms),
         "num_labels": 0 if head is None else head.shape[0],
     }

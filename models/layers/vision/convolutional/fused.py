@@ -57,8 +57,8 @@ class FusedConv(nn.Module):
 def squeezed(gate: nn.Module, x: Tensor) -> Tensor:
     """x with channels weighed by what the picture's mean says (Hu et al., 2017)."""
     small = gate.get_submodule("fc1")(x.mean((2, 3), keepdim=True)).relu()
-    found: Tensor = x * gate.get_submodule("fc2")(small).sigmoid()
-    return found
+    weighed: Tensor = x * gate.get_submodule("fc2")(small).sigmoid()
+    return weighed
 
 
 def fused(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -67,35 +67,37 @@ def fused(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     FormatError where branches are incomplete or do not fit each other.
     """
     branches: dict[str, dict[str, dict[str, Tensor]]] = {}
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, t in tensors.items():
         if match := _BRANCH.fullmatch(name):
-            path, branch, part, kind = match.groups()
-            branches.setdefault(path, {}).setdefault(branch, {})[f"{part}.{kind}"] = t
+            path, branch, module, kind = match.groups()
+            branches.setdefault(path, {}).setdefault(branch, {})[f"{module}.{kind}"] = t
         elif match := _IDENTITY.fullmatch(name):
             branches.setdefault(match[1], {}).setdefault("identity", {})[f"bn.{match[2]}"] = t
         else:
-            found[name] = t
-    for path, held in branches.items():
-        if set(held) == {"identity"}:  # of a RepMixer, which has a kernel beside it
-            found |= {f"{path}.identity.{n[3:]}": t for n, t in held["identity"].items()}
+            by_name[name] = t
+    for path, of_path in branches.items():
+        if set(of_path) == {"identity"}:  # of a RepMixer, which has a kernel beside it
+            by_name |= {f"{path}.identity.{n[3:]}": t for n, t in of_path["identity"].items()}
             continue
         try:
-            weight, bias = _joined(held)
+            weight, bias = _joined(of_path)
         except (KeyError, ValueError, IndexError) as error:
             raise FormatError(f"the branches of {path!r} do not fit each other: {error}") from None
-        found[f"{path}.reparam_conv.weight"], found[f"{path}.reparam_conv.bias"] = weight, bias
-    return found
+        by_name[f"{path}.reparam_conv.weight"], by_name[f"{path}.reparam_conv.bias"] = weight, bias
+    return by_name
 
 
 def _joined(branches: Mapping[str, Mapping[str, Tensor]]) -> tuple[Tensor, Tensor]:
     """The kernel and bias of the sum of branches."""
-    kernels = {name: held["conv.weight"] for name, held in branches.items() if name != "identity"}
+    kernels = {
+        name: of_branch["conv.weight"] for name, of_branch in branches.items() if name != "identity"
+    }
     largest = max(kernels.values(), key=lambda t: int(t.shape[-1]))
     weights, biases = [], []
-    for name, held in branches.items():
+    for name, branch in branches.items():
         like = identity(largest) if name == "identity" else kernels[name].float()
-        scale, offset = normed(held)
+        scale, offset = normed(branch)
         around = (largest.shape[-1] - like.shape[-1]) // 2
         like = pad(like, (around,) * 4) if around else like
         weights.append(like * scale.reshape(-1, 1, 1, 1))

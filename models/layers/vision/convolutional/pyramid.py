@@ -39,8 +39,8 @@ class _Joint(nn.Module):
         y = self.conv1(x)
         for block in self.get_submodule("bottlenecks").children():
             y = self.act(block.get_submodule("conv1")(y) + block.get_submodule("conv2")(y))
-        found: Tensor = self.conv3(y + self.conv2(x))
-        return found
+        out: Tensor = self.conv3(y + self.conv2(x))
+        return out
 
 
 class HybridEncoder(nn.Module):
@@ -85,8 +85,8 @@ class HybridEncoder(nn.Module):
     def forward(self, maps: list[Tensor]) -> list[Tensor]:
         """maps: (batch, channels, height, width), each half as large as the one before."""
         maps = list(maps)
-        for i, at in enumerate(self.config.encode_proj_layers):
-            x = maps[at]
+        for i, level in enumerate(self.config.encode_proj_layers):
+            x = maps[level]
             grid, places = (x.shape[2], x.shape[3]), None
             if self.config.eval_size is None:
                 theta = self.config.positional_encoding_temperature
@@ -94,7 +94,7 @@ class HybridEncoder(nn.Module):
             flat = x.flatten(2).transpose(1, 2)
             for layer in self.get_submodule(f"encoder.{i}.layers").children():
                 flat = layer(flat, places)
-            maps[at] = flat.transpose(1, 2).reshape(x.shape)
+            maps[level] = flat.transpose(1, 2).reshape(x.shape)
         small = [maps[-1]]
         for i in range(len(maps) - 1):
             small[-1] = self.get_submodule(f"lateral_convs.{i}")(small[-1])
@@ -102,12 +102,12 @@ class HybridEncoder(nn.Module):
             both = cat([large, maps[len(maps) - 2 - i]], 1)
             small.append(self.get_submodule(f"fpn_blocks.{i}")(both))
         small.reverse()
-        found = [small[0]]
+        maps_up = [small[0]]
         for i in range(len(maps) - 1):
-            down = self.get_submodule(f"downsample_convs.{i}")(found[-1])
+            down = self.get_submodule(f"downsample_convs.{i}")(maps_up[-1])
             both = cat([down, small[i + 1]], 1)
-            found.append(self.get_submodule(f"pan_blocks.{i}")(both))
-        return found
+            maps_up.append(self.get_submodule(f"pan_blocks.{i}")(both))
+        return maps_up
 
 
 def _places(grid: tuple[int, int], width: int, theta: float, like: Tensor) -> Tensor:

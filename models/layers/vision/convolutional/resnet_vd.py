@@ -38,8 +38,8 @@ class _Layer(nn.Module):
         self.act = activation(c.hidden_act)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.act(self.layer(x) + self.shortcut(x))
-        return found
+        out: Tensor = self.act(self.layer(x) + self.shortcut(x))
+        return out
 
 
 class ResNetD(nn.Module):
@@ -67,7 +67,7 @@ class ResNetD(nn.Module):
             before = width
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
-        found = [max_pool2d(self.get_submodule("embedder.embedder")(pixels), 3, 2, 1)]
+        maps = [max_pool2d(self.get_submodule("embedder.embedder")(pixels), 3, 2, 1)]
         for stage in self.get_submodule("encoder.stages").children():
-            found.append(stage.get_submodule("layers")(found[-1]))
-        return found
+            maps.append(stage.get_submodule("layers")(maps[-1]))
+        return maps

@@ -50,12 +50,12 @@ class Universal(nn.Module):
             put_parameter(self, "layer_scale.gamma", outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        made = x
+        y = x
         for name in ("dw_start", "pw_exp", "dw_mid", "pw_proj"):
             if hasattr(self, name):
-                made = getattr(self, name)(made)
-        made = _scaled(self, made) if self.scaled else made
-        return x + made if self.adds else made
+                y = getattr(self, name)(y)
+        y = _scaled(self, y) if self.scaled else y
+        return x + y if self.adds else y
 
 
 class MobileAttention(nn.Module):
@@ -90,16 +90,16 @@ class MobileAttention(nn.Module):
         k, v = (self._read(normed, name) for name in ("key", "value"))
         seen = scaled_dot_product_attention(q, k, v)  # one head of keys for all queries
         seen = seen.transpose(2, 3).reshape(batch, -1, tall, wide)
-        made = self.get_submodule("attn.output.proj")(seen)
-        made = _scaled(self, made) if self.scaled else made
-        return x + made
+        y = self.get_submodule("attn.output.proj")(seen)
+        y = _scaled(self, y) if self.scaled else y
+        return x + y
 
     def _read(self, x: Tensor, name: str) -> Tensor:
-        part = self.get_submodule(f"attn.{name}")
-        if hasattr(part, "down_conv"):
-            x = part.get_submodule("norm")(part.get_submodule("down_conv")(x))
-        found: Tensor = part.get_submodule("proj")(x).flatten(2).transpose(1, 2).unsqueeze(1)
-        return found.expand(-1, self.heads, -1, -1)
+        source = self.get_submodule(f"attn.{name}")
+        if hasattr(source, "down_conv"):
+            x = source.get_submodule("norm")(source.get_submodule("down_conv")(x))
+        head: Tensor = source.get_submodule("proj")(x).flatten(2).transpose(1, 2).unsqueeze(1)
+        return head.expand(-1, self.heads, -1, -1)
 
 
 def _scaled(block: nn.Module, x: Tensor) -> Tensor:

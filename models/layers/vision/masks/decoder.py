@@ -67,11 +67,11 @@ class PromptEncoder(nn.Module):
         labels (.., n): 1 for the object, 0 for what is around it, -1 for no point.
         """
         tables = [self.not_a_point_embed.weight[0], self._kind(0), self._kind(1)]
-        held = (labels != -1).to(at.dtype).unsqueeze(-1)
-        found: Tensor = places(at) * held
+        is_point = (labels != -1).to(at.dtype).unsqueeze(-1)
+        tokens: Tensor = places(at) * is_point
         for label, table in zip((-1, 0, 1), tables, strict=True):
-            found = found + (labels == label).to(at.dtype).unsqueeze(-1) * table
-        return found
+            tokens = tokens + (labels == label).to(at.dtype).unsqueeze(-1) * table
+        return tokens
 
     def boxes(self, places: Places, at: Tensor) -> Tensor:
         """Tokens (.., 2, width) of boxes (.., 4): the corners as shares of the picture.
@@ -90,15 +90,15 @@ class PromptEncoder(nn.Module):
         net: Any = self.get_submodule("mask_embed")
         x = self.act(net.layer_norm1(net.conv1(given)))
         x = self.act(net.layer_norm2(net.conv2(x)))
-        found: Tensor = net.conv3(x)
-        return found
+        mask_map: Tensor = net.conv3(x)
+        return mask_map
 
     def _kind(self, number: int) -> Tensor:
         if self.second:
             return self.point_embed.weight[number]
         table: Any = self.get_submodule(f"point_embed.{number}")
-        found: Tensor = table.weight[0]
-        return found
+        kind_row: Tensor = table.weight[0]
+        return kind_row
 
 
 class _Attention(nn.Module):
@@ -121,8 +121,8 @@ class _Attention(nn.Module):
         )
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2)
         seen = seen.reshape(query.shape[0], query.shape[1], -1)
-        made: Tensor = self.get_submodule(self.out)(seen)
-        return made
+        projected: Tensor = self.get_submodule(self.out)(seen)
+        return projected
 
 
 class _Mlp(nn.Module):
@@ -132,8 +132,8 @@ class _Mlp(nn.Module):
         self.lin2 = nn.Linear(c.mlp_dim, c.hidden_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.lin2(self.act(self.lin1(x)))
-        return found
+        out: Tensor = self.lin2(self.act(self.lin1(x)))
+        return out
 
 
 class _TwoWay(nn.Module):
@@ -151,16 +151,16 @@ class _TwoWay(nn.Module):
         self.mlp = Feed(width, c.mlp_dim, width, c.num_hidden_layers) if second else _Mlp(c)
 
     def forward(self, x: Tensor, seen: Tensor, asked: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-        held: Any = self
+        layer: Any = self
         if self.first:
-            x = held.self_attn(x, x, x)
+            x = layer.self_attn(x, x, x)
         else:
-            x = x + held.self_attn(x + asked, x + asked, x)
-        x = held.layer_norm1(x)
-        x = held.layer_norm2(x + held.cross_attn_token_to_image(x + asked, seen + at, seen))
-        x = held.layer_norm3(x + held.mlp(x))
-        made = held.cross_attn_image_to_token(seen + at, x + asked, x)
-        return x, held.layer_norm4(seen + made)
+            x = x + layer.self_attn(x + asked, x + asked, x)
+        x = layer.layer_norm1(x)
+        x = layer.layer_norm2(x + layer.cross_attn_token_to_image(x + asked, seen + at, seen))
+        x = layer.layer_norm3(x + layer.mlp(x))
+        update = layer.cross_attn_image_to_token(seen + at, x + asked, x)
+        return x, layer.layer_norm4(seen + update)
 
 
 class Feed(nn.Module):
@@ -177,8 +177,8 @@ class Feed(nn.Module):
         x = self.act(self.proj_in(x))
         for layer in self.layers:
             x = self.act(layer(x))
-        found: Tensor = self.proj_out(x)
-        return found
+        out: Tensor = self.proj_out(x)
+        return out
 
 
 class MaskDecoder(nn.Module):
@@ -229,13 +229,13 @@ class MaskDecoder(nn.Module):
         net: Any = self.get_submodule("transformer")
         size, gelu = seen.shape, ACTIVATIONS["gelu"]
         first = [self.obj_score_token.weight] if self.second else []
-        own = cat([*first, self.iou_token.weight, self.mask_tokens.weight], 0)
-        asked = cat([own.unsqueeze(0).expand(len(tokens), -1, -1), tokens], 1)
+        mask_tokens = cat([*first, self.iou_token.weight, self.mask_tokens.weight], 0)
+        asked = cat([mask_tokens.unsqueeze(0).expand(len(tokens), -1, -1), tokens], 1)
         x, flat, at = asked, seen.flatten(2).transpose(1, 2), at.flatten(2).transpose(1, 2)
         for layer in net.layers:
             x, flat = layer(x, flat, asked, at)
-        made = net.final_attn_token_to_image(x + asked, flat + at, flat)
-        x = net.layer_norm_final_attn(x + made)[:, len(first) :]
+        update = net.final_attn_token_to_image(x + asked, flat + at, flat)
+        x = net.layer_norm_final_attn(x + update)[:, len(first) :]
         fine = self.upscale_conv1(flat.transpose(1, 2).reshape(size))
         fine = fine + finer[1] if finer else fine
         fine = self.upscale_conv2(gelu(self.upscale_layer_norm(fine)))
@@ -251,6 +251,6 @@ def grid_places(places: Places, side: int, like: Tensor) -> Tensor:
     """The places of a grid's middles (1, width, side, side)."""
     middle = (arange(side, device=like.device).to(like.dtype) + 0.5) / side
     x = middle.unsqueeze(0).expand(side, side)
-    at = stack([x, x.transpose(0, 1)], -1)
-    found: Tensor = places(at)
-    return found.permute(2, 0, 1).unsqueeze(0)
+    middles = stack([x, x.transpose(0, 1)], -1)
+    rows: Tensor = places(middles)
+    return rows.permute(2, 0, 1).unsqueeze(0)

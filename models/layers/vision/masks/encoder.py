@@ -30,8 +30,8 @@ class Neck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer_norm1(self.conv1(x.permute(0, 3, 1, 2)))
-        found: Tensor = self.layer_norm2(self.conv2(x))
-        return found
+        out: Tensor = self.layer_norm2(self.conv2(x))
+        return out
 
 
 class _Attention(nn.Module):
@@ -63,14 +63,14 @@ class _Attention(nn.Module):
             shape = (batch, self.heads, count, side)
             q = cat([q * head**-0.5, rows.reshape(shape), columns.reshape(shape)], -1)
             place = arange(side, device=x.device)
-            one = (place.unsqueeze(1) == place).to(x.dtype)
-            tall = one.unsqueeze(1).expand(side, side, side).reshape(1, 1, count, side)
-            wide = one.unsqueeze(0).expand(side, side, side).reshape(1, 1, count, side)
+            identity = (place.unsqueeze(1) == place).to(x.dtype)
+            tall = identity.unsqueeze(1).expand(side, side, side).reshape(1, 1, count, side)
+            wide = identity.unsqueeze(0).expand(side, side, side).reshape(1, 1, count, side)
             k = cat([k, tall.expand(shape), wide.expand(shape)], -1)
         scale = 1.0 if self.relative else None
         seen = scaled_dot_product_attention(q, k, v, scale=scale)
-        made: Tensor = self.proj(seen.transpose(1, 2).reshape(batch, side, side, width))
-        return made
+        projected: Tensor = self.proj(seen.transpose(1, 2).reshape(batch, side, side, width))
+        return projected
 
     def _terms(self, q: Tensor) -> tuple[Tensor, Tensor]:
         """The terms of a query (n, side, side, channels) with each row and each column of keys."""
@@ -96,14 +96,14 @@ class _Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x + self._seen(self.layer_norm1(x))
         mlp: Any = self.get_submodule("mlp")
-        made: Tensor = mlp.lin2(self.act(mlp.lin1(self.layer_norm2(x))))
-        return x + made
+        mlp_out: Tensor = mlp.lin2(self.act(mlp.lin1(self.layer_norm2(x))))
+        return x + mlp_out
 
     def _seen(self, x: Tensor) -> Tensor:
         n, (tall, wide) = self.window, x.shape[1:3]
         if not n:
-            found: Tensor = self.attn(x)
-            return found
+            attended: Tensor = self.attn(x)
+            return attended
         x = filled(x, n)
         return joined(self.attn(parted(x, n)), (x.shape[1], x.shape[2]))[:, :tall, :wide]
 
@@ -121,10 +121,10 @@ class SamVision(nn.Module):
         self.placed = c.use_abs_pos
         if c.use_abs_pos:
             self.pos_embed = parameter(1, side, side, c.hidden_size)
-        whole = set(c.global_attn_indexes)
+        global_layers = set(c.global_attn_indexes)
         self.layers = nn.ModuleList(
             [
-                _Layer(c, side, 0 if i in whole else c.window_size)
+                _Layer(c, side, 0 if i in global_layers else c.window_size)
                 for i in range(c.num_hidden_layers)
             ]
         )
@@ -135,5 +135,5 @@ class SamVision(nn.Module):
         x = x + self.pos_embed if self.placed else x
         for layer in self.layers:
             x = layer(x)
-        found: Tensor = self.neck(x)
-        return found
+        out: Tensor = self.neck(x)
+        return out

@@ -37,25 +37,25 @@ class Block(nn.Module):
         n, normed = self.place.window, self.layer_norm1(x)
         if self.place.inputs != self.place.outputs:
             x = self._pooled(self.proj(normed))
-        whole = filled(normed, n) if n else normed
-        windows = parted(whole, n) if n else whole
+        padded = filled(normed, n) if n else normed
+        windows = parted(padded, n) if n else padded
         sides = windows.shape[1:3]
         pooled = tuple(side // self.place.stride for side in sides)
         seen = self.attn(
             windows.flatten(1, 2), lambda q: self._pooled(q.unflatten(1, sides)).flatten(1, 2)
         ).unflatten(1, pooled)
         if n:
-            grid = whole.shape[1] // n * pooled[0], whole.shape[2] // n * pooled[1]
+            grid = padded.shape[1] // n * pooled[0], padded.shape[2] // n * pooled[1]
             seen = joined(seen, grid)[:, : x.shape[1], : x.shape[2]]
         x = x + seen
-        made: Tensor = self.mlp(self.layer_norm2(x))
-        return x + made
+        mlp_out: Tensor = self.mlp(self.layer_norm2(x))
+        return x + mlp_out
 
     def _pooled(self, x: Tensor) -> Tensor:
         if self.place.stride == 1:
             return x
-        found: Tensor = max_pool2d(x.permute(0, 3, 1, 2), self.place.stride, self.place.stride)
-        return found.permute(0, 2, 3, 1)
+        pooled: Tensor = max_pool2d(x.permute(0, 3, 1, 2), self.place.stride, self.place.stride)
+        return pooled.permute(0, 2, 3, 1)
 
 
 class Backbone(nn.Module):
@@ -73,8 +73,10 @@ class Backbone(nn.Module):
                 pair(c.patch_padding, "patch_padding", 0),
             ),
         )
-        whole = pair(c.window_positional_embedding_background_size, "window_positional_embedding")
-        self.pos_embed = parameter(1, c.hidden_size, *whole)
+        background_size = pair(
+            c.window_positional_embedding_background_size, "window_positional_embedding"
+        )
+        self.pos_embed = parameter(1, c.hidden_size, *background_size)
         self.pos_embed_window = parameter(1, c.hidden_size, *[c.window_size_per_stage[0]] * 2)
         self.blocks = nn.ModuleList([Block(c, place) for places in stages for place in places])
         self.depths = [len(places) for places in stages]
@@ -83,12 +85,12 @@ class Backbone(nn.Module):
         x = self.get_submodule("patch_embed.projection")(pixels).permute(0, 2, 3, 1)
         grid = x.shape[1], x.shape[2]
         x = x + windowed_places(self.pos_embed, self.pos_embed_window, grid)
-        blocks, found = iter(self.blocks), []
+        blocks, levels = iter(self.blocks), []
         for depth in self.depths:
             for _ in range(depth):
                 x = next(blocks)(x)
-            found.append(x)
-        return found
+            levels.append(x)
+        return levels
 
 
 class Neck(nn.Module):
@@ -104,13 +106,13 @@ class Neck(nn.Module):
         )
 
     def forward(self, levels: list[Tensor]) -> list[Tensor]:
-        found: list[Tensor] = []
+        merged: list[Tensor] = []
         for i, conv in zip(range(len(levels) - 1, -1, -1), self.convs, strict=True):
             x = conv(levels[i].permute(0, 3, 1, 2))
-            if found and i in self.down:
-                x = x + interpolate(found[0], scale_factor=2.0, mode="nearest")
-            found.insert(0, x)
-        return found
+            if merged and i in self.down:
+                x = x + interpolate(merged[0], scale_factor=2.0, mode="nearest")
+            merged.insert(0, x)
+        return merged
 
 
 class PyramidVision(nn.Module):
@@ -120,8 +122,8 @@ class PyramidVision(nn.Module):
         self.backbone, self.neck = Backbone(backbone, stages), Neck(c)
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
-        found: list[Tensor] = self.neck(self.backbone(pixels))
-        return found[:MAPS]
+        levels: list[Tensor] = self.neck(self.backbone(pixels))
+        return levels[:MAPS]
 
 
 def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
@@ -135,13 +137,13 @@ def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
         c.num_attention_heads_per_stage,
         c.window_size_per_stage,
     )
-    sizes = all(type(n) is int and 1 <= n <= 1 << 16 for one in lists for n in one)
+    sizes = all(type(n) is int and 1 <= n <= 1 << 16 for per_stage in lists for n in per_stage)
     sizes = sizes and all(
-        isinstance(one, list) for one in (c.global_attention_blocks, seen.fpn_top_down_levels)
+        isinstance(value, list) for value in (c.global_attention_blocks, seen.fpn_top_down_levels)
     )
     if (
         not sizes
-        or {len(one) for one in lists} != {len(seen.backbone_channel_list)}
+        or {len(values) for values in lists} != {len(seen.backbone_channel_list)}
         or (
             seen.backbone_channel_list != c.embed_dim_per_stage[::-1]
             or len(lists[0]) < MAPS
@@ -167,17 +169,19 @@ def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
     grids = [
         [(n + 2 * p - k) // s + 1 for n, p, k, s in zip(side, padding, kernel, step, strict=True)]
     ]
-    found: list[list[Place]] = []
+    stages: list[list[Place]] = []
     window, before = c.window_size_per_stage[0], c.hidden_size
-    for i, (depth, width, heads, own) in enumerate(zip(*lists, strict=True)):
+    for i, (depth, width, heads, stage_window) in enumerate(zip(*lists, strict=True)):
         pools = 1 <= i <= c.num_query_pool_stages
-        found.append([])
+        stages.append([])
         for j in range(depth):
-            whole = sum(c.blocks_per_stage[:i]) + j in c.global_attention_blocks
-            near = 0 if whole else own if j else window
-            found[-1].append(Place(before, width, heads, stride[0] if pools and not j else 1, near))
+            is_global = sum(c.blocks_per_stage[:i]) + j in c.global_attention_blocks
+            near = 0 if is_global else stage_window if j else window
+            stages[-1].append(
+                Place(before, width, heads, stride[0] if pools and not j else 1, near)
+            )
             before = width
-        window = own
+        window = stage_window
         if i:
             grids.append([n // stride[0] if pools else n for n in grids[-1]])
     read, first = grids[MAPS - 1][0], c.window_size_per_stage[0]
@@ -187,14 +191,14 @@ def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
         for i in seen.fpn_top_down_levels
         if i in range(len(grids) - 1)
     )
-    kept = seen.fpn_stride == 1 and seen.fpn_kernel_size == 2 * seen.fpn_padding + 1
-    pooled = all(a.stride == 1 or a.inputs != a.outputs for places in found for a in places)
+    fpn_keeps_size = seen.fpn_stride == 1 and seen.fpn_kernel_size == 2 * seen.fpn_padding + 1
+    pooled = all(a.stride == 1 or a.inputs != a.outputs for places in stages for a in places)
     if (
         grids[:MAPS] != wanted
         or side != (asked.image_size,) * 2
         or not (
             doubled
-            and kept
+            and fpn_keeps_size
             and pooled
             and stride[0] == stride[1]
             and grids[0][0] % first == 0
@@ -209,4 +213,4 @@ def stages_of(seen: Any, c: Any, asked: Any) -> list[list[Place]]:
             f"{c.window_size_per_stage}, image_size {asked.image_size} or patch_size "
             f"{asked.patch_size} of prompts, or the neck's levels"
         )
-    return found
+    return stages

@@ -41,8 +41,8 @@ class MaskHead(nn.Module):
     """
 
     def __init__(self, width: int, heads: int, fine: Sequence[int], act: str) -> None:
-        whole, parts = width + heads, [width // n for n in (2, 4, 8, 16)]
-        widths = [whole, whole, *parts]
+        joint_width, parts = width + heads, [width // n for n in (2, 4, 8, 16)]
+        widths = [joint_width, joint_width, *parts]
         if width < 16 or len(fine) != 3 or any(n % min(_GROUPS, n) for n in widths):
             raise FormatError(
                 f"config.json: d_model {width} and {heads} heads give no masks of multiples of "
@@ -58,12 +58,12 @@ class MaskHead(nn.Module):
 
     def forward(self, seen: Tensor, attended: Tensor, fine: Sequence[Tensor]) -> Tensor:
         """Logits of masks (batch, queries, h, w) at the size of the finest map."""
-        own = [getattr(self, f"adapter{i}")(x) for i, x in enumerate(fine, 1)]
-        found = [
-            self._some(seen, attended[:, i : i + _AT_ONCE], own)
+        adapted = [getattr(self, f"adapter{i}")(x) for i, x in enumerate(fine, 1)]
+        masks = [
+            self._some(seen, attended[:, i : i + _AT_ONCE], adapted)
             for i in range(0, attended.shape[1], _AT_ONCE)
         ]
-        return cat(found, 1)
+        return cat(masks, 1)
 
     def _some(self, seen: Tensor, attended: Tensor, fine: Sequence[Tensor]) -> Tensor:
         batch, count = attended.shape[:2]
@@ -77,5 +77,5 @@ class MaskHead(nn.Module):
                 more = each(fine[i - 3])
                 x = more + interpolate(x, size=more.shape[2:], mode="nearest")
             x = self.act(getattr(self, f"gn{i}")(getattr(self, f"lay{i}")(x)))
-        made: Tensor = self.out_lay(x).reshape(batch, count, *x.shape[2:])
-        return made
+        masks: Tensor = self.out_lay(x).reshape(batch, count, *x.shape[2:])
+        return masks

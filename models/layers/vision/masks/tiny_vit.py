@@ -43,8 +43,8 @@ class _Convolutions(nn.Module):
         self.conv3 = _conv(wide, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.conv3(self.conv2(self.conv1(x)))
-        return ACTIVATIONS["gelu"](made + x) if self.adds else made
+        y: Tensor = self.conv3(self.conv2(self.conv1(x)))
+        return ACTIVATIONS["gelu"](y + x) if self.adds else y
 
 
 class _Attention(nn.Module):
@@ -63,8 +63,8 @@ class _Attention(nn.Module):
         q, k, v = qkv.permute(3, 0, 2, 1, 4).unbind(0)
         mask = distance_biases(self.attention_biases, self.window).unsqueeze(0)
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        made: Tensor = self.proj(seen.transpose(1, 2).reshape(windows, count, width))
-        return made
+        projected: Tensor = self.proj(seen.transpose(1, 2).reshape(windows, count, width))
+        return projected
 
 
 class _Block(nn.Module):
@@ -85,8 +85,8 @@ class _Block(nn.Module):
         y = joined(y, grid)[:, :tall, :wide]
         x = self.local_conv((x + y).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
         mlp: Any = self.get_submodule("mlp")
-        made: Tensor = mlp.fc2(ACTIVATIONS["gelu"](mlp.fc1(mlp.norm(x))))
-        return x + made
+        mlp_out: Tensor = mlp.fc2(ACTIVATIONS["gelu"](mlp.fc1(mlp.norm(x))))
+        return x + mlp_out
 
 
 class TinyViT(nn.Module):
@@ -121,8 +121,8 @@ class TinyViT(nn.Module):
             for block in stage.get_submodule("blocks").children():
                 x = block(x)
             x = x.permute(0, 3, 1, 2) if i else x
-        found: Tensor = self.neck(x.permute(0, 2, 3, 1))
-        return found
+        out: Tensor = self.neck(x.permute(0, 2, 3, 1))
+        return out
 
 
 def adopt_tiny(name: str, t: Tensor) -> dict[str, Tensor]:

@@ -77,7 +77,7 @@ class Neck(nn.Module):
         self, states: Sequence[Tensor], grid: tuple[int, int], before: int
     ) -> list[Tensor]:
         """Maps (batch, inputs, height, width) of tokens (batch, before + places, inputs)."""
-        found = []
+        maps = []
         for i, state in enumerate(states, self.spec.plain):
             x, first = state[:, before:], state[:, :1]
             if self.spec.readout == "project":
@@ -86,8 +86,8 @@ class Neck(nn.Module):
                 x = ACTIVATIONS[self.spec.act](layer(both))
             elif self.spec.readout == "add":
                 x = x + first
-            found.append(x.transpose(1, 2).reshape(len(x), -1, *grid))
-        return found
+            maps.append(x.transpose(1, 2).reshape(len(x), -1, *grid))
+        return maps
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """The fused maps, the last of which is the finest."""
@@ -99,13 +99,13 @@ class Neck(nn.Module):
                 if self.spec.factors[i] != 1:
                     x = layer.get_submodule("resize")(x)
             seen.append(self.get_submodule(f"convs.{i}")(x))
-        found: list[Tensor] = []
+        fused: list[Tensor] = []
         for i, x in enumerate(reversed(seen)):
             sized = i + 1 < len(seen) and not self.spec.doubled
             size = seen[-2 - i].shape[2:] if sized else None
             fuse = self.get_submodule(f"fusion_stage.layers.{i}")
-            found.append(fuse(x, None, size) if not found else fuse(found[-1], x, size))
-        return found
+            fused.append(fuse(x, None, size) if not fused else fuse(fused[-1], x, size))
+        return fused
 
 
 class _Residual(nn.Module):
@@ -118,11 +118,11 @@ class _Residual(nn.Module):
         self.norms = spec.norms
 
     def forward(self, x: Tensor) -> Tensor:
-        made = x
+        y = x
         for i in (1, 2):
-            made = self.get_submodule(f"convolution{i}")(relu(made))
-            made = self.get_submodule(f"batch_norm{i}")(made) if self.norms else made
-        return made + x
+            y = self.get_submodule(f"convolution{i}")(relu(y))
+            y = self.get_submodule(f"batch_norm{i}")(y) if self.norms else y
+        return y + x
 
 
 class _Fusion(nn.Module):
@@ -137,7 +137,7 @@ class _Fusion(nn.Module):
             x = x + self.residual_layer1(other)
         x = self.residual_layer2(x)
         target = size or (2 * x.shape[2], 2 * x.shape[3])
-        found: Tensor = self.projection(
+        out: Tensor = self.projection(
             interpolate(x, size=target, mode="bilinear", align_corners=True)
         )
-        return found
+        return out

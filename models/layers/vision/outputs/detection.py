@@ -21,8 +21,8 @@ class Head(nn.Module):
         *inner, last = self.layers
         for layer in inner:
             x = relu(layer(x))
-        found: Tensor = last(x)
-        return found
+        out: Tensor = last(x)
+        return out
 
 
 class Detector(ImageModel):

@@ -37,5 +37,5 @@ class QueryMasks(ImageModel):
 def of_classes(logits: Tensor, masks: Tensor) -> Tensor:
     """Shares of classes (batch, classes, h, w) of what `seen` gives, without none."""
     shares = logits.softmax(-1)[..., :-1].transpose(1, 2)
-    found = shares @ masks.sigmoid().flatten(2)
-    return found.reshape(len(masks), -1, *masks.shape[2:])
+    class_shares = shares @ masks.sigmoid().flatten(2)
+    return class_shares.reshape(len(masks), -1, *masks.shape[2:])

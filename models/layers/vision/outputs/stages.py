@@ -17,21 +17,21 @@ def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ())
     out_features has their names, "stem" and "stage1" to the last, out_indices their numbers, from
     the end too; without both it is `default`, or the last. FormatError for another.
     """
-    given: Any = told.get("out_indices")
+    asked: Any = told.get("out_indices")
     count = layers + 1  # -1 is the last
     names = told.get("out_features")
     if names is not None:
         known = {f"stage{i}": i for i in range(1, count)} | {"stem": 0}
-        given = [known.get(name) if isinstance(name, str) else None for name in names]
-    if given is None:
-        given = default or [layers]
-    found = [i + count if type(i) is int and i < 0 else i for i in given]
-    if not found or not all(type(i) is int and 0 <= i < count for i in found):
+        asked = [known.get(name) if isinstance(name, str) else None for name in names]
+    if asked is None:
+        asked = default or [layers]
+    indices = [i + count if type(i) is int and i < 0 else i for i in asked]
+    if not indices or not all(type(i) is int and 0 <= i < count for i in indices):
         raise FormatError(
             f"config.json: out_features {brief(names)} and out_indices "
             f"{brief(told.get('out_indices'))} name no states of {layers} layers"
         )
-    return sorted(set(found))
+    return sorted(set(indices))
 
 
 def put_norms(

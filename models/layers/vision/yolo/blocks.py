@@ -34,10 +34,10 @@ class Shapes:
     def of(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor; FormatError where the checkpoint has none."""
         try:
-            found = self.tensors[f"{self.path}{name}"]
+            tensor_or_shape = self.tensors[f"{self.path}{name}"]
         except KeyError:
             raise FormatError(f"the checkpoint has no tensor {self.path}{name!r}") from None
-        return tuple(getattr(found, "shape", found))
+        return tuple(getattr(tensor_or_shape, "shape", tensor_or_shape))
 
     def count(self, part: str) -> int:
         """How many numbered modules lie at a part."""
@@ -68,8 +68,8 @@ class Bottleneck(nn.Module):
         self.adds = adds and (s / "cv1").of("conv.weight")[1] == (s / "cv2").of("conv.weight")[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.cv2(self.cv1(x))
-        return x + made if self.adds else made
+        y: Tensor = self.cv2(self.cv1(x))
+        return x + y if self.adds else y
 
 
 class C3k(nn.Module):
@@ -80,8 +80,8 @@ class C3k(nn.Module):
         self.m = nn.Sequential(*[Bottleneck(s / "m" / i, adds) for i in range(s.count("m"))])
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.cv3(cat([self.m(self.cv1(x)), self.cv2(x)], 1))
-        return made
+        out: Tensor = self.cv3(cat([self.m(self.cv1(x)), self.cv2(x)], 1))
+        return out
 
 
 class C2f(nn.Module):
@@ -91,16 +91,18 @@ class C2f(nn.Module):
         self.cv1, self.cv2 = conv(s / "cv1"), conv(s / "cv2")
         blocks: list[nn.Module] = []
         for i in range(s.count("m")):
-            one = s / "m" / i
-            blocks.append(C3k(one, adds) if "cv3.conv.weight" in one else Bottleneck(one, adds))
+            shapes = s / "m" / i
+            blocks.append(
+                C3k(shapes, adds) if "cv3.conv.weight" in shapes else Bottleneck(shapes, adds)
+            )
         self.m = nn.ModuleList(blocks)
 
     def forward(self, x: Tensor) -> Tensor:
         parts = list(self.cv1(x).chunk(2, 1))
         for block in self.m:
             parts.append(block(parts[-1]))
-        made: Tensor = self.cv2(cat(parts, 1))
-        return made
+        out: Tensor = self.cv2(cat(parts, 1))
+        return out
 
 
 class SPPF(nn.Module):
@@ -113,8 +115,8 @@ class SPPF(nn.Module):
         parts = [self.cv1(x)]
         for _ in range(3):
             parts.append(max_pool2d(parts[-1], 5, 1, 2))
-        made: Tensor = self.cv2(cat(parts, 1))
-        return made
+        out: Tensor = self.cv2(cat(parts, 1))
+        return out
 
 
 class _Attention(nn.Module):
@@ -132,10 +134,12 @@ class _Attention(nn.Module):
         batch, width, tall, wide = x.shape
         qkv = self.qkv(x).reshape(batch, self.heads, -1, tall * wide)
         q, k, v = qkv.split([self.key, self.key, self.head], 2)
-        seen = scaled_dot_product_attention(*(one.transpose(2, 3) for one in (q, k, v)))
+        seen = scaled_dot_product_attention(
+            *(head_vectors.transpose(2, 3) for head_vectors in (q, k, v))
+        )
         seen = seen.transpose(2, 3).reshape(batch, width, tall, wide)
-        made: Tensor = self.proj(seen + self.pe(v.reshape(batch, width, tall, wide)))
-        return made
+        out: Tensor = self.proj(seen + self.pe(v.reshape(batch, width, tall, wide)))
+        return out
 
 
 class _PSABlock(nn.Module):
@@ -145,8 +149,8 @@ class _PSABlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attn(x)
-        made: Tensor = self.ffn(x)
-        return x + made
+        y: Tensor = self.ffn(x)
+        return x + y
 
 
 class C2PSA(nn.Module):
@@ -158,8 +162,8 @@ class C2PSA(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first, second = self.cv1(x).chunk(2, 1)
-        made: Tensor = self.cv2(cat([first, self.m(second)], 1))
-        return made
+        out: Tensor = self.cv2(cat([first, self.m(second)], 1))
+        return out
 
 
 def put_all(root: nn.Module, path: str, s: Shapes, kinds: str) -> None:

@@ -107,26 +107,26 @@ def checked_layers(layers: Any) -> list[Layer]:
 def _sections(data: bytes, name: str) -> list[tuple[str, dict[str, str]]]:
     if len(data) > _LONGEST:
         raise FormatError(f"{name} has more than {_LONGEST} bytes")
-    found: list[tuple[str, dict[str, str]]] = []
+    sections: list[tuple[str, dict[str, str]]] = []
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         line = re.sub(r"\s", "", line)
         if not line or line[0] in "#;":
             continue
         key, equals, value = line.partition("=")
         if match := re.fullmatch(r"\[([A-Za-z0-9_]{1,40})\]", line):
-            found.append((_NAMES.get(match[1], match[1]), {}))
-        elif equals and found:
-            found[-1][1][key] = value
+            sections.append((_NAMES.get(match[1], match[1]), {}))
+        elif equals and sections:
+            sections[-1][1][key] = value
         else:
             raise FormatError(f"{name}: line {number}, {line!r:.60}, is no [section] or key=value")
-    return found
+    return sections
 
 
 def _layer(kind: str, said: Mapping[str, str], where: str) -> Layer:
     if kind not in _KEYS:
         raise FormatError(f"{where} is not supported; supported: {', '.join(_KEYS)}")
     usual: Mapping[str, Any] = _KEYS[kind]
-    found: Layer = {"type": kind}
+    layer: Layer = {"type": kind}
     for key, value in said.items():
         free = value in ("", "0") or key in _TRAINING[kind]
         if key not in usual and not free:
@@ -136,7 +136,7 @@ def _layer(kind: str, said: Mapping[str, str], where: str) -> Layer:
     for key, default in usual.items():
         value = said.get(key, default)
         if value is None and kind == "maxpool":  # follows from the others
-            value = found["stride"] if key == "size" else found["size"] - 1
+            value = layer["stride"] if key == "size" else layer["size"] - 1
         if value is None:
             raise FormatError(f"{where} has no {key}")
         if key == "activation":
@@ -145,14 +145,14 @@ def _layer(kind: str, said: Mapping[str, str], where: str) -> Layer:
                     f"{where} activation={value:.40} is not supported; supported: "
                     f"{', '.join(_ACTIVATIONS)}"
                 )
-            found[key] = value
+            layer[key] = value
         elif key in _LISTS:
             parts = str(value).strip(",").split(",")
-            found[key] = [_whole(part, f"{where} {key}", -_LAYERS, _MOST) for part in parts]
+            layer[key] = [_whole(number, f"{where} {key}", -_LAYERS, _MOST) for number in parts]
         else:
             least = int(key not in ("pad", "padding", "batch_normalize"))
-            found[key] = _whole(str(value), f"{where} {key}", -_LAYERS if key == "from" else least)
-    return found
+            layer[key] = _whole(str(value), f"{where} {key}", -_LAYERS if key == "from" else least)
+    return layer
 
 
 def _whole(value: str, where: str, least: int, most: int = _MOST) -> int:
@@ -166,22 +166,22 @@ def outputs(net: Mapping[str, Any]) -> list[tuple[int, int, int]]:
 
     FormatError where layers do not fit each other, and where one or all would take too much memory.
     """
-    made: list[tuple[int, int, int]] = []
-    kept = 0
+    sizes: list[tuple[int, int, int]] = []
+    total = 0
     for i, layer in enumerate(net["layers"]):
-        x = made[-1] if made else (net["channels"], net["height"], net["width"])
+        x = sizes[-1] if sizes else (net["channels"], net["height"], net["width"])
         where = f"the .cfg's layer {i}, [{layer['type']}],"
-        made.append(_made(layer, x, made, where))
-        if min(made[-1]) < 1:
-            raise FormatError(f"{where} makes {made[-1]} of {x}, which is nothing")
-        read, kept = _padded(layer, x), kept + math.prod(made[-1])
-        if max(math.prod(read), math.prod(made[-1])) > _PIXELS or kept > _KEPT:
+        sizes.append(_made(layer, x, sizes, where))
+        if min(sizes[-1]) < 1:
+            raise FormatError(f"{where} makes {sizes[-1]} of {x}, which is nothing")
+        read, total = _padded(layer, x), total + math.prod(sizes[-1])
+        if max(math.prod(read), math.prod(sizes[-1])) > _PIXELS or total > _KEPT:
             raise FormatError(
-                f"{where} makes {made[-1]} of {read}, padded; at most {_PIXELS} numbers in a layer "
-                f"and {_KEPT} in all layers are supported",
+                f"{where} makes {sizes[-1]} of {read}, padded; at most {_PIXELS} numbers in a "
+                f"layer and {_KEPT} in all layers are supported",
                 hint="width and height of [net] may be smaller",
             )
-    return made
+    return sizes
 
 
 def _padded(layer: Layer, x: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -255,27 +255,27 @@ def read_weights(source: Source, net: Mapping[str, Any]) -> Table:
     major, minor, _ = struct.unpack("<3i", bytes(source.read(0, 12)))
     if not 0 <= major < 1000 or not 0 <= minor < 1000:
         raise FormatError(f"{source.name}: version {major}.{minor} is no version of darknet")
-    at = 20 if major * 10 + minor >= 2 else 16
+    offset = 20 if major * 10 + minor >= 2 else 16
     entries: dict[str, Entry] = {}
 
     def put(name: str, shape: tuple[int, ...]) -> None:
-        nonlocal at
-        entries[name] = Entry(name, float32, shape, at, 4 * math.prod(shape))
-        at += entries[name].nbytes
+        nonlocal offset
+        entries[name] = Entry(name, float32, shape, offset, 4 * math.prod(shape))
+        offset += entries[name].nbytes
 
     x = net["channels"]
-    for i, (layer, made) in enumerate(zip(net["layers"], outputs(net), strict=True)):
+    for i, (layer, size) in enumerate(zip(net["layers"], outputs(net), strict=True)):
         if layer["type"] == "convolutional":
             conv, norm, n = f"{i}.conv_{i}", f"{i}.batch_norm_{i}", layer["filters"]
             normed = bool(layer["batch_normalize"])
             put(f"{norm if normed else conv}.bias", (n,))
-            for part in ("weight", "running_mean", "running_var") if normed else ():
-                put(f"{norm}.{part}", (n,))
+            for kind in ("weight", "running_mean", "running_var") if normed else ():
+                put(f"{norm}.{kind}", (n,))
             put(f"{conv}.weight", (n, x // layer["groups"], layer["size"], layer["size"]))
-        x = made[0]
-    if at != source.size:
+        x = size[0]
+    if offset != source.size:
         raise FormatError(
-            f"{source.name} has {source.size} bytes; the layers of the .cfg need {at}",
+            f"{source.name} has {source.size} bytes; the layers of the .cfg need {offset}",
             hint="download it again, or use the .cfg that it was trained with",
         )
     return Table(entries)
@@ -291,7 +291,7 @@ def darknet_in(place: Path) -> tuple[Path, Path] | None:
     kinds = (".cfg", ".weights")
     if alone and place.suffix not in kinds:
         return None
-    found = []
+    pair = []
     for kind in kinds:
         there = sorted(path for path in folder.iterdir() if path.suffix == kind)
         named = [path for path in there if alone and path.stem == place.stem]
@@ -301,8 +301,8 @@ def darknet_in(place: Path) -> tuple[Path, Path] | None:
             if not alone:
                 return None
             raise FileNotFoundError(f"{place} needs its {kind} beside it: {place.stem}{kind}")
-        found.append((named or there)[0])
-    return found[0], found[1]
+        pair.append((named or there)[0])
+    return pair[0], pair[1]
 
 
 def darknet_at(address: str) -> tuple[str, str] | None:

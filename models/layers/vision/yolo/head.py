@@ -50,15 +50,15 @@ class Head(nn.Module):
             classes.append(_through(self.get_submodule(f"cv3.{i}"), x).flatten(2))
             if self.more:
                 more.append(_through(self.get_submodule(f"cv4.{i}"), x).flatten(2))
-        at, stride = self.places(maps)
+        centers, stride = self.places(maps)
         sides = cat(boxes, 2)
         batch, _, count = sides.shape
         shares = sides.reshape(batch, 4, self.bins, count).transpose(1, 2).softmax(1)
         apart = self.get_submodule("dfl.conv")(shares).reshape(batch, 4, count).transpose(1, 2)
-        low, high = at - apart[..., :2], at + apart[..., 2:]
-        found = cat([(low + high) / 2, high - low], 2) * stride
+        low, high = centers - apart[..., :2], centers + apart[..., 2:]
+        corners = cat([(low + high) / 2, high - low], 2) * stride
         rest = cat(more, 2).transpose(1, 2) if more else None
-        return cat(classes, 2).transpose(1, 2), found, rest
+        return cat(classes, 2).transpose(1, 2), corners, rest
 
     def places(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """The middles (1, places, 2) of the maps' places, in steps of their stride, and these."""
@@ -74,20 +74,20 @@ class Head(nn.Module):
 
     def points(self, maps: Sequence[Tensor], said: Tensor, each: int) -> Tensor:
         """Key points (batch, places, n, each) in pixels; the third number is a share."""
-        at, stride = self.places(maps)
+        centers, stride = self.places(maps)
         batch, count, _ = said.shape
         said = said.reshape(batch, count, -1, each)
-        moved = (said[..., :2] * 2 + (at.unsqueeze(2) - 0.5)) * stride.unsqueeze(2)
+        moved = (said[..., :2] * 2 + (centers.unsqueeze(2) - 0.5)) * stride.unsqueeze(2)
         return moved if each == 2 else cat([moved, said[..., 2:].sigmoid()], 3)
 
     def prototypes(self, x: Tensor) -> Tensor:
         """(batch, n, height / 4, width / 4) of the finest map."""
         net: Any = self.get_submodule("proto")
-        found: Tensor = net.cv3(net.cv2(net.upsample(net.cv1(x))))
-        return found
+        prototypes: Tensor = net.cv3(net.cv2(net.upsample(net.cv1(x))))
+        return prototypes
 
 
 def _through(parts: nn.Module, x: Tensor) -> Tensor:
-    for part in parts.children():
-        x = part(x)
+    for layer in parts.children():
+        x = layer(x)
     return x
