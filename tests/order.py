@@ -1,7 +1,7 @@
 """The order of tests among workers: what takes long begins first, and a file stays together.
 
-`durations.json` has the seconds of each file or group that took a second or more, as a run with
-RUSHLIGHT_DURATIONS=write measured them. An old number costs balance, never a result.
+`durations.json` has about the seconds of each file or group that takes one or more; `make test-all`
+writes it anew. A wrong number costs balance, never a result.
 """
 
 from __future__ import annotations

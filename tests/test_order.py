@@ -119,3 +119,22 @@ def test_subjects_name_tests_and_files_that_exist(load: Any) -> None:
         assert all(list(HERE.glob(f"{start}*")) for start in subject.tests)
     items = [_Item("fuzz/test_files_fuzz.py"), _Item("core/io/test_io_gguf.py")]
     assert [changes.belongs(item, ["fuzz"]) for item in items] == [True, False]
+
+
+def test_quick_takes_the_nearest_within_its_seconds(tmp_path: Path) -> None:
+    place = HERE.parent / "tools" / "quick.py"
+    spec = importlib.util.spec_from_file_location("fresh_quick", place)
+    assert spec is not None and spec.loader is not None
+    quick = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(quick)
+    quick.RECORDED = tmp_path / "durations.json"
+    quick.RECORDED.write_text(
+        json.dumps({"core/test_a.py": 30, "prices": 50, "core/test_c.py": 29})
+    )
+    tests = [Path("tests", n) for n in ("core/test_a.py", "prices/test_b.py", "core/test_c.py",
+                                        "core/test_d.py", "core/test_e.py")]  # fmt: skip
+    chosen, left = quick.within(tests, 60)
+    assert [path.name for path in chosen] == ["test_a.py", "test_c.py", "test_d.py"]
+    assert [path.name for path in left] == ["test_b.py", "test_e.py"]
+    nearest = quick.nearest([Path("core/optim/adam.py")])
+    assert nearest and all("optim" in path.as_posix() for path in nearest[:1])

@@ -35,7 +35,7 @@ _GAIN = 0.95  # of the time of the guess: what is not faster than that is not ch
 async def tuned(
     device: str | Device, work: Callable[[], Any] | None, progress: Progress | None
 ) -> list[Row]:
-    """See rl.tune.
+    """See rl.autotune.
 
     `device`, `work`, `progress` and the ValueError for another device are tune's.
     """

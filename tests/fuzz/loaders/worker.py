@@ -377,7 +377,7 @@ def main() -> None:
     kind, program, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     first, last, given = int(sys.argv[4]), int(sys.argv[5]), [Path(p) for p in sys.argv[6:]]
     node = Node(program)
-    os.environ["RUSHLIGHT_TUNE"] = "off"
+    os.environ["RUSHLIGHT_AUTOTUNE"] = "off"
     for number in range(first, last):
         outcome = KINDS[kind](node, folder, given, number)
         memory = node("memory")[1] if number % 100 == 99 else 0
