@@ -125,7 +125,7 @@ def test_quick_takes_the_nearest_within_its_seconds(tmp_path: Path) -> None:
     place = HERE.parent / "tools" / "quick.py"
     spec = importlib.util.spec_from_file_location("fresh_quick", place)
     assert spec is not None and spec.loader is not None
-    quick = importlib.util.module_from_spec(spec)
+    quick: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(quick)
     quick.RECORDED = tmp_path / "durations.json"
     quick.RECORDED.write_text(
