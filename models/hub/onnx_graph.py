@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
-from rushlight.core.io.text.vocabularies.sentencepiece import fields
+from rushlight.core.io.protobuf import fields
 
 Array = npt.NDArray[Any]
 _NUMBERS = {  # TensorProto.DataType

@@ -15,7 +15,8 @@ from rushlight.core.io.text.pairs import encode_pairs
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.io.text.vocabularies.classes import shifted
 from rushlight.core.io.text.vocabularies.paired_files import paired_tokenizers
-from rushlight.core.io.text.vocabularies.sentencepiece import fields, read_sentencepiece
+from rushlight.core.io.protobuf import fields
+from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 from rushlight.core.io.text.vocabularies.vocabulary_files import tokenizer_json
 
 DATA = Path(__file__).parents[1] / "data"

@@ -7,10 +7,10 @@ length is checked against the bytes that are there before anything is taken.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.protobuf import fields
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX, UNKNOWN
 
 _KINDS = {1: "t5", 2: "llama"}  # Unigram and BPE, by their names in GGUF
@@ -22,44 +22,6 @@ _SPECIAL = {
     42: ("eos_token_id", 2),
     43: ("padding_token_id", -1),
 }
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-
-def fields(data: bytes | memoryview, what: str) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each field of a message: an int, or the bytes of a view.
-
-    FormatError, which names `what`, where the bytes are not a message.
-    """
-    view, place = memoryview(data), 0
-    while place < len(view):
-        tag, place = _varint(view, place, what)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, place = _varint(view, place, what)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            size, place = _varint(view, place, what)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-        else:
-            raise FormatError(f"{what}: byte {place} begins a field of kind {kind}, which has none")
-        if size > len(view) - place:
-            raise FormatError(f"{what}: a field of {size} bytes at byte {place} ends past the file")
-        yield number, view[place : place + size]
-        place += size
-
-
-def _varint(view: memoryview, at: int, what: str) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(view):
-            raise FormatError(f"{what} ends within a number")
-        byte, at = view[at], at + 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value & (2**64 - 1), at
-    raise FormatError(f"{what}: a number at byte {at} has more than ten bytes")
 
 
 def _piece(data: memoryview, what: str) -> tuple[str, float, int]:

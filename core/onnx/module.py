@@ -1,0 +1,489 @@
+"""OnnxModule: a model of an ONNX file as a module, called by the names of its inputs or in order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.backends import device as as_device
+from rushlight.core.basis.dtype import as_dtype
+from rushlight.core.basis.errors import FormatError, brief, nearest
+from rushlight.core.jit.function import jit
+from rushlight.core.nn.module import Module
+from rushlight.core.nn.parameter import Buffer, Parameter
+from rushlight.core.onnx.element_types import ElementType
+from rushlight.core.onnx.interpreter import Interpreter, Scope, Value, carried
+from rushlight.core.onnx.planning import (
+    Constants,
+    Plan,
+    Slot,
+    StaticInputs,
+    Weight,
+    constant_value,
+    make_plan,
+    run_steps,
+    wanted_slots,
+)
+from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
+from rushlight.core.ops import empty
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+
+Array = npt.NDArray[Any]
+_MOST_PLANS = 64
+
+
+class Results(tuple[Any, ...]):
+    """The outputs of a graph in their order; `results["name"]` is one of them."""
+
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: list[Any]) -> Results:
+        """The values of these names."""
+        made = cls(values)
+        made.names = names
+        return made
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            raise KeyError(f"there is no output {key!r}; there are {', '.join(self.names)}")
+        return super().__getitem__(self.names.index(key))
+
+    def keys(self) -> tuple[str, ...]:
+        """The names, so that `dict(results)` has them."""
+        return self.names
+
+    def items(self) -> list[tuple[str, Any]]:
+        """(name, value) of each output."""
+        return list(zip(self.names, self, strict=True))
+
+
+class _Scoped(Module):
+    """A name scope of a file's tensors, such as "encoder" of "encoder.weight"."""
+
+
+class _Prepared:
+    """A plan with the function that runs its steps."""
+
+    def __init__(self, plan: Plan, constants: Constants, weights: Mapping[str, Tensor]) -> None:
+        self.plan, self.constants = plan, constants
+        self.names = list(plan.inputs)
+
+        def body(*inputs: Tensor) -> list[Tensor]:
+            return run_steps(plan, dict(zip(self.names, inputs, strict=True)), weights, constants)
+
+        self.eager, self.captured = body, jit(body)
+
+
+class OnnxModule(Module):
+    """The graph of an ONNX file.
+
+    inputs and outputs: names, element types and sizes, where a name or None stands for a free size.
+    metadata: the texts that the file carries. opsets: the version of each operator set. Weights are
+    parameters, which require no gradient until `requires_grad_()`, integers are buffers. Calls of
+    like shapes are captured once and replayed.
+    """
+
+    inputs: list[ValueInfo]
+    outputs: list[ValueInfo]
+
+    def __init__(self, model: Model, weights: Mapping[str, Tensor], name: str) -> None:
+        super().__init__()
+        self.model, self.name = model, name
+        self.inputs = [i for i in model.graph.inputs if i.name not in model.graph.initializers]
+        self.optional_inputs = [i for i in model.graph.inputs if i.name in model.graph.initializers]
+        self.outputs = model.graph.outputs
+        self.metadata, self.opsets = dict(model.metadata), dict(model.opsets)
+        self.weights = dict(weights)
+        for title, held in self.weights.items():
+            self._hold(title, held)
+        # What has no weight has a device too.
+        self.register_buffer("device_anchor", empty((1,)), persistent=False)
+        self._plans: OrderedDict[Any, _Prepared] = OrderedDict()
+        self._static: set[str] = set()
+        self._constants: dict[Any, Constants] = {}
+
+    def _hold(self, title: str, held: Tensor) -> None:
+        """Register a tensor under its name in the file, as far as it can be a path of names."""
+        owner: Any = self
+        *scopes, leaf = title.split(".") if title else ["tensor"]
+        for scope in scopes:
+            below = owner.__dict__.get(scope)
+            if below is None and scope and not hasattr(owner, scope):
+                below = _Scoped()
+                setattr(owner, scope, below)
+            if not isinstance(below, _Scoped):
+                owner, leaf = self, title.replace(".", "_")
+                break
+            owner = below
+        while not leaf or hasattr(owner, leaf):
+            leaf += "_"
+        if isinstance(held, Parameter):
+            owner.register_parameter(leaf, held)
+        else:
+            owner.register_buffer(leaf, held)
+
+    @property
+    def device(self) -> Any:
+        """Where the weights are, and where calls compute."""
+        return self.device_anchor.device
+
+    def extra_repr(self) -> str:
+        """The name of the file, what goes in and what comes out."""
+        told = ", ".join(f"{i.name}: {i.type}" for i in self.inputs)
+        return f"{self.name}, ({told}) -> ({', '.join(o.name for o in self.outputs)})"
+
+    # Calls.
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph on inputs in order or by name.
+
+        Inputs are tensors, NumPy arrays or numbers in lists; whole and ordinary numbers take the
+        dtype that the file declares, within its range. A graph of one output gives it, one of
+        several gives them in order, by name too (`Results`). An input of another rank or size, of
+        another dtype, that is missing or that the graph has not, is a ValueError or TypeError.
+        """
+        given = self._bound(args, kwargs)
+        prepared = self._prepared(given)
+        results = self._run_steps(prepared, given)
+        return self._outcome(prepared, given, results, self.device)
+
+    async def call_async(self, *args: Any, **kwargs: Any) -> Any:
+        """`forward` without blocking, for a page.
+
+        Operators whose shapes depend on values run on `cpu`, after their inputs are read.
+        """
+        given = self._bound(args, kwargs)
+        prepared = self._prepared(given)
+        results = self._run_steps(prepared, given)
+        if prepared.plan.is_whole:
+            return self._outcome(prepared, given, results, self.device)
+        read = [from_numpy(np.array(await r.host_values_async())) for r in results]
+        host = {k: await _on_host(v) for k, v in given.items()}
+        weights = {k: await _on_host(v) for k, v in self.weights.items()}
+        return self._outcome(prepared, host, read, "cpu", weights)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Each input of the graph by name, on the module's device and in its declared dtype."""
+        if len(args) > len(self.inputs):
+            raise TypeError(f"{self.name} takes {len(self.inputs)} inputs; {len(args)} are given")
+        named = {info.name: value for info, value in zip(self.inputs, args, strict=False)}
+        known = {info.name: info for info in (*self.inputs, *self.optional_inputs)}
+        for name, value in kwargs.items():
+            if name not in known:
+                near = ", ".join(nearest(name, known)) or ", ".join(known)
+                raise TypeError(f"{self.name} has no input {name!r}; near: {near}")
+            if name in named:
+                raise TypeError(f"{self.name}: the input {name!r} is given twice")
+            named[name] = value
+        sizes: dict[str, tuple[int, str]] = {}
+        bound: dict[str, Any] = {}
+        for name, info in known.items():
+            optional = info.type is not None and info.type.form == "optional"
+            if name not in named:
+                if info in self.optional_inputs:
+                    continue
+                if not optional:
+                    raise TypeError(f"{self.name}: the input {name!r} ({info.type}) is missing")
+            bound[name] = self._input(info, named.get(name), sizes)
+        return bound
+
+    def _input(self, info: ValueInfo, value: Any, sizes: dict[str, tuple[int, str]]) -> Any:
+        kind = info.type
+        while kind is not None and kind.form == "optional":
+            if value is None:
+                return None
+            kind = kind.inner
+        if kind is not None and kind.form == "sequence":
+            if not isinstance(value, list | tuple):
+                raise TypeError(
+                    f"input {info.name!r} is a {type(value).__name__}; it must be a list"
+                )
+            return [self._input(ValueInfo(info.name, kind.inner), v, {}) for v in value]
+        if kind is not None and kind.form == "map":
+            if not isinstance(value, dict):
+                raise TypeError(
+                    f"input {info.name!r} is a {type(value).__name__}; it must be a dict"
+                )
+            return value
+        made = as_input(info.name, kind.kind if kind else None, value, self.device)
+        if kind is not None and kind.shape is not None:
+            _check_sizes(info.name, kind.shape, tuple(made.shape), sizes)
+        return made
+
+    def _prepared(self, given: dict[str, Any]) -> _Prepared:
+        """The plan for the shapes of these inputs, made at the first call with them."""
+        kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
+        while True:
+            values = {
+                name: _array(value) if name in self._static and isinstance(value, Tensor) else value
+                for name, value in given.items()
+            }
+            device = self.device
+            key = (device, *(_signature(name, value) for name, value in values.items()))
+            if key in self._plans:
+                self._plans.move_to_end(key)
+                return self._plans[key]
+            metas = {name: _described(value) for name, value in values.items()}
+            try:
+                with autograd.no_grad():
+                    plan = make_plan(self.model, metas, kinds)
+            except StaticInputs as need:
+                if need.names <= self._static:
+                    raise FormatError(f"the inputs {need} decide shapes of themselves") from None
+                self._static |= need.names
+                continue
+            constants = self._constants.setdefault(device, Constants(device))
+            constants.prepare(plan)
+            self._plans[key] = made = _Prepared(plan, constants, self.weights)
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+            return made
+
+    def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
+        if not prepared.plan.steps and not wanted_slots(prepared.plan):
+            return []
+        inputs = [given[name] for name in prepared.names]
+        learning = autograd.is_grad_enabled() and (
+            any(t.requires_grad for t in inputs)
+            or any(t.requires_grad for t in self.weights.values())
+        )
+        return prepared.eager(*inputs) if learning else prepared.captured(*inputs)
+
+    def _outcome(
+        self,
+        prepared: _Prepared,
+        given: dict[str, Any],
+        results: list[Tensor],
+        device: Any,
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> Any:
+        plan = prepared.plan
+        weights = self.weights if weights is None else weights
+        found = dict(zip(wanted_slots(plan), results, strict=True))
+        scope = Scope()
+        if plan.late:
+            for name, value in given.items():
+                scope.names[name] = _value(value, None)
+            for info in (*self.inputs, *self.optional_inputs):
+                if info.name in scope.names:
+                    scope.names[info.name].kind = _kind_of(info)
+            for name, (place, kind) in plan.needed.items():
+                scope.names[name] = _placed(place, kind, found, weights)
+
+            def weight(record: TensorRecord) -> Tensor:
+                return weights[record.weight]
+
+            def constant(record: TensorRecord | SparseRecord) -> Value:
+                return constant_value(record, weight)
+
+            for name, record in self.model.graph.initializers.items():
+                scope.names.setdefault(name, constant(record))
+            interpreter = Interpreter(self.model, constant, device)
+            for node in plan.late:
+                interpreter.node(node, scope)
+        outputs = []
+        for info, (place, kind) in zip(self.outputs, plan.outputs, strict=True):
+            late = place is None and scope.find(info.name) is not None
+            value = scope.find(info.name) if late else _placed(place, kind, found, weights)
+            assert value is not None
+            outputs.append(_result(value, kind or value.kind, device))
+        if len(outputs) == 1:
+            return outputs[0]
+        return Results.of(tuple(o.name for o in self.outputs), outputs)
+
+
+def _value(data: Any, kind: ElementType | None) -> Value:
+    if isinstance(data, list):
+        return Value([_value(v, kind) for v in data], kind)
+    return Value(data, kind)
+
+
+def _placed(
+    place: Any, kind: ElementType | None, found: Mapping[int, Tensor], weights: Mapping[str, Tensor]
+) -> Value:
+    """The value that a plan's place has in a run."""
+    if isinstance(place, list):
+        return Value([_placed(p, kind, found, weights) for p in place], kind)
+    if isinstance(place, dict):
+        return Value({k: _placed(p, kind, found, weights) for k, p in place.items()}, kind)
+    if isinstance(place, Slot):
+        return Value(found[place.index], kind)
+    if isinstance(place, Weight):
+        return Value(weights[place.name], kind)
+    return Value(place, kind)
+
+
+def _result(value: Value, kind: ElementType | None, device: Any) -> Any:
+    """What a caller gets: a tensor in its declared dtype, an array of strings, a list, a dict."""
+    data = value.data
+    if isinstance(data, list):
+        return [
+            _result(v, v.kind if isinstance(v, Value) else None, device)
+            if isinstance(v, Value)
+            else v
+            for v in data
+        ]
+    if isinstance(data, dict):
+        return {
+            k: _result(v, v.kind, device) if isinstance(v, Value) else v for k, v in data.items()
+        }
+    if data is None:
+        return None
+    if isinstance(data, np.ndarray):
+        if data.dtype.kind in "OUS":
+            return data
+        data = from_numpy(np.array(data, order="C")).to(device=device)
+    declared = kind.declared if kind is not None else None
+    if declared is not None and data.dtype is not declared:
+        data = data.to(declared)
+    return data
+
+
+async def _on_host(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        if value.device.type == "cpu":
+            return value
+        return from_numpy(np.array(await value.detach().host_values_async()))
+    if isinstance(value, list):
+        return [await _on_host(v) for v in value]
+    return value
+
+
+def _kind_of(info: ValueInfo) -> ElementType | None:
+    kind = info.type
+    while kind is not None and kind.form in ("optional", "sequence"):
+        kind = kind.inner
+    return kind.kind if kind is not None and kind.form != "map" else None
+
+
+def _array(value: Tensor) -> Array:
+    return value.detach().numpy()
+
+
+def _signature(name: str, value: Any) -> Any:
+    """What of an input a plan depends on."""
+    if isinstance(value, Tensor):
+        return name, value.dtype.name, tuple(value.shape)
+    if isinstance(value, np.ndarray):
+        data = tuple(value.reshape(-1)) if value.dtype.kind in "OUS" else value.tobytes()
+        return name, str(value.dtype), value.shape, data
+    if isinstance(value, list):
+        return name, tuple(_signature("", v) for v in value)
+    if isinstance(value, dict):
+        return name, tuple(value.items())
+    return name, value
+
+
+def _described(value: Any) -> Any:
+    """An input as the planner takes it: tensors without memory."""
+    if isinstance(value, Tensor):
+        return empty(value.shape, dtype=value.dtype, device="meta")
+    if isinstance(value, list):
+        return [Value(_described(v)) for v in value]
+    return value
+
+
+def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> Any:
+    """An input as the graph carries it: a tensor on `device`, or an array of strings.
+
+    TypeError for values of another kind, ValueError for those that the declared type cannot hold.
+    """
+    if kind is not None and kind.name == "string":
+        texts = np.asarray(value, dtype=np.object_)
+        for text in texts.reshape(-1)[:1000]:
+            if not isinstance(text, str | bytes):
+                raise TypeError(f"input {name!r} has {brief(text)}; it takes strings")
+        return texts
+    if isinstance(value, Tensor):
+        made = value
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(
+                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor or "
+                f"numbers{f' of type {kind.name}' if kind else ''}"
+            )
+        made = (
+            tensor(value)
+            if isinstance(value, list | float | int)
+            else from_numpy(np.asarray(array, order="C"))
+        )
+    if kind is None or kind.carried is None:
+        return made.to(device=device)
+    if made.dtype not in (kind.declared, kind.carried):
+        made = _converted(name, kind, made)
+    return carried(made.to(device=device), kind)
+
+
+def _converted(name: str, kind: ElementType, value: Tensor) -> Tensor:
+    """Ordinary numbers in a declared type. Whole ones may become any type that holds them."""
+    wanted = kind.carried
+    assert wanted is not None
+    from_float, to_float = value.dtype.kind == "f", wanted.kind == "f"
+    if value.dtype.kind == "c" or (from_float and not to_float) or wanted.kind == "c":
+        raise TypeError(f"input {name!r} is {value.dtype.name}; it must be {kind.name}")
+    if wanted.kind in "iu" and value.device.type != "meta" and value.numel() and not from_float:
+        info = np.iinfo(kind.stored) if kind.bits >= 8 else None
+        low = int(info.min) if info else (-(1 << kind.bits - 1) if wanted.kind == "i" else 0)
+        high = int(info.max) if info else (1 << kind.bits - (wanted.kind == "i")) - 1
+        least, most = int(value.min().item()), int(value.max().item())
+        if least < low or most > high:
+            raise ValueError(
+                f"input {name!r} has the value {least if least < low else most}; {kind.name} "
+                f"holds {low} to {high}"
+            )
+    return value.to(wanted)
+
+
+def _check_sizes(
+    name: str,
+    declared: tuple[int | str | None, ...],
+    shape: tuple[int, ...],
+    sizes: dict[str, tuple[int, str]],
+) -> None:
+    """ValueError for a rank or size that is not the declared one, or differs between inputs."""
+    told = ", ".join("?" if n is None else str(n) for n in declared)
+    if len(declared) != len(shape):
+        raise ValueError(
+            f"input {name!r} has the shape {shape}; it takes {len(declared)} dims ({told})"
+        )
+    for place, (wanted, size) in enumerate(zip(declared, shape, strict=True)):
+        if isinstance(wanted, int):
+            if wanted != size:
+                raise ValueError(
+                    f"input {name!r}: dim {place} has the size {size}; the file declares {wanted} "
+                    f"({told})"
+                )
+        elif isinstance(wanted, str):
+            first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
+            if first != size:
+                raise ValueError(
+                    f"input {name!r}: dim {place} ({wanted}) has the size {size}; {where} has "
+                    f"{first} for {wanted}"
+                )
+
+
+def registered(name: str, held: Tensor) -> Tensor:
+    """A weight as a module holds it: floats as a parameter without gradient, others as a buffer."""
+    if held.dtype.kind == "f" and not held.dtype.encoded or held.dtype.name == "bfloat16":
+        return Parameter(held, requires_grad=False)
+    return Buffer(held)
+
+
+def place_on(device: Any) -> Any:
+    """The device that a name says. ValueError for an unknown one."""
+    return as_device(device)
+
+
+def numpy_dtype(kind: ElementType) -> Any:
+    """The dtype of a type's values within a graph."""
+    return as_dtype(kind.carried)

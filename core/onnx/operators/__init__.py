@@ -1,0 +1,5 @@
+"""The operators, by chapters; importing this enters all of them."""
+
+from rushlight.core.onnx.operators import control as control
+from rushlight.core.onnx.operators import elementwise as elementwise
+from rushlight.core.onnx.operators import movement as movement
