@@ -1,0 +1,4 @@
+"""The operators of com.microsoft that published models use, by chapters."""
+
+from rushlight.core.onnx.operators.microsoft import activations as activations
+from rushlight.core.onnx.operators.microsoft import norms as norms
