@@ -35,6 +35,9 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 Array = npt.NDArray[Any]
 _MOST_KNOWN = 1 << 20  # elements of a result that is computed ahead
 _MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+# What a function raises of operands that do not fit.
+_FAULTS = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
+           AttributeError, NotImplementedError, RuntimeError, AssertionError)  # fmt: skip
 _DEEPEST = 64  # graphs and functions within one another, while they run
 Constant = Callable[[TensorRecord | SparseRecord], Any]
 
@@ -51,9 +54,9 @@ class NeedsValue(Exception):
 class Value:
     """What a name stands for.
 
-    data: a Tensor, a NumPy array (known), a list, a dict or None. kind: the element type. known: the
-    elements of a small weight, beside the tensor. inputs: the small inputs of the graph that alone
-    decide its elements, None where others do.
+    data: a Tensor, a NumPy array (known), a list, a dict or None. kind: the element type. known:
+    the elements of a small weight, beside the tensor. inputs: the small inputs of the graph that
+    alone decide its elements, None where others do.
     """
 
     data: Any
@@ -94,9 +97,9 @@ class Scope:
 class Interpreter:
     """Runs graphs of one model.
 
-    constant: gives the Value of an initializer or of a tensor in an attribute. device: where tensors
-    are made; "meta" plans only. on_leaf: told of every operator that ran on tensors: the operator,
-    its Call, the values that went in and came out.
+    constant: gives the Value of an initializer or of a tensor in an attribute. device: where
+    tensors are made; "meta" plans only. on_leaf: told of every operator that ran on tensors: the
+    operator, its Call, the values that went in and came out.
     """
 
     def __init__(
@@ -234,8 +237,7 @@ class Interpreter:
             raise
         except RushlightError as error:
             raise error.during(node.title) from None
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
-                AttributeError, NotImplementedError, RuntimeError, AssertionError) as error:  # fmt: skip
+        except _FAULTS as error:
             shapes = ", ".join(_told(v) for v in values)
             raise FormatError(f"{node.title} on ({shapes}): {error}") from error
         call.check_asked()

@@ -1,9 +1,9 @@
-"""OnnxModule: a model of an ONNX file as a module, called by the names of its inputs or in order."""
+"""OnnxModule: the graph of an ONNX file as a module, called by names of inputs or in order."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -176,6 +176,16 @@ class OnnxModule(Module):
         host = {k: await _on_host(v) for k, v in given.items()}
         weights = {k: await _on_host(v) for k, v in self.weights.items()}
         return self._outcome(prepared, host, read, "cpu", weights)
+
+    def run_watched(
+        self, after: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """`forward` without capture, which tells `after` of every operator; see `timed`."""
+        given = self._bound(args, kwargs)
+        prepared = self._prepared(given)
+        inputs = {name: given[name] for name in prepared.names}
+        results = run_steps(prepared.plan, inputs, self.weights, prepared.constants, after)
+        return self._outcome(prepared, given, results, self.device)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each input of the graph by name, on the module's device and in its declared dtype."""
@@ -415,8 +425,8 @@ def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> An
         array = np.asarray(value)
         if array.dtype.kind not in "biufc":
             raise TypeError(
-                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor or "
-                f"numbers{f' of type {kind.name}' if kind else ''}"
+                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "
+                f"or numbers{f' of type {kind.name}' if kind else ''}"
             )
         made = (
             tensor(value)

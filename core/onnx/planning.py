@@ -9,7 +9,7 @@ shapes or branches are a part of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,9 +47,10 @@ class Slot:
 
 @dataclass(slots=True)
 class Step:
-    """One operator: where its inputs are (a slot, an array, a weight's name, None), and its outputs.
+    """One operator of a plan.
 
-    kinds: the element type of each input.
+    inputs: where each is: a Slot, an array, a Weight or None. outputs: the slot of each result.
+    kinds: the element type of each input. shapes: of each result.
     """
 
     operator: Operator
@@ -107,8 +108,8 @@ def make_plan(
 ) -> Plan:
     """The plan for these inputs.
 
-    shapes: for each input an array (its values are a part of the plan), a tensor of the meta device,
-    or None for an optional one that is left out. Raises StaticInputs for inputs whose values the
+    shapes: for each input an array (its values are a part of the plan), a tensor of the meta
+    device, or None for an optional one that is left out. Raises StaticInputs for inputs whose values the
     plan needs, and what operators raise for shapes that do not fit.
     """
     return _Planner(model, shapes, kinds).plan()
@@ -293,11 +294,18 @@ def names_read(node: Node) -> set[str]:
 
 
 def run_steps(
-    plan: Plan, inputs: Mapping[str, Tensor], weights: Mapping[str, Tensor], constants: Constants
+    plan: Plan,
+    inputs: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    constants: Constants,
+    after: Callable[[int, int, Step, list[Any]], None] | None = None,
 ) -> list[Tensor]:
-    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order."""
+    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order.
+
+    after: told of each step that ran: its number from 1, of how many, and its results.
+    """
     env: dict[int, Tensor] = {plan.inputs[name]: tensor for name, tensor in inputs.items()}
-    for step in plan.steps:
+    for number, step in enumerate(plan.steps, 1):
         arguments: list[Any] = []
         for i, place in enumerate(step.inputs):
             if isinstance(place, Slot):
@@ -315,6 +323,8 @@ def run_steps(
         for slot, result in zip(step.outputs, results, strict=False):
             if slot is not None:
                 env[slot] = result
+        if after is not None:
+            after(number, len(plan.steps), step, list(results))
         for slot in step.done:
             env.pop(slot, None)
     return [env[slot] for slot in wanted_slots(plan)]

@@ -88,8 +88,8 @@ class Call:
 
     opset: the version of the node's operator set. kinds: the element type of each input, None for
     one that is left out or no tensor. wanted: whether each output has a name. interpreter: what
-    runs graphs within the node, over the names of `scope`. result_kinds: set by a function whose results have another element
-    type than their dtype or the first input of that dtype says.
+    runs graphs within the node, over the names of `scope`. result_kinds: set by a function whose
+    results have another element type than their dtype or the first input of that dtype says.
     """
 
     node: Node
