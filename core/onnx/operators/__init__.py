@@ -1,5 +1,7 @@
 """The operators, by chapters; importing this enters all of them."""
 
 from rushlight.core.onnx.operators import control as control
+from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
 from rushlight.core.onnx.operators import movement as movement
+from rushlight.core.onnx.operators import pooling as pooling
