@@ -5,3 +5,4 @@ from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import pooling as pooling
+from rushlight.core.onnx.operators import microsoft as microsoft
