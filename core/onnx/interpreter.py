@@ -34,7 +34,7 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
 _MOST_KNOWN = 1 << 20  # elements of a result that is computed ahead
-_MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
 # What a function raises of operands that do not fit.
 _FAULTS = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
            AttributeError, NotImplementedError, RuntimeError, AssertionError)  # fmt: skip
@@ -115,6 +115,8 @@ class Interpreter:
         self.calls = 0
         self.depth = 0
         self.opsets: Mapping[str, int] = model.opsets
+        # The attributes of the function that runs, which nodes and graphs within it refer to.
+        self.given: Mapping[str, Attribute] | None = None
 
     # Graphs.
 
@@ -149,14 +151,19 @@ class Interpreter:
             raise FormatError(f"{what}: no node computes the output {brief(name)}")
         return value
 
-    def node(self, node: Node, scope: Scope, given: Mapping[str, Attribute] | None = None) -> None:
-        """Run a node; its outputs are new names of `scope`.
+    def count(self, what: str, calls: int = 1) -> None:
+        """Count nodes that run. FormatError, which begins with `what`, above two million."""
+        self.calls += calls
+        if self.calls > MOST_CALLS:
+            raise self.too_many(what)
 
-        given: the attributes of the function that the node is in.
-        """
-        self.calls += 1
-        if self.calls > _MOST_CALLS:
-            raise FormatError(f"{node.title}: more than {_MOST_CALLS} nodes run in one call")
+    def too_many(self, what: str) -> FormatError:
+        """The error for more nodes than one call may run."""
+        return FormatError(f"{what}: more than {MOST_CALLS} nodes run in one call")
+
+    def node(self, node: Node, scope: Scope) -> None:
+        """Run a node; its outputs are new names of `scope`."""
+        self.count(node.title)
         values: list[Value | None] = []
         for name in node.inputs:
             value = scope.find(name) if name else None
@@ -165,7 +172,7 @@ class Interpreter:
                     f"{node.title}: no input, initializer or node before it gives {brief(name)}"
                 )
             values.append(value)
-        attributes = _attributes(node, given)
+        attributes = _attributes(node, self.given)
         function = self.model.functions.get((node.domain, node.op, node.overload))
         if function is not None:
             outputs = self._function(node, function, values, attributes)
@@ -193,12 +200,14 @@ class Interpreter:
         for name in function.inputs:
             scope.names.setdefault(name, Value(None))
         with self.deeper(node.title):
-            before, self.opsets = self.opsets, {**self.model.opsets, **function.opsets}
+            before = self.opsets, self.given
+            self.opsets = {**self.model.opsets, **function.opsets}
+            self.given = {**function.defaults, **attributes}
             try:
                 for inner in function.nodes:
-                    self.node(inner, scope, {**function.defaults, **attributes})
+                    self.node(inner, scope)
             finally:
-                self.opsets = before
+                self.opsets, self.given = before
         return [scope.find(name) for name in function.outputs]
 
     def deeper(self, what: str) -> _Deeper:
@@ -244,6 +253,23 @@ class Interpreter:
         if operator.raw:
             return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         return outputs
+
+    def apply(
+        self,
+        call: Call,
+        fn: Callable[..., Any],
+        values: list[Value | None],
+        host: tuple[int, ...] = (),
+    ) -> list[Value | None]:
+        """Run a function on tensors within a raw operator, as an operator of its own.
+
+        fn: takes a Call and the tensors of `values`, arrays at the places `host`.
+        """
+        kinds = [None if v is None else v.kind for v in values]
+        inner = Call(call.node, call.opset, kinds, [True], self, {}, call.scope)
+        return self._leaf(
+            Operator(fn, host.__contains__, frozenset(), False, False, False), inner, values
+        )
 
     def _leaf(
         self, operator: Operator, call: Call, values: list[Value | None]

@@ -23,9 +23,11 @@ from rushlight.core.onnx.planning import (
     Slot,
     StaticInputs,
     Weight,
+    as_value,
     constant_value,
     make_plan,
     run_steps,
+    tensors_of,
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
@@ -267,7 +269,8 @@ class OnnxModule(Module):
     def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
-        inputs = [given[name] for name in prepared.names]
+        tensors = tensors_of(given)
+        inputs = [tensors[name] for name in prepared.names]
         learning = autograd.is_grad_enabled() and (
             any(t.requires_grad for t in inputs)
             or any(t.requires_grad for t in self.weights.values())
@@ -287,11 +290,9 @@ class OnnxModule(Module):
         found = dict(zip(wanted_slots(plan), results, strict=True))
         scope = Scope()
         if plan.late:
+            kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
             for name, value in given.items():
-                scope.names[name] = _value(value, None)
-            for info in (*self.inputs, *self.optional_inputs):
-                if info.name in scope.names:
-                    scope.names[info.name].kind = _kind_of(info)
+                scope.names[name] = as_value(value, kinds.get(name))
             for name, (place, kind) in plan.needed.items():
                 scope.names[name] = _placed(place, kind, found, weights)
 
@@ -315,12 +316,6 @@ class OnnxModule(Module):
         if len(outputs) == 1:
             return outputs[0]
         return Results.of(tuple(o.name for o in self.outputs), outputs)
-
-
-def _value(data: Any, kind: ElementType | None) -> Value:
-    if isinstance(data, list):
-        return Value([_value(v, kind) for v in data], kind)
-    return Value(data, kind)
 
 
 def _placed(
@@ -404,7 +399,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, Tensor):
         return empty(value.shape, dtype=value.dtype, device="meta")
     if isinstance(value, list):
-        return [Value(_described(v)) for v in value]
+        return [_described(v) for v in value]
     return value
 
 

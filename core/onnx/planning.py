@@ -115,6 +115,24 @@ def make_plan(
     return _Planner(model, shapes, kinds).plan()
 
 
+def as_value(data: Any, kind: ElementType | None) -> Value:
+    """The Value of an input: a tensor, an array, a dict, None, or a list of such."""
+    if isinstance(data, list):
+        return Value([as_value(item, kind) for item in data], kind)
+    return Value(data, kind)
+
+
+def tensors_of(inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors of inputs by name; those of a sequence by its name and their place."""
+    out: dict[str, Tensor] = {}
+    for name, data in inputs.items():
+        if isinstance(data, Tensor):
+            out[name] = data
+        elif isinstance(data, list):
+            out |= tensors_of({f"{name}\0{i}": item for i, item in enumerate(data)})
+    return out
+
+
 class _Planner:
     def __init__(
         self,
@@ -130,12 +148,13 @@ class _Planner:
         self.interpreter = Interpreter(model, self.constant, "meta", self.leaf)
         self.scope = Scope()
         for name, data in shapes.items():
-            value = Value(data, kinds.get(name))
-            if isinstance(data, Tensor):
-                self.result.inputs[name] = self.slot(data)
-                if data.dtype.kind in "iub" and data.numel() <= _SMALL_INPUT:
+            value = as_value(data, kinds.get(name))
+            if isinstance(data, Tensor) and data.dtype.kind in "iub":
+                if data.numel() <= _SMALL_INPUT:
                     value.inputs = frozenset({name})
             self.scope.names[name] = value
+        for name, tensor in tensors_of(shapes).items():
+            self.result.inputs[name] = self.slot(tensor)
 
     def constant(self, record: TensorRecord | SparseRecord) -> Value:
         return constant_value(record, self.weight)

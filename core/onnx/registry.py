@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _REQUIRED: Any = object()
 OPERATORS: dict[tuple[str, str], Operator] = {}
 # The newest version of each operator set that the operators follow.
-NEWEST = {"": 27, "ai.onnx.ml": 5, "com.microsoft": 1}
+NEWEST = {"": 28, "ai.onnx.ml": 5, "com.microsoft": 1}
 
 
 @dataclass(frozen=True, slots=True)

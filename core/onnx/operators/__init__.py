@@ -3,6 +3,8 @@
 from rushlight.core.onnx.operators import control as control
 from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
+from rushlight.core.onnx.operators import microsoft as microsoft
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import pooling as pooling
-from rushlight.core.onnx.operators import microsoft as microsoft
+from rushlight.core.onnx.operators import sequences as sequences
+from rushlight.core.onnx.operators import strings as strings
