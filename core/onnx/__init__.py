@@ -1,6 +1,6 @@
 """`rl.onnx`: ONNX files as modules.
 
-`load` gives a module of any .onnx file. An operator that is not supported is an error that names it
+`load` gives a module of any .onnx file, `inspect` tells of one without running it. An operator that is not supported is an error that names it
 before anything runs.
 """
 
@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from rushlight.core.onnx.loading import load
 from rushlight.core.onnx.module import OnnxModule, Results
+from rushlight.core.onnx.summary import Summary, inspect
 
-__all__ = ["OnnxModule", "Results", "load"]
+__all__ = ["OnnxModule", "Results", "Summary", "inspect", "load"]

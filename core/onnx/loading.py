@@ -57,6 +57,17 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
     return module if where.type == "cpu" else module.to(device=where)
 
 
+def open_model(file: Any) -> tuple[Source, bool, Model]:
+    """A file's source, whether to close it, and its graph without weights.
+
+    Raises as `load`.
+    """
+    source, _, close = _opened(file)
+    model = read(parse_model(source), source)
+    check_sizes(plain(model), source)
+    return source, close, model
+
+
 def _opened(file: Any) -> tuple[Source, Path | None, bool]:
     if not isinstance(file, str | os.PathLike):
         return opened(file), None, False

@@ -81,6 +81,12 @@ class _Prepared:
             return run_steps(plan, dict(zip(self.names, inputs, strict=True)), weights, constants)
 
         self.eager, self.captured = body, jit(body)
+        self.calls = 0
+
+    def __call__(self, inputs: list[Tensor], learning: bool) -> list[Tensor]:
+        """Run the steps: as they are at first, captured from the second call on."""
+        self.calls += 1
+        return self.eager(*inputs) if learning or self.calls == 1 else self.captured(*inputs)
 
 
 class OnnxModule(Module):
@@ -88,8 +94,8 @@ class OnnxModule(Module):
 
     inputs and outputs: names, element types and sizes, where a name or None stands for a free size.
     metadata: the texts that the file carries. opsets: the version of each operator set. Weights are
-    parameters, which require no gradient until `requires_grad_()`, integers are buffers. Calls of
-    like shapes are captured once and replayed.
+    parameters, which require no gradient until `requires_grad_()`, integers are buffers. The
+    second call with like shapes is captured, and later ones replay it.
     """
 
     inputs: list[ValueInfo]
@@ -256,7 +262,7 @@ class OnnxModule(Module):
             any(t.requires_grad for t in inputs)
             or any(t.requires_grad for t in self.weights.values())
         )
-        return prepared.eager(*inputs) if learning else prepared.captured(*inputs)
+        return prepared(inputs, learning)
 
     def _outcome(
         self,
