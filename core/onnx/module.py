@@ -164,6 +164,24 @@ class OnnxModule(Module):
         results = self._run_steps(prepared, given)
         return self._outcome(prepared, given, results, self.device)
 
+    def carried(self, inputs: Mapping[str, Any], *, capture: bool = True) -> dict[str, Any]:
+        """The outputs by name, in the dtypes that values have within the graph.
+
+        Floats of 16 bits stay float32, so that what one call keeps for the next loses nothing.
+        inputs: by name, see `forward`; small ones that are no tensors are known where the graph is
+        planned, so that a captured function may ask. capture: whether calls of like shapes are
+        captured; without it the plan alone is kept.
+        """
+        given = self._bound((), dict(inputs))
+        known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
+        prepared = self._prepared(given, known)
+        results = self._run_steps(prepared, given, capture)
+        values = self._values(prepared, given, results, self.device, self.weights)
+        return {
+            info.name: _result(value, None, self.device)
+            for info, (value, _) in zip(self.outputs, values, strict=True)
+        }
+
     async def call_async(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` without blocking, for a page.
 
@@ -237,12 +255,19 @@ class OnnxModule(Module):
             _check_sizes(info.name, kind.shape, tuple(made.shape), sizes)
         return made
 
-    def _prepared(self, given: dict[str, Any]) -> _Prepared:
-        """The plan for the shapes of these inputs, made at the first call with them."""
+    def _prepared(
+        self, given: dict[str, Any], known: Mapping[str, Array] | None = None
+    ) -> _Prepared:
+        """The plan for the shapes of these inputs, made at the first call with them.
+
+        known: the elements of some of them.
+        """
         kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         while True:
             values = {
-                name: _array(value) if name in self._static and isinstance(value, Tensor) else value
+                name: _array(value, known and known.get(name))
+                if name in self._static and isinstance(value, Tensor)
+                else value
                 for name, value in given.items()
             }
             device = self.device
@@ -266,7 +291,9 @@ class OnnxModule(Module):
                 self._plans.popitem(last=False)
             return made
 
-    def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
+    def _run_steps(
+        self, prepared: _Prepared, given: dict[str, Any], capture: bool = True
+    ) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
         tensors = tensors_of(given)
@@ -285,8 +312,23 @@ class OnnxModule(Module):
         device: Any,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
-        plan = prepared.plan
         weights = self.weights if weights is None else weights
+        values = self._values(prepared, given, results, device, weights)
+        outputs = [_result(value, kind or value.kind, device) for value, kind in values]
+        if len(outputs) == 1:
+            return outputs[0]
+        return Results.of(tuple(o.name for o in self.outputs), outputs)
+
+    def _values(
+        self,
+        prepared: _Prepared,
+        given: dict[str, Any],
+        results: list[Tensor],
+        device: Any,
+        weights: Mapping[str, Tensor],
+    ) -> list[tuple[Value, ElementType | None]]:
+        """The outputs, of the steps' results and of the nodes that are left, with their types."""
+        plan = prepared.plan
         found = dict(zip(wanted_slots(plan), results, strict=True))
         scope = Scope()
         if plan.late:
@@ -307,15 +349,13 @@ class OnnxModule(Module):
             interpreter = Interpreter(self.model, constant, device)
             for node in plan.late:
                 interpreter.node(node, scope)
-        outputs = []
+        values = []
         for info, (place, kind) in zip(self.outputs, plan.outputs, strict=True):
             late = place is None and scope.find(info.name) is not None
             value = scope.find(info.name) if late else _placed(place, kind, found, weights)
             assert value is not None
-            outputs.append(_result(value, kind or value.kind, device))
-        if len(outputs) == 1:
-            return outputs[0]
-        return Results.of(tuple(o.name for o in self.outputs), outputs)
+            values.append((value, kind))
+        return values
 
 
 def _placed(
@@ -376,7 +416,9 @@ def _kind_of(info: ValueInfo) -> ElementType | None:
     return kind.kind if kind is not None and kind.form != "map" else None
 
 
-def _array(value: Tensor) -> Array:
+def _array(value: Tensor, known: Array | None = None) -> Array:
+    if known is not None and known.shape == tuple(value.shape):
+        return known.astype(np.dtype(value.dtype.name))
     return value.detach().numpy()
 
 
