@@ -286,11 +286,12 @@ class Interpreter:
         if operator.dynamic and self.planning:
             value = next((v for v in values if v is not None), Value(None))
             raise NeedsValue(value, f"{call.title}: the shape of its result depends on values")
+        call.device = self.device
         arguments = [
             None
             if v is None
             else self.host(v, f"{call.title}: input {i}")
-            if operator.host(i)
+            if operator.host(i) or (i in operator.known and v.is_known)
             else self.tensor(v, i in operator.stored)
             for i, v in enumerate(values)
         ]
@@ -316,10 +317,11 @@ class Interpreter:
         if not operator.dynamic and not strings:
             # Shapes first: a file may ask for 2**62 zeros.
             shapes = [
-                None if a is None else a if operator.host(i) else _meta(a)
+                None if a is None else a if operator.host(i) or i in operator.known else meta_of(a)
                 for i, a in enumerate(arrays)
             ]
             asked, kinds = set(call.asked), call.result_kinds
+            call.device = "meta"
             outcome = operator.run(call, *shapes)
             call.asked, call.result_kinds = asked, kinds
             for result in outcome if isinstance(outcome, list | tuple) else [outcome]:
@@ -327,10 +329,11 @@ class Interpreter:
                     return None
         arguments = [
             a
-            if a is None or operator.host(i) or a.dtype.kind == "O"
+            if a is None or operator.host(i) or i in operator.known or a.dtype.kind == "O"
             else from_numpy(np.asarray(a, order="C"))
             for i, a in enumerate(arrays)
         ]
+        call.device = "cpu"
         results = self._results(call, operator.run(call, *arguments))
         for result in results:
             if result is not None and isinstance(result.data, Tensor):
@@ -367,7 +370,7 @@ class Interpreter:
             if data.dtype.kind == "O":
                 return data  # type: ignore[return-value]  # strings have no device
             if self.planning:
-                return _meta(data)
+                return meta_of(data)
             return from_numpy(np.asarray(data, order="C")).to(device=self.device)
         assert isinstance(data, Tensor)
         return data if stored else carried(data, value.kind)
@@ -419,7 +422,7 @@ def _attributes(node: Node, given: Mapping[str, Attribute] | None) -> dict[str, 
     return out
 
 
-def _meta(array: Array) -> Tensor:
+def meta_of(array: Array) -> Tensor:
     """A tensor of an array's shape and dtype without memory."""
     if count_elements(array.shape) > MOST_ELEMENTS:
         raise SizeError(f"the shape {array.shape} has too many elements")

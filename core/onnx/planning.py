@@ -327,16 +327,15 @@ def run_steps(
     for number, step in enumerate(plan.steps, 1):
         arguments: list[Any] = []
         for i, place in enumerate(step.inputs):
-            if isinstance(place, Slot):
-                arguments.append(carried(env[place.index], step.kinds[i]))
-            elif isinstance(place, Weight):
-                tensor = weights[place.name]
+            if isinstance(place, Slot | Weight):
+                tensor = env[place.index] if isinstance(place, Slot) else weights[place.name]
                 kept = i in step.operator.stored
                 arguments.append(tensor if kept else carried(tensor, step.kinds[i]))
-            elif place is None or step.operator.host(i) or place.dtype.kind == "O":
+            elif place is None or is_array(step.operator, i, place):
                 arguments.append(place)
             else:
                 arguments.append(constants.tensor(place))
+        step.call.device = constants.device
         outcome = step.operator.run(step.call, *arguments)
         results = outcome if isinstance(outcome, list | tuple) else [outcome]
         for slot, result in zip(step.outputs, results, strict=False):
@@ -347,6 +346,11 @@ def run_steps(
         for slot in step.done:
             env.pop(slot, None)
     return [env[slot] for slot in wanted_slots(plan)]
+
+
+def is_array(operator: Operator, place: int, array: Array) -> bool:
+    """Whether an operator gets a known input as an array, not as a tensor."""
+    return operator.host(place) or place in operator.known or array.dtype.kind == "O"
 
 
 def wanted_slots(plan: Plan) -> list[int]:
@@ -373,6 +377,5 @@ class Constants:
         """Make those of a plan before its steps are captured."""
         for step in plan.steps:
             for i, place in enumerate(step.inputs):
-                if isinstance(place, np.ndarray) and not step.operator.host(i):
-                    if place.dtype.kind != "O":
-                        self.tensor(place)
+                if isinstance(place, np.ndarray) and not is_array(step.operator, i, place):
+                    self.tensor(place)
