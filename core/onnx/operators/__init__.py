@@ -7,6 +7,7 @@ from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
 from rushlight.core.onnx.operators import microsoft as microsoft
 from rushlight.core.onnx.operators import movement as movement
+from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling
 from rushlight.core.onnx.operators import sequences as sequences
 from rushlight.core.onnx.operators import strings as strings
@@ -17,3 +18,4 @@ from rushlight.core.onnx.operators import linear_algebra as linear_algebra
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import quantization as quantization
 from rushlight.core.onnx.operators import reduction as reduction
+from rushlight.core.onnx.operators import recurrent as recurrent

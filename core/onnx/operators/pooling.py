@@ -209,7 +209,7 @@ def max_roi_pool(call: Call, x: Any, rois: Any) -> Any:
     """
     pooled, scale = call.ints("pooled_shape"), call.float("spatial_scale", 1.0)
     images = x.index_select(0, rois[:, 0].long())
-    corners = (rois[:, 1:] * scale).round()
+    corners = (rois[:, 1:] * scale + 0.5).floor()  # halves go up
     for dim, out in ((3, pooled[1]), (2, pooled[0])):
         axis = 0 if dim == 3 else 1
         first, last = corners[:, axis], corners[:, axis + 2]
