@@ -1,9 +1,9 @@
-"""OnnxModule: a model of an ONNX file as a module, called by the names of its inputs or in order."""
+"""OnnxModule: the graph of an ONNX file as a module, called by names of inputs or in order."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from rushlight.core.onnx.planning import (
     Slot,
     StaticInputs,
     Weight,
+    as_value,
     constant_value,
     make_plan,
     run_steps,
+    tensors_of,
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
@@ -81,6 +83,12 @@ class _Prepared:
             return run_steps(plan, dict(zip(self.names, inputs, strict=True)), weights, constants)
 
         self.eager, self.captured = body, jit(body)
+        self.calls = 0
+
+    def __call__(self, inputs: list[Tensor], learning: bool) -> list[Tensor]:
+        """Run the steps: as they are at first, captured from the second call on."""
+        self.calls += 1
+        return self.eager(*inputs) if learning or self.calls == 1 else self.captured(*inputs)
 
 
 class OnnxModule(Module):
@@ -88,8 +96,8 @@ class OnnxModule(Module):
 
     inputs and outputs: names, element types and sizes, where a name or None stands for a free size.
     metadata: the texts that the file carries. opsets: the version of each operator set. Weights are
-    parameters, which require no gradient until `requires_grad_()`, integers are buffers. Calls of
-    like shapes are captured once and replayed.
+    parameters, which require no gradient until `requires_grad_()`, integers are buffers. The
+    second call with like shapes is captured, and later ones replay it.
     """
 
     inputs: list[ValueInfo]
@@ -156,6 +164,24 @@ class OnnxModule(Module):
         results = self._run_steps(prepared, given)
         return self._outcome(prepared, given, results, self.device)
 
+    def carried(self, inputs: Mapping[str, Any], *, capture: bool = True) -> dict[str, Any]:
+        """The outputs by name, in the dtypes that values have within the graph.
+
+        Floats of 16 bits stay float32, so that what one call keeps for the next loses nothing.
+        inputs: by name, see `forward`; small ones that are no tensors are known where the graph is
+        planned, so that a captured function may ask. capture: whether calls of like shapes are
+        captured; without it the plan alone is kept.
+        """
+        given = self._bound((), dict(inputs))
+        known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
+        prepared = self._prepared(given, known)
+        results = self._run_steps(prepared, given, capture)
+        values = self._values(prepared, given, results, self.device, self.weights)
+        return {
+            info.name: _result(value, None, self.device)
+            for info, (value, _) in zip(self.outputs, values, strict=True)
+        }
+
     async def call_async(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` without blocking, for a page.
 
@@ -170,6 +196,16 @@ class OnnxModule(Module):
         host = {k: await _on_host(v) for k, v in given.items()}
         weights = {k: await _on_host(v) for k, v in self.weights.items()}
         return self._outcome(prepared, host, read, "cpu", weights)
+
+    def run_watched(
+        self, after: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """`forward` without capture, which tells `after` of every operator; see `timed`."""
+        given = self._bound(args, kwargs)
+        prepared = self._prepared(given)
+        inputs = {name: given[name] for name in prepared.names}
+        results = run_steps(prepared.plan, inputs, self.weights, prepared.constants, after)
+        return self._outcome(prepared, given, results, self.device)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each input of the graph by name, on the module's device and in its declared dtype."""
@@ -219,12 +255,19 @@ class OnnxModule(Module):
             _check_sizes(info.name, kind.shape, tuple(made.shape), sizes)
         return made
 
-    def _prepared(self, given: dict[str, Any]) -> _Prepared:
-        """The plan for the shapes of these inputs, made at the first call with them."""
+    def _prepared(
+        self, given: dict[str, Any], known: Mapping[str, Array] | None = None
+    ) -> _Prepared:
+        """The plan for the shapes of these inputs, made at the first call with them.
+
+        known: the elements of some of them.
+        """
         kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         while True:
             values = {
-                name: _array(value) if name in self._static and isinstance(value, Tensor) else value
+                name: _array(value, known and known.get(name))
+                if name in self._static and isinstance(value, Tensor)
+                else value
                 for name, value in given.items()
             }
             device = self.device
@@ -248,15 +291,18 @@ class OnnxModule(Module):
                 self._plans.popitem(last=False)
             return made
 
-    def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
+    def _run_steps(
+        self, prepared: _Prepared, given: dict[str, Any], capture: bool = True
+    ) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
-        inputs = [given[name] for name in prepared.names]
+        tensors = tensors_of(given)
+        inputs = [tensors[name] for name in prepared.names]
         learning = autograd.is_grad_enabled() and (
             any(t.requires_grad for t in inputs)
             or any(t.requires_grad for t in self.weights.values())
         )
-        return prepared.eager(*inputs) if learning else prepared.captured(*inputs)
+        return prepared(inputs, learning)
 
     def _outcome(
         self,
@@ -266,16 +312,29 @@ class OnnxModule(Module):
         device: Any,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
-        plan = prepared.plan
         weights = self.weights if weights is None else weights
+        values = self._values(prepared, given, results, device, weights)
+        outputs = [_result(value, kind or value.kind, device) for value, kind in values]
+        if len(outputs) == 1:
+            return outputs[0]
+        return Results.of(tuple(o.name for o in self.outputs), outputs)
+
+    def _values(
+        self,
+        prepared: _Prepared,
+        given: dict[str, Any],
+        results: list[Tensor],
+        device: Any,
+        weights: Mapping[str, Tensor],
+    ) -> list[tuple[Value, ElementType | None]]:
+        """The outputs, of the steps' results and of the nodes that are left, with their types."""
+        plan = prepared.plan
         found = dict(zip(wanted_slots(plan), results, strict=True))
         scope = Scope()
         if plan.late:
+            kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
             for name, value in given.items():
-                scope.names[name] = _value(value, None)
-            for info in (*self.inputs, *self.optional_inputs):
-                if info.name in scope.names:
-                    scope.names[info.name].kind = _kind_of(info)
+                scope.names[name] = as_value(value, kinds.get(name))
             for name, (place, kind) in plan.needed.items():
                 scope.names[name] = _placed(place, kind, found, weights)
 
@@ -290,21 +349,13 @@ class OnnxModule(Module):
             interpreter = Interpreter(self.model, constant, device)
             for node in plan.late:
                 interpreter.node(node, scope)
-        outputs = []
+        values = []
         for info, (place, kind) in zip(self.outputs, plan.outputs, strict=True):
             late = place is None and scope.find(info.name) is not None
             value = scope.find(info.name) if late else _placed(place, kind, found, weights)
             assert value is not None
-            outputs.append(_result(value, kind or value.kind, device))
-        if len(outputs) == 1:
-            return outputs[0]
-        return Results.of(tuple(o.name for o in self.outputs), outputs)
-
-
-def _value(data: Any, kind: ElementType | None) -> Value:
-    if isinstance(data, list):
-        return Value([_value(v, kind) for v in data], kind)
-    return Value(data, kind)
+            values.append((value, kind))
+        return values
 
 
 def _placed(
@@ -365,7 +416,9 @@ def _kind_of(info: ValueInfo) -> ElementType | None:
     return kind.kind if kind is not None and kind.form != "map" else None
 
 
-def _array(value: Tensor) -> Array:
+def _array(value: Tensor, known: Array | None = None) -> Array:
+    if known is not None and known.shape == tuple(value.shape):
+        return known.astype(np.dtype(value.dtype.name))
     return value.detach().numpy()
 
 
@@ -388,7 +441,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, Tensor):
         return empty(value.shape, dtype=value.dtype, device="meta")
     if isinstance(value, list):
-        return [Value(_described(v)) for v in value]
+        return [_described(v) for v in value]
     return value
 
 
@@ -409,8 +462,8 @@ def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> An
         array = np.asarray(value)
         if array.dtype.kind not in "biufc":
             raise TypeError(
-                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor or "
-                f"numbers{f' of type {kind.name}' if kind else ''}"
+                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "
+                f"or numbers{f' of type {kind.name}' if kind else ''}"
             )
         made = (
             tensor(value)
