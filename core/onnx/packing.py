@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends import device as as_device
 from rushlight.core.basis import quantized as rows
 from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.layout import Layout
 from rushlight.core.onnx.element_types import FLOAT16, INT4, UINT4, UINT8, ElementType
 from rushlight.core.onnx.proto import Attribute, Graph, Model, Node, TensorRecord
+from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 
 Array = npt.NDArray[Any]
@@ -110,6 +113,13 @@ def unpacked_codes(stored: Array, bits: int, count: int) -> Array:
 def kind_of(dtype: DType) -> ElementType:
     """The element type of a tensor of blocks, which no file has."""
     return ElementType(0, dtype.name, np.dtype(np.uint8), 8, None, dtype)
+
+
+def meta_blocks(dtype: DType, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of blocks without memory, on the meta device."""
+    layout = Layout.contiguous(shape)
+    storage = Storage.allocate(as_device("meta"), dtype.nbytes(layout.numel), dtype)
+    return Tensor(storage, dtype, layout)
 
 
 def pack_weights(model: Model, weights: dict[str, Tensor]) -> None:

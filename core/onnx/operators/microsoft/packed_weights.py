@@ -106,6 +106,8 @@ def matmul_nbits(
         )
     if x.shape[-1] != inside:
         raise call.fail(f"the input {x.shape} has not K={inside} features")
+    if groups is not None and zeros is not None:
+        raise call.fail("g_idx with zero points is not supported", "leave one of them out")
     if weight.dtype.kind == "q":
         return by_blocks(x, weight, scales, zeros, bits, bias)
     if not weight.numel():  # a projection that is left out
@@ -117,7 +119,9 @@ def matmul_nbits(
 
 
 @contrib("GatherBlockQuantized", stored=(0,))
-def gather_blocks(call: Call, data: Any, indices: Any, scales: Any = None, zeros: Any = None) -> Any:
+def gather_blocks(
+    call: Call, data: Any, indices: Any, scales: Any = None, zeros: Any = None
+) -> Any:
     """Rows of a packed table; zeros for an index that is out of range."""
     bits, size = call.int("bits", 4), call.int("block_size", 128)
     rank = 2 if data.dtype.kind == "q" else data.ndim
