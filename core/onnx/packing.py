@@ -1,8 +1,8 @@
 """Weights that a node holds as packed integers, scales and zero points become tensors of blocks.
 
-It happens once, when a file is loaded, weight by weight: a tensor of blocks replaces what it is made
-of, so that a model never holds both, and every device multiplies by the blocks as they are. Which
-blocks: q4_0 and q8_0 where they hold the same numbers, else the rows n2_16 to n8_32.
+It happens once, when a file is loaded, weight by weight: a tensor of blocks replaces what it is
+made of, so that a model never holds both, and every device multiplies by the blocks as they are.
+Which blocks: q4_0 and q8_0 where they hold the same numbers, else the rows n2_16 to n8_32.
 """
 
 from __future__ import annotations

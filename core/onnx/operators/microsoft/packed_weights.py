@@ -13,14 +13,14 @@ import numpy as np
 from rushlight.core.basis.dtype import float32, int32, int64, uint8
 from rushlight.core.functional import declared as rl
 from rushlight.core.nn import functional as F
-from rushlight.core.onnx.element_types import INT4, UINT8
+from rushlight.core.onnx.element_types import UINT8
 from rushlight.core.onnx.operators.microsoft.entering import contrib
 from rushlight.core.onnx.registry import Call
 from rushlight.core.tensor.tensor import from_numpy
 
 
 def bits_of(x: Any, bits: int) -> Any:
-    """The numbers that bytes (..., n) hold, the first in the lowest bits, as (..., n * 8 / bits)."""
+    """(..., n * 8 / bits) numbers of bytes (..., n), the first in the lowest bits."""
     wide = x.to(int32)
     if bits == 8:
         return wide
@@ -99,11 +99,10 @@ def matmul_nbits(
     call.ignore("accuracy_level")
     inside, outside = call.int("K"), call.int("N")
     bits, size = call.int("bits", 4), call.int("block_size")
-    if bits not in (2, 4, 8) or call.int("weight_prepacked", 0):
-        raise call.fail(
-            f"bits={bits} with weight_prepacked={call.int('weight_prepacked', 0)} is not supported; "
-            "supported: bits of 2, 4 and 8, not packed for a device"
-        )
+    prepacked = call.int("weight_prepacked", 0)
+    if bits not in (2, 4, 8) or prepacked:
+        told = f"bits={bits} with weight_prepacked={prepacked} is not supported"
+        raise call.fail(f"{told}; supported: 2, 4 and 8 bits that are not packed for a device")
     if x.shape[-1] != inside:
         raise call.fail(f"the input {x.shape} has not K={inside} features")
     if groups is not None and zeros is not None:
