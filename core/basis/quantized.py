@@ -316,9 +316,9 @@ def iq1_m(b: _Any, i: _Any) -> _Any:
 
 
 def _from_zero(b: _Any, i: _Any, bits: int) -> _Any:
-    """The `bits` bits of element i, less the zero point."""
-    each = 8 // bits
-    return (b.qs[i // each] >> i % each * bits & (1 << bits) - 1) - b.z
+    """The `bits` bits of element i, less those of the zero point."""
+    each, mask = 8 // bits, (1 << bits) - 1
+    return (b.qs[i // each] >> i % each * bits & mask) - (b.z & mask)
 
 
 @_blocks(32, None, d="f32", z="u8", qs="8 u8")
@@ -330,7 +330,7 @@ def n2_32(b: _Any, i: _Any) -> _Any:
 @_blocks(32, None, d="2 f32", z="2 u8", qs="16 u8")
 def n4_16(b: _Any, i: _Any) -> _Any:
     """Four bits less a zero point, times a float32 scale; 16 share them."""
-    return b.d[i // 16] * ((b.qs[i // 2] >> i % 2 * 4 & 15) - b.z[i // 16])
+    return b.d[i // 16] * ((b.qs[i // 2] >> i % 2 * 4 & 15) - (b.z[i // 16] & 15))
 
 
 @_blocks(32, None, d="f32", z="u8", qs="16 u8")
