@@ -1,4 +1,4 @@
-"""Casts between all element types: narrow floats by their own rounding, integers by their bits, texts."""
+"""Casts between all element types: of narrow floats, of integers of few bits, of texts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.basis import dtype as dtypes
 from rushlight.core.functional import declared as rl
 from rushlight.core.onnx.element_types import (
     BFLOAT16,
@@ -86,7 +87,7 @@ def converted(
 
 
 def _few_bits(x: Any, kind: ElementType) -> Any:
-    """Integers of 2 or 4 bits: the lowest bits of integers; floats are cut off and held in range."""
+    """Integers of 2 or 4 bits: the lowest bits of integers, floats cut off and held in range."""
     signed = kind.name.startswith("int")
     if x.dtype.kind == "f":
         low = -(1 << kind.bits - 1) if signed else 0
@@ -100,9 +101,9 @@ def rounded(x: Any, kind: ElementType, saturate: bool) -> Any:
     """float32 numbers rounded to the nearest of a narrow float type, ties to the even one."""
     fraction, least, greatest, beyond = _NARROW[kind]
     drop = 23 - fraction
-    bits = x.view("int32")
+    bits = x.view(dtypes.int32)
     even = rl.bitwise_right_shift(bits, drop) & 1
-    near = ((bits + ((1 << drop - 1) - 1) + even) & -(1 << drop)).view("float32")
+    near = ((bits + ((1 << drop - 1) - 1) + even) & -(1 << drop)).view(dtypes.float32)
     unit = 2.0 ** (least - fraction)
     near = rl.where(rl.abs(x) < 2.0**least, rl.round(x / unit) * unit, near)
     over = rl.abs(near) > greatest
@@ -117,7 +118,7 @@ def rounded(x: Any, kind: ElementType, saturate: bool) -> Any:
 
 def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
     """float32 numbers as powers of two from -127 to 127."""
-    bits = x.view("int32") & 0x7FFFFFFF
+    bits = x.view(dtypes.int32) & 0x7FFFFFFF
     exponent, fraction = rl.bitwise_right_shift(bits, 23), bits & 0x7FFFFF
     if mode == "up":
         exponent = exponent + (fraction > 0).to("int32")
@@ -127,7 +128,7 @@ def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
     exponent = rl.clamp(exponent, 0, 254)
     # The bits of 2**-127 are those of a number below the normal ones.
     code = rl.where(exponent == 0, 0x400000, exponent * (1 << 23)).to("int32")
-    power = code.view("float32")
+    power = code.view(dtypes.float32)
     if not saturate:
         power = rl.where(outside, float("nan"), power)
     return rl.where(rl.isnan(x), x, power)
@@ -191,5 +192,5 @@ def bit_cast(call: Call, x: Any) -> Any:
         x = x.to("uint8")
     stored = x.to(source.declared) if source is not BOOL else x
     if kind is BOOL:
-        return stored.view("uint8") != 0
+        return stored.view(dtypes.uint8) != 0
     return stored.view(kind.declared).to(kind.carried)
