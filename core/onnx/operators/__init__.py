@@ -1,5 +1,6 @@
 """The operators, by chapters; importing this enters all of them."""
 
+from rushlight.core.onnx.operators import attention as attention
 from rushlight.core.onnx.operators import control as control
 from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
