@@ -2,6 +2,7 @@
 
 from rushlight.core.onnx.operators import activations as activations
 from rushlight.core.onnx.operators import casting as casting
+from rushlight.core.onnx.operators import attention as attention
 from rushlight.core.onnx.operators import control as control
 from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
