@@ -34,7 +34,7 @@ def scaler(call: Call, x: Tensor) -> Any:
 
 @operator("Normalizer", domain=DOMAIN)
 def normalizer(call: Call, x: Tensor) -> Any:
-    """Each row over its largest magnitude, the sum of magnitudes, or the root of that of squares."""
+    """Each row over its largest value, the sum of magnitudes, or the root of that of squares."""
     call.result_kinds = [FLOAT]
     norm = call.choice("norm", "MAX", "MAX", "L1", "L2")
     rows = x.to("float32")

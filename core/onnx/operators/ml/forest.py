@@ -1,7 +1,7 @@
 """Decision trees as tables: all trees of an ensemble are walked at once, level by level.
 
 A row's place in every tree is one tensor (trees, rows). A step reads the place's feature, its split
-and the child to go to. Trees are sorted by depth, so that those which have ended are not read again.
+and the child to go to. Trees are sorted by depth: those which have ended are not read again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MOST_WEIGHTS = 1 << 27
 class Forest:
     """Trees as tables over their nodes; leaves come after the inner nodes, in the order of weights.
 
-    inner: how many nodes are no leaves. roots: by falling depth. going: how many trees go on at each
-    level. child: for each inner node where it goes when its test is true and when it is false; a
-    leaf goes to itself. tests: of LEQ, LT and EQ those that there are, `mode` says which is a node's.
+    inner: how many nodes are no leaves. roots: by falling depth. going: how many trees go on at
+    each level. child: for each inner node where it goes when its test is true and when it is false;
+    a leaf goes to itself. tests: of LEQ, LT and EQ those that there are, `mode` says each node's.
     missing: whether NaN counts as true, None where it never does. weights: (leaves, targets).
     present: whether a leaf has a weight for a target, None where all have.
     """

@@ -139,7 +139,7 @@ def _mapped(call: Call, x: Value, keys: Array, values: Array, default: Any) -> V
 
 
 def _sorted(keys: Array, values: Array, default: Any) -> tuple[Array, Array]:
-    """Keys that rise, and their values; then that of NaN and the default. The last of equals wins."""
+    """Keys that rise, and their values; then that of NaN and the default. The last one counts."""
     rest = np.array(default, values.dtype)
     missing = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), np.bool_)
     of_nan = values[missing][-1] if missing.any() else rest

@@ -104,7 +104,7 @@ def _pair_weights(call: Call, per_class: list[int], supports: int) -> Array:
 
 @operator("SVMClassifier", domain=DOMAIN, raw=True)
 def svm_classifier(call: Call, x: Value) -> Any:
-    """The label that most decisions between two classes favour, or the likeliest; and the scores."""
+    """The label that most decisions between two favour, or the likeliest; and the scores."""
     kernel, transform = _kernel(call), transform_of(call)
     labels, per_class = labels_of(call, "classlabels_ints"), call.ints("vectors_per_class", [])
     sharp, offsets = call.floats("prob_a", []), call.floats("prob_b", [])
@@ -197,7 +197,7 @@ def _probabilities(
 
 
 def _coupled(table: Array) -> Array:
-    """The probabilities p (N, K) that fit p_i / (p_i + p_j) best; table: (N, K, K) of the latter."""
+    """The probabilities p (N, K) that fit p_i / (p_i + p_j), the table (N, K, K), best."""
     rows, count, _ = table.shape
     own = np.arange(count)
     system = -np.swapaxes(table, 1, 2) * table
