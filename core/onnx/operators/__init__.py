@@ -7,6 +7,7 @@ from rushlight.core.onnx.operators import control as control
 from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
 from rushlight.core.onnx.operators import microsoft as microsoft
+from rushlight.core.onnx.operators import ml as ml
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling
