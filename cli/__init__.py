@@ -98,6 +98,7 @@ def _app() -> Typer:
         finetune,
         profile,
         quantize,
+        run,
         see,
         site,
         tasks,
@@ -110,7 +111,7 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        *tasks.commands(), see.see, commands.inspect, commands.fetch, commands.models,
+        *tasks.commands(), see.see, run.run, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, train.train, finetune.finetune, autotune.autotune, profile.profile,
     )  # fmt: skip

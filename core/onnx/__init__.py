@@ -1,6 +1,7 @@
 """`rl.onnx`: ONNX files as modules.
 
-`load` gives a module of any .onnx file, `inspect` tells of one without running it. An operator that is not supported is an error that names it
+`load` gives a module of any .onnx file, `inspect` tells of one without running it, and
+`timed` runs a module node by node. An operator that is not supported is an error that names it
 before anything runs.
 """
 
@@ -9,5 +10,6 @@ from __future__ import annotations
 from rushlight.core.onnx.loading import load
 from rushlight.core.onnx.module import OnnxModule, Results
 from rushlight.core.onnx.summary import Summary, inspect
+from rushlight.core.onnx.timing import NodeTime, timed
 
-__all__ = ["OnnxModule", "Results", "Summary", "inspect", "load"]
+__all__ = ["NodeTime", "OnnxModule", "Results", "Summary", "inspect", "load", "timed"]

@@ -34,7 +34,10 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
 _MOST_KNOWN = 1 << 20  # elements of a result that is computed ahead
-_MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+# What a function raises of operands that do not fit.
+_FAULTS = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
+           AttributeError, NotImplementedError, RuntimeError, AssertionError)  # fmt: skip
 _DEEPEST = 64  # graphs and functions within one another, while they run
 Constant = Callable[[TensorRecord | SparseRecord], Any]
 
@@ -51,9 +54,9 @@ class NeedsValue(Exception):
 class Value:
     """What a name stands for.
 
-    data: a Tensor, a NumPy array (known), a list, a dict or None. kind: the element type. known: the
-    elements of a small weight, beside the tensor. inputs: the small inputs of the graph that alone
-    decide its elements, None where others do.
+    data: a Tensor, a NumPy array (known), a list, a dict or None. kind: the element type. known:
+    the elements of a small weight, beside the tensor. inputs: the small inputs of the graph that
+    alone decide its elements, None where others do.
     """
 
     data: Any
@@ -94,9 +97,9 @@ class Scope:
 class Interpreter:
     """Runs graphs of one model.
 
-    constant: gives the Value of an initializer or of a tensor in an attribute. device: where tensors
-    are made; "meta" plans only. on_leaf: told of every operator that ran on tensors: the operator,
-    its Call, the values that went in and came out.
+    constant: gives the Value of an initializer or of a tensor in an attribute. device: where
+    tensors are made; "meta" plans only. on_leaf: told of every operator that ran on tensors: the
+    operator, its Call, the values that went in and came out.
     """
 
     def __init__(
@@ -112,6 +115,8 @@ class Interpreter:
         self.calls = 0
         self.depth = 0
         self.opsets: Mapping[str, int] = model.opsets
+        # The attributes of the function that runs, which nodes and graphs within it refer to.
+        self.given: Mapping[str, Attribute] | None = None
 
     # Graphs.
 
@@ -146,14 +151,19 @@ class Interpreter:
             raise FormatError(f"{what}: no node computes the output {brief(name)}")
         return value
 
-    def node(self, node: Node, scope: Scope, given: Mapping[str, Attribute] | None = None) -> None:
-        """Run a node; its outputs are new names of `scope`.
+    def count(self, what: str, calls: int = 1) -> None:
+        """Count nodes that run. FormatError, which begins with `what`, above two million."""
+        self.calls += calls
+        if self.calls > MOST_CALLS:
+            raise self.too_many(what)
 
-        given: the attributes of the function that the node is in.
-        """
-        self.calls += 1
-        if self.calls > _MOST_CALLS:
-            raise FormatError(f"{node.title}: more than {_MOST_CALLS} nodes run in one call")
+    def too_many(self, what: str) -> FormatError:
+        """The error for more nodes than one call may run."""
+        return FormatError(f"{what}: more than {MOST_CALLS} nodes run in one call")
+
+    def node(self, node: Node, scope: Scope) -> None:
+        """Run a node; its outputs are new names of `scope`."""
+        self.count(node.title)
         values: list[Value | None] = []
         for name in node.inputs:
             value = scope.find(name) if name else None
@@ -162,7 +172,7 @@ class Interpreter:
                     f"{node.title}: no input, initializer or node before it gives {brief(name)}"
                 )
             values.append(value)
-        attributes = _attributes(node, given)
+        attributes = _attributes(node, self.given)
         function = self.model.functions.get((node.domain, node.op, node.overload))
         if function is not None:
             outputs = self._function(node, function, values, attributes)
@@ -190,12 +200,14 @@ class Interpreter:
         for name in function.inputs:
             scope.names.setdefault(name, Value(None))
         with self.deeper(node.title):
-            before, self.opsets = self.opsets, {**self.model.opsets, **function.opsets}
+            before = self.opsets, self.given
+            self.opsets = {**self.model.opsets, **function.opsets}
+            self.given = {**function.defaults, **attributes}
             try:
                 for inner in function.nodes:
-                    self.node(inner, scope, {**function.defaults, **attributes})
+                    self.node(inner, scope)
             finally:
-                self.opsets = before
+                self.opsets, self.given = before
         return [scope.find(name) for name in function.outputs]
 
     def deeper(self, what: str) -> _Deeper:
@@ -234,14 +246,30 @@ class Interpreter:
             raise
         except RushlightError as error:
             raise error.during(node.title) from None
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
-                AttributeError, NotImplementedError, RuntimeError, AssertionError) as error:  # fmt: skip
+        except _FAULTS as error:
             shapes = ", ".join(_told(v) for v in values)
             raise FormatError(f"{node.title} on ({shapes}): {error}") from error
         call.check_asked()
         if operator.raw:
             return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         return outputs
+
+    def apply(
+        self,
+        call: Call,
+        fn: Callable[..., Any],
+        values: list[Value | None],
+        host: tuple[int, ...] = (),
+    ) -> list[Value | None]:
+        """Run a function on tensors within a raw operator, as an operator of its own.
+
+        fn: takes a Call and the tensors of `values`, arrays at the places `host`.
+        """
+        kinds = [None if v is None else v.kind for v in values]
+        inner = Call(call.node, call.opset, kinds, [True], self, {}, call.scope)
+        return self._leaf(
+            Operator(fn, host.__contains__, frozenset(), False, False, False), inner, values
+        )
 
     def _leaf(
         self, operator: Operator, call: Call, values: list[Value | None]
@@ -258,11 +286,12 @@ class Interpreter:
         if operator.dynamic and self.planning:
             value = next((v for v in values if v is not None), Value(None))
             raise NeedsValue(value, f"{call.title}: the shape of its result depends on values")
+        call.device = self.device
         arguments = [
             None
             if v is None
             else self.host(v, f"{call.title}: input {i}")
-            if operator.host(i)
+            if operator.host(i) or (i in operator.known and v.is_known)
             else self.tensor(v, i in operator.stored)
             for i, v in enumerate(values)
         ]
@@ -288,10 +317,11 @@ class Interpreter:
         if not operator.dynamic and not strings:
             # Shapes first: a file may ask for 2**62 zeros.
             shapes = [
-                None if a is None else a if operator.host(i) else _meta(a)
+                None if a is None else a if operator.host(i) or i in operator.known else meta_of(a)
                 for i, a in enumerate(arrays)
             ]
             asked, kinds = set(call.asked), call.result_kinds
+            call.device = "meta"
             outcome = operator.run(call, *shapes)
             call.asked, call.result_kinds = asked, kinds
             for result in outcome if isinstance(outcome, list | tuple) else [outcome]:
@@ -299,10 +329,11 @@ class Interpreter:
                     return None
         arguments = [
             a
-            if a is None or operator.host(i) or a.dtype.kind == "O"
+            if a is None or operator.host(i) or i in operator.known or a.dtype.kind == "O"
             else from_numpy(np.asarray(a, order="C"))
             for i, a in enumerate(arrays)
         ]
+        call.device = "cpu"
         results = self._results(call, operator.run(call, *arguments))
         for result in results:
             if result is not None and isinstance(result.data, Tensor):
@@ -339,7 +370,7 @@ class Interpreter:
             if data.dtype.kind == "O":
                 return data  # type: ignore[return-value]  # strings have no device
             if self.planning:
-                return _meta(data)
+                return meta_of(data)
             return from_numpy(np.asarray(data, order="C")).to(device=self.device)
         assert isinstance(data, Tensor)
         return data if stored else carried(data, value.kind)
@@ -391,7 +422,7 @@ def _attributes(node: Node, given: Mapping[str, Attribute] | None) -> dict[str, 
     return out
 
 
-def _meta(array: Array) -> Tensor:
+def meta_of(array: Array) -> Tensor:
     """A tensor of an array's shape and dtype without memory."""
     if count_elements(array.shape) > MOST_ELEMENTS:
         raise SizeError(f"the shape {array.shape} has too many elements")

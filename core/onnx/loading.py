@@ -35,8 +35,8 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 def load(file: Any, *, device: Any = None) -> OnnxModule:
     """The module of an ONNX file.
 
-    file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it are
-    found by its path. device: where the weights go and calls compute; None is the default device.
+    file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it
+    are found by its path. device: where the weights go and calls compute; None is the default device.
     Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of com.microsoft that
     published models use.
 
@@ -139,7 +139,8 @@ def unsupported_nodes(model: Model) -> Iterator[str]:
     """What is said of each node that no operator or function of the model serves."""
     for domain, version in model.opsets.items():
         if version > NEWEST.get(domain, version):
-            yield f"opset {version} of {domain or 'ai.onnx'} is not supported; the newest is {NEWEST[domain]}"
+            told = f"opset {version} of {domain or 'ai.onnx'} is not supported"
+            yield f"{told}; the newest is {NEWEST[domain]}"
     for node in nodes_of(model):
         if (node.domain, node.op, node.overload) in model.functions:
             continue

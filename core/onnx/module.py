@@ -1,9 +1,9 @@
-"""OnnxModule: a model of an ONNX file as a module, called by the names of its inputs or in order."""
+"""OnnxModule: the graph of an ONNX file as a module, called by names of inputs or in order."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from rushlight.core.onnx.planning import (
     Slot,
     StaticInputs,
     Weight,
+    as_value,
     constant_value,
     make_plan,
     run_steps,
+    tensors_of,
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
@@ -195,6 +197,16 @@ class OnnxModule(Module):
         weights = {k: await _on_host(v) for k, v in self.weights.items()}
         return self._outcome(prepared, host, read, "cpu", weights)
 
+    def run_watched(
+        self, after: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """`forward` without capture, which tells `after` of every operator; see `timed`."""
+        given = self._bound(args, kwargs)
+        prepared = self._prepared(given)
+        inputs = {name: given[name] for name in prepared.names}
+        results = run_steps(prepared.plan, inputs, self.weights, prepared.constants, after)
+        return self._outcome(prepared, given, results, self.device)
+
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each input of the graph by name, on the module's device and in its declared dtype."""
         if len(args) > len(self.inputs):
@@ -284,7 +296,8 @@ class OnnxModule(Module):
     ) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
-        inputs = [given[name] for name in prepared.names]
+        tensors = tensors_of(given)
+        inputs = [tensors[name] for name in prepared.names]
         learning = autograd.is_grad_enabled() and (
             any(t.requires_grad for t in inputs)
             or any(t.requires_grad for t in self.weights.values())
@@ -319,11 +332,9 @@ class OnnxModule(Module):
         found = dict(zip(wanted_slots(plan), results, strict=True))
         scope = Scope()
         if plan.late:
+            kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
             for name, value in given.items():
-                scope.names[name] = _value(value, None)
-            for info in (*self.inputs, *self.optional_inputs):
-                if info.name in scope.names:
-                    scope.names[info.name].kind = _kind_of(info)
+                scope.names[name] = as_value(value, kinds.get(name))
             for name, (place, kind) in plan.needed.items():
                 scope.names[name] = _placed(place, kind, found, weights)
 
@@ -345,12 +356,6 @@ class OnnxModule(Module):
             assert value is not None
             values.append((value, kind))
         return values
-
-
-def _value(data: Any, kind: ElementType | None) -> Value:
-    if isinstance(data, list):
-        return Value([_value(v, kind) for v in data], kind)
-    return Value(data, kind)
 
 
 def _placed(
@@ -436,7 +441,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, Tensor):
         return empty(value.shape, dtype=value.dtype, device="meta")
     if isinstance(value, list):
-        return [Value(_described(v)) for v in value]
+        return [_described(v) for v in value]
     return value
 
 
@@ -457,8 +462,8 @@ def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> An
         array = np.asarray(value)
         if array.dtype.kind not in "biufc":
             raise TypeError(
-                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor or "
-                f"numbers{f' of type {kind.name}' if kind else ''}"
+                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "
+                f"or numbers{f' of type {kind.name}' if kind else ''}"
             )
         made = (
             tensor(value)

@@ -150,9 +150,7 @@ def _add_costs(summary: Summary, model: Model, sizes: dict[str, int]) -> None:
     _walk(summary, model, plan, by_name)
 
 
-def _shape(
-    info: ValueInfo, sizes: Mapping[str, int], chosen: dict[str, int]
-) -> tuple[int, ...]:
+def _shape(info: ValueInfo, sizes: Mapping[str, int], chosen: dict[str, int]) -> tuple[int, ...]:
     declared = info.type.shape if info.type is not None else None
     out = []
     for place, size in enumerate(declared or ()):
@@ -196,9 +194,7 @@ def _place_shape(
     return None if place is None else tuple(place.shape)
 
 
-def _operations(
-    step: Step, sizes: list[tuple[int, ...] | None], result: tuple[int, ...]
-) -> int:
+def _operations(step: Step, sizes: list[tuple[int, ...] | None], result: tuple[int, ...]) -> int:
     """Additions and multiplications of a step, as a rule of thumb: of products, else one each."""
     op, count = step.call.node.op, math.prod(result)
     first = sizes[0] if sizes else None

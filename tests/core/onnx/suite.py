@@ -52,7 +52,9 @@ def model_and_data(case: Any) -> tuple[bytes, list[tuple[list[Any], list[Any]]]]
     for place in sorted(folder.glob("test_data_set_*")):
         sides = []
         for side in ("input", "output"):
-            files = sorted(place.glob(f"{side}_*.pb"), key=lambda p: int(re.findall(r"\d+", p.stem)[-1]))
+            files = sorted(
+                place.glob(f"{side}_*.pb"), key=lambda p: int(re.findall(r"\d+", p.stem)[-1])
+            )
             sides.append([_value(path.read_bytes(), numpy_helper) for path in files])
         sets.append((sides[0], sides[1]))
     return (folder / "model.onnx").read_bytes(), sets
@@ -85,7 +87,9 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if isinstance(value, np.ndarray) and _is_foreign(value):
         name = value.dtype.name
-        kind = np.int8 if name.startswith("int") else np.uint8 if name.startswith("u") else np.float32
+        kind = (
+            np.int8 if name.startswith("int") else np.uint8 if name.startswith("u") else np.float32
+        )
         return value.astype(kind)
     return value
 

@@ -1,0 +1,7 @@
+"""The operators of com.microsoft that published models use, by chapters."""
+
+from rushlight.core.onnx.operators.microsoft import activations as activations
+from rushlight.core.onnx.operators.microsoft import attention as attention
+from rushlight.core.onnx.operators.microsoft import norms as norms
+from rushlight.core.onnx.operators.microsoft import products as products
+from rushlight.core.onnx.operators.microsoft import rotary as rotary
