@@ -63,7 +63,9 @@ class DecoderGraph(GraphModel, CausalLM):
         self.context_length = context_of(config)
         self.embeds = "inputs_embeds" in inputs and "input_ids" not in inputs
         if self.embeds and "embed_tokens" not in graphs:
-            raise LoadError(f"{graph.name} takes inputs_embeds; the folder has no embed_tokens.onnx")
+            raise LoadError(
+                f"{graph.name} takes inputs_embeds; the folder has no embed_tokens.onnx"
+            )
         self.past = [name for name in inputs if name.startswith("past")]
         unknown = [name for name in self.past if not _PAST.fullmatch(name)]
         if unknown:
@@ -107,8 +109,7 @@ class DecoderGraph(GraphModel, CausalLM):
                 rows.append(
                     (
                         count or whole(config, "num_key_value_heads", default=heads),
-                        features
-                        or whole(config, "head_dim", default=0 or self._width() // heads),
+                        features or whole(config, "head_dim", default=0 or self._width() // heads),
                     )
                 )
             specs.append(KeysAndValues(rows[0][0], rows[0][1], rows[1][1]))
@@ -204,7 +205,9 @@ class DecoderGraph(GraphModel, CausalLM):
         cache.reserve(count)
         place, size = self.place, cache.longest
         if place == EXACT:
-            capture.refuse("the past of the graph grows with each token") if capture.active else None
+            capture.refuse(
+                "the past of the graph grows with each token"
+            ) if capture.active else None
             if batch > 1 and "attention_mask" not in names_in(self.decoder):
                 raise ValueError(
                     f"{self.decoder.name} has no attention_mask; generate the prompts one by one"
@@ -261,7 +264,9 @@ class DecoderGraph(GraphModel, CausalLM):
         """The graph's outputs; past: keys and values of each layer in turn, {} for none."""
         device = ids.device
         given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-        order = [f"past_key_values.{i}.{k}" for i in range(len(self.specs)) for k in ("key", "value")]
+        order = [
+            f"past_key_values.{i}.{k}" for i in range(len(self.specs)) for k in ("key", "value")
+        ]
         if not past:
             shapes = [
                 (spec.heads, n)

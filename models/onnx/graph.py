@@ -29,7 +29,7 @@ LONGEST = 1 << 16
 
 
 class GraphConfig(SimpleNamespace):
-    """config.json as it is: each key is an attribute. A key that is missing is an AttributeError."""
+    """config.json as it is: each key is an attribute."""
 
     model_type: str
 
@@ -130,9 +130,7 @@ def rank(graph: OnnxModule, output: str) -> int | None:
     return None if info.type is None or info.type.shape is None else len(info.type.shape)
 
 
-def ask(
-    graph: OnnxModule, given: Mapping[str, Any], *, capture: bool = True
-) -> dict[str, Any]:
+def ask(graph: OnnxModule, given: Mapping[str, Any], *, capture: bool = True) -> dict[str, Any]:
     """The outputs of a graph by name.
 
     given: what its inputs may be; those that it does not have are left out, and what it has beside

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,17 @@ from rushlight.core import onnx
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.errors import LoadError
+from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.chat.sources import FOLDER as TEMPLATES
+from rushlight.core.io.weights.source import is_address
 from rushlight.core.onnx import OnnxModule
+from rushlight.models.families import families
 from rushlight.models.find_config import require_config
 from rushlight.models.model import Model
-from rushlight.models.onnx.files import FOLDER, Asked, OnnxFiles, custom_of, find_files
+from rushlight.models.onnx.files import FOLDER, SUFFIXES, Asked, OnnxFiles, custom_of, find_files
 from rushlight.models.onnx.graph import GraphConfig, config_of, names_in, names_out
 from rushlight.models.saving import SMALL
+from rushlight.models.small_files import small_json
 
 log = logging.getLogger("rushlight")
 
@@ -26,6 +30,7 @@ Loaded = Mapping[str, OnnxModule]
 # The graphs of a decoder, the best first; with_past goes on after decoder_model.
 DECODERS = ("decoder_model_merged", "decoder_model")
 WITH_PAST = "decoder_with_past_model"
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".gguf", ".weights")
 _TEXTS = ("feature_extraction", "encoder_model", "text_model")
 
 
@@ -36,6 +41,67 @@ def onnx_files(folder: Path) -> OnnxFiles:
     names = [path.name for path in folder.glob("*.onnx")]
     names += [FOLDER + path.name for path in (folder / FOLDER).glob("*.onnx")]
     return find_files(names)
+
+
+def of_onnx(
+    path_or_name: str | Path,
+    device: str | Device,
+    dtype: Asked,
+    format: str | None,
+    progress: Any = None,
+) -> Model | None:
+    """The model of the ONNX files that a name stands for; None where others are meant.
+
+    ONNX files are meant by format="onnx", by the name of one, by a dtype that only they have, and
+    where the folder has no other weights of a family that is known. ValueError for another format,
+    LoadError where format asks for files that are not there. `path_or_name`, `device`, `dtype` and
+    `progress` are load's.
+    """
+    from rushlight.models.hub.names import resolve
+
+    if format not in (None, "onnx"):
+        raise ValueError(f'load: format {format!r} is not supported; supported: "onnx", None')
+    name = dtype if isinstance(dtype, str) else ""
+    meant = format == "onnx" or isinstance(dtype, Mapping) or name in SUFFIXES
+    if is_address(path_or_name):
+        if meant:
+            raise LoadError("load: ONNX files are loaded from a folder or a hub id")
+        return None
+    asked = dtype if meant else None
+    place = resolve(str(path_or_name), progress=progress, onnx=_selected(asked), only_onnx=meant)
+    if place.suffix == ".onnx" and place.is_file():
+        folder, found = custom_graph(place)
+        files = SmallFiles(folder)
+        return from_folder(folder, files, device=device, dtype=dtype, found=found)
+    found = onnx_files(place)
+    if not found:
+        if format == "onnx":
+            raise LoadError(f"{place} has no .onnx files")
+        return None
+    files = SmallFiles(place)
+    if not meant and _has_weights(place, files):
+        return None
+    return from_folder(place, files, device=device, dtype=dtype, found=found)
+
+
+def _has_weights(folder: Path, files: Files) -> bool:
+    """Whether a folder has weights beside ONNX files, of a family that is known."""
+    there = any(path.name.endswith(_WEIGHTS) for path in folder.iterdir())
+    kind = small_json(files, "config.json").get("model_type")
+    return there and (kind is None or kind in families())
+
+
+def _selected(dtype: Asked) -> Callable[[Sequence[str], Mapping[str, Any]], list[str]]:
+    """What chooses the ONNX files of a repository by the paths in it and its config.json."""
+
+    def select(paths: Sequence[str], told: Mapping[str, Any]) -> list[str]:
+        found = find_files(paths)
+        config = GraphConfig(**{"model_type": "onnx", **told})
+        chosen = found.choose(graphs_of(found, config), dtype, custom_of(told)).values()
+        # A file's tensors may lie beside it.
+        return [p for p in paths if any(p == c or p.startswith(f"{c}_data") for c in chosen)]
+
+    return select
 
 
 def from_folder(

@@ -147,9 +147,7 @@ class TextGraph(GraphModel, Scoring):
         vectors: Tensor = self._asked(ids, attention_mask, None)[self.vector_output]
         return vectors
 
-    def _asked(
-        self, ids: Tensor, mask: Tensor | None, types: Tensor | None
-    ) -> dict[str, Any]:
+    def _asked(self, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> dict[str, Any]:
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
                 f"{self.config.model_type}: ids are {ids.shape}; they must be (batch, up to "
