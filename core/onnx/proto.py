@@ -52,7 +52,7 @@ class TensorRecord:
     @property
     def count(self) -> int:
         """How many elements it has."""
-        return count_elements(self.shape)
+        return 0 if 0 in self.shape else count_elements(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -154,14 +154,14 @@ class DecoderGraph(GraphModel, CausalLM):
         ids = tensor([[1 % self.vocab_size, 2 % self.vocab_size]], device=self.device)
         first, rest = ids[:, :1], ids[:, 1:]
         with autograd.no_grad():
-            plain = self._run(first, {}, None, None, capture=False)
+            plain = self._results(first, {}, None, None, capture=False)
             past = self._presents(plain, 1)
             hidden = [ops.cat([t * 0, t * 0, t], 2) for t in past]
             ones = ops.ones(1, 4, dtype=int64, device=self.device)
             seen = ops.cat([ones[:, :2] * 0, ones[:, :2]], 1)
             both = [
-                self._run(rest, past, ones[:, :2], None, capture=False),
-                self._run(rest, hidden, seen, None, capture=False),
+                self._results(rest, past, ones[:, :2], None, capture=False),
+                self._results(rest, hidden, seen, None, capture=False),
             ]
         a, b = (np.asarray(results["logits"].float().numpy()) for results in both)
         return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * float(np.abs(a).max() + 1e-9)))
@@ -190,7 +190,7 @@ class DecoderGraph(GraphModel, CausalLM):
         keep = logits_to_keep if lengths is None else 0
         if cache is None:
             mask = None if attention_mask is None else (attention_mask != 0).to(int64)
-            results = self._run(ids, {}, mask, None, keep=keep)
+            results = self._results(ids, {}, mask, None, keep=keep)
         elif attention_mask is not None:
             raise ValueError(f"{self.config.model_type}: give attention_mask or a cache, not both")
         else:
@@ -227,7 +227,7 @@ class DecoderGraph(GraphModel, CausalLM):
             if place != EXACT or batch > 1:
                 index = index.clamp(min=0)[:, None, :, None]
                 past = [t.gather(2, index.expand(*t.shape)) for t in past]
-        results = self._run(
+        results = self._results(
             ids, past, mask.to(int64), cache.positions(count), keep=keep, capture=place != EXACT
         )
         new = self._presents(results, None)
@@ -251,7 +251,7 @@ class DecoderGraph(GraphModel, CausalLM):
         ]
         return [results[name] if count is None else results[name][:, :, -count:] for name in names]
 
-    def _run(
+    def _results(
         self,
         ids: Tensor,
         past: Sequence[Tensor] | Mapping[str, Tensor],

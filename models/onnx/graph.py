@@ -142,7 +142,7 @@ def ask(graph: OnnxModule, given: Mapping[str, Any], *, capture: bool = True) ->
     for info in graph.inputs:
         if info.name not in fed:
             fed[info.name] = _usual(graph, info.name, given)
-    return graph.carried(fed, capture=capture)
+    return graph.carried(fed, captured=capture)
 
 
 def _usual(graph: OnnxModule, name: str, given: Mapping[str, Any]) -> Any:
