@@ -8,3 +8,4 @@ from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling
 from rushlight.core.onnx.operators import recurrent as recurrent
+from rushlight.core.onnx.operators import resizing as resizing
