@@ -21,3 +21,4 @@ from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import quantization as quantization
 from rushlight.core.onnx.operators import reduction as reduction
 from rushlight.core.onnx.operators import recurrent as recurrent
+from rushlight.core.onnx.operators import resizing as resizing
