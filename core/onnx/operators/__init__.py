@@ -3,9 +3,12 @@
 from rushlight.core.onnx.operators import attention as attention
 from rushlight.core.onnx.operators import control as control
 from rushlight.core.onnx.operators import convolution as convolution
+from rushlight.core.onnx.operators import detection as detection
 from rushlight.core.onnx.operators import elementwise as elementwise
+from rushlight.core.onnx.operators import learning as learning
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling
 from rushlight.core.onnx.operators import recurrent as recurrent
 from rushlight.core.onnx.operators import resizing as resizing
+from rushlight.core.onnx.operators import signals as signals
