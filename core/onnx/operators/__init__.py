@@ -11,6 +11,9 @@ from rushlight.core.onnx.operators import indexing as indexing
 from rushlight.core.onnx.operators import linear_algebra as linear_algebra
 from rushlight.core.onnx.operators import microsoft as microsoft
 from rushlight.core.onnx.operators import ml as ml
+from rushlight.core.onnx.operators import detection as detection
+from rushlight.core.onnx.operators import elementwise as elementwise
+from rushlight.core.onnx.operators import learning as learning
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling
@@ -20,3 +23,4 @@ from rushlight.core.onnx.operators import reduction as reduction
 from rushlight.core.onnx.operators import resizing as resizing
 from rushlight.core.onnx.operators import sequences as sequences
 from rushlight.core.onnx.operators import strings as strings
+from rushlight.core.onnx.operators import signals as signals
