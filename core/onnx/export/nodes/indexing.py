@@ -121,7 +121,7 @@ def assign(g: Graph, s: Step) -> str:
         axis = parts[0]
         start, stop, _ = ranges[axis]
         region = [
-            0 if False else (Dim(value, d) if not g.joined.is_fixed(value) else g.shape(value)[d])
+            Dim(value, d) if not g.joined.is_fixed(value) else g.shape(value)[d]
             for d in range(g.rank(value))
         ]
         region[axis] = -1

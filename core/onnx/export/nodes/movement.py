@@ -59,6 +59,8 @@ def view(g: Graph, s: Step) -> str:
     source = first(s)
     if g.joined.shapes[source] == g.joined.shapes[s.out]:
         return g.get(source)
+    if 0 in shape:  # a 0 that is no copy
+        return g.op("Reshape", g.get(source), g.ints(shape), allowzero=1)
     free = [i for i, e in enumerate(shape) if not isinstance(e, int)]
     for axis in free:
         if _copied(g, source, axis, shape[axis], s.out):
@@ -130,8 +132,7 @@ def index(g: Graph, s: Step) -> str:
     whole = _ends(g, value)
     name = sliced(g, g.get(value), ranges, g.shape(value), whole)
     for axis in reversed(removed):
-        if isinstance(key[axis], int) or isinstance(key[axis], Dim) or True:
-            name = g.op("Gather", name, g.int(key[axis], scalar=True), axis=axis)
+        name = g.op("Gather", name, g.int(key[axis], scalar=True), axis=axis)
     return name
 
 
@@ -199,6 +200,8 @@ def flip(g: Graph, s: Step) -> str:
 def pad(g: Graph, s: Step) -> str:
     """Pad; of small types after a cast."""
     pads = s.attrs["pads"]
+    if not pads:
+        return g.get(first(s))
     dtype = g.dtype(s.out)
     amounts = g.ints([p[0] for p in pads] + [p[1] for p in pads])
     name, number = g.get(first(s)), number_of(dtype)
@@ -213,13 +216,45 @@ def pad(g: Graph, s: Step) -> str:
 def slice_backward(g: Graph, s: Step) -> str:
     """Pad around a region whose steps are 1."""
     if any(r[2] != 1 for r in s.attrs["ranges"]):
-        raise g.fail(s, "puts elements into a region with steps, which is not supported")
+        return _spread(g, s)
     pairs = list(zip(s.attrs["ranges"], s.attrs["shape"], strict=True))
     before = [r[0] for r, _ in pairs]
     after = [combined("Sub", size, r[1]) if not (isinstance(size, int) and isinstance(r[1], int))
              else size - r[1] for r, size in pairs]  # fmt: skip
     fill = g.constant(np.array(0), g.dtype(s.out))
     return g.op("Pad", g.get(first(s)), g.ints([*before, *after]), fill)
+
+
+def _spread(g: Graph, s: Step) -> str:
+    """Elements put at steps into zeros, by their flat places."""
+    if not g.joined.is_fixed(s.out):
+        raise g.fail(s, "puts elements at steps into a tensor of a free size")
+    shape = g.shape(s.out)
+    region = tuple(slice(*r) for r in s.attrs["ranges"])
+    places = np.arange(math.prod(shape)).reshape(shape)[region].reshape(-1)
+    zeros = g.constant(np.zeros(math.prod(shape)), g.dtype(s.out))
+    flat = g.reshape(g.get(first(s)), [-1])
+    return g.reshape(g.op("ScatterElements", zeros, g.constant(places), flat, axis=0), shape)
+
+
+@emits("unfold_backward")
+def unfold_backward(g: Graph, s: Step) -> str:
+    """Windows summed where they lie: ScatterElements that adds."""
+    value, a = first(s), s.attrs
+    if not g.joined.is_fixed(value) or not g.joined.is_fixed(s.out) or g.opset < 16:
+        raise g.fail(s, "sums windows of a free size, or needs opset 16 or more")
+    dim, rank = a["dim"], g.rank(value)
+    count, size = g.shape(value)[dim], a["size"]
+    order = [*range(dim + 1), rank - 1, *range(dim + 1, rank - 1)]
+    x = g.op("Transpose", g.get(value), perm=order)
+    shape = list(g.shape(s.out))
+    flat = [*shape[:dim], count * size, *shape[dim + 1 :]]
+    x = g.op("Reshape", x, g.ints(flat), allowzero=1)
+    places = np.arange(count)[:, None] * a["step"] + np.arange(size) * a["dilation"]
+    column = places.reshape([-1 if d == dim else 1 for d in range(len(flat))])
+    index = g.constant(np.broadcast_to(column, flat))
+    zeros = g.constant(np.zeros(shape), g.dtype(s.out))
+    return g.op("ScatterElements", zeros, index, x, axis=dim, reduction="add")
 
 
 @emits("cat", exact=True)
