@@ -197,10 +197,10 @@ def _bases(first: Mapping[str, int]) -> Iterable[dict[str, int]]:
     """Sizes to begin with: the example's, and each larger or smaller where that one is special."""
     yield dict(first)
     for name, n in first.items():
-        for other in _candidates(n)[:2]:
+        for other in _candidates(n):
             yield {**first, name: other}
     for k in range(2):
-        yield {name: _candidates(n)[k] for name, n in first.items()}
+        yield {name: [*_candidates(n), n, n][k] for name, n in first.items()}
 
 
 def _from(

@@ -150,7 +150,7 @@ def assign(g: Graph, s: Step) -> str:
         places = g.op("Reshape", g.op("Range", zero, total, one), every)
     from rushlight.core.onnx.export.nodes.movement import sliced
 
-    places = g.reshape(sliced(g, places, ranges, g.shape(value), whole), [-1])
+    places = g.reshape(sliced(g, places, ranges, whole), [-1])
     flat, new = g.reshape(old, [-1]), g.reshape(g.get(source), [-1])
     return g.op("Reshape", g.op("ScatterElements", flat, places, new, axis=0), every)
 
