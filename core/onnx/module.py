@@ -520,7 +520,7 @@ def _check_sizes(
                     f"input {name!r}: dim {place} has the size {size}; the file declares {wanted} "
                     f"({told})"
                 )
-        elif isinstance(wanted, str):
+        elif isinstance(wanted, str) and size:  # a past that is empty yet has no length of its own
             first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
             if first != size:
                 raise ValueError(
