@@ -20,6 +20,7 @@ import numpy.typing as npt
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, NeedsValue, Scope, Value, carried
+from rushlight.core.onnx.packing import meta_blocks
 from rushlight.core.onnx.proto import Graph, Model, Node, SparseRecord, TensorRecord
 from rushlight.core.onnx.registry import Call, Operator
 from rushlight.core.onnx.weights import dense, stored_kind
@@ -162,7 +163,13 @@ class _Planner:
 
     def weight(self, record: TensorRecord) -> Tensor:
         if record.weight not in self.metas:
-            meta = empty(record.shape, dtype=stored_kind(record.kind), device="meta")
+            kind = stored_kind(record.kind)
+            blocks = kind.kind == "q"
+            meta = (
+                meta_blocks(kind, record.shape)
+                if blocks
+                else empty(record.shape, dtype=kind, device="meta")
+            )
             self.metas[record.weight] = meta
             self.weight_of[id(meta)] = record.weight
         return self.metas[record.weight]

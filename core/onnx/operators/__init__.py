@@ -2,10 +2,12 @@
 
 from rushlight.core.onnx.operators import activations as activations
 from rushlight.core.onnx.operators import casting as casting
+from rushlight.core.onnx.operators import attention as attention
 from rushlight.core.onnx.operators import control as control
 from rushlight.core.onnx.operators import convolution as convolution
 from rushlight.core.onnx.operators import elementwise as elementwise
 from rushlight.core.onnx.operators import microsoft as microsoft
+from rushlight.core.onnx.operators import ml as ml
 from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling

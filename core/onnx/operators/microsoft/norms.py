@@ -123,9 +123,7 @@ def group_norm(call: Call, x: Any, gamma: Any, beta: Any) -> Any:
 
 
 @contrib("SkipGroupNorm")
-def skip_group_norm(
-    call: Call, x: Any, gamma: Any, beta: Any, skip: Any, bias: Any = None
-) -> Any:
+def skip_group_norm(call: Call, x: Any, gamma: Any, beta: Any, skip: Any, bias: Any = None) -> Any:
     """The norm over groups of channels of the sum with a residual and a bias; the sum too."""
     last = call.flag("channels_last", True)
     if skip.ndim == 2:
