@@ -118,6 +118,7 @@ class OnnxModule(Module):
         self.register_buffer("device_anchor", empty((1,)), persistent=False)
         self._plans: OrderedDict[Any, _Prepared] = OrderedDict()
         self._static: set[str] = set()
+        self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
 
     def _hold(self, title: str, held: Tensor) -> None:
@@ -356,6 +357,7 @@ class OnnxModule(Module):
             for name, record in self.model.graph.initializers.items():
                 scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
+            interpreter.folded = self._folded
             for node in plan.late:
                 interpreter.node(node, scope)
         values = []
