@@ -118,6 +118,7 @@ class OnnxModule(Module):
         self.register_buffer("device_anchor", empty((1,)), persistent=False)
         self._plans: OrderedDict[Any, _Prepared] = OrderedDict()
         self._static: set[str] = set()
+        self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
 
     def _hold(self, title: str, held: Tensor) -> None:
@@ -171,12 +172,19 @@ class OnnxModule(Module):
         Floats of 16 bits stay float32, so that what one call keeps for the next loses nothing.
         inputs: by name, see `forward`; small ones that are no tensors are known where the graph is
         planned, so that a captured function may ask. captured: whether calls of like shapes are
-        captured; without it the plan alone is kept.
+        planned and captured; without it the nodes run one by one, for shapes that do not come
+        again.
         """
         given = self._bound((), dict(inputs))
         known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
-        prepared = self._prepared(given, known)
-        results = self._run_steps(prepared, given, captured)
+        if captured:
+            prepared = self._prepared(given, known)
+            results = self._run_steps(prepared, given)
+        else:
+            given |= {n: _array(given[n], v) for n, v in known.items()}
+            outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
+            plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
+            prepared, results = _Prepared(plan, Constants(self.device), self.weights), []
         values = self._values(prepared, given, results, self.device, self.weights)
         return {
             info.name: _result(value, None, self.device)
@@ -295,9 +303,7 @@ class OnnxModule(Module):
                 dropped.constants.release(dropped.plan)
             return made
 
-    def _run_steps(
-        self, prepared: _Prepared, given: dict[str, Any], captured: bool = True
-    ) -> list[Tensor]:
+    def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
         tensors = tensors_of(given)
@@ -306,7 +312,7 @@ class OnnxModule(Module):
             any(t.requires_grad for t in inputs)
             or any(t.requires_grad for t in self.weights.values())
         )
-        return prepared(inputs, learning or not captured)
+        return prepared(inputs, learning)
 
     def _outcome(
         self,
@@ -351,6 +357,7 @@ class OnnxModule(Module):
             for name, record in self.model.graph.initializers.items():
                 scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
+            interpreter.folded = self._folded
             for node in plan.late:
                 interpreter.node(node, scope)
         values = []
@@ -521,6 +528,8 @@ def _check_sizes(
                     f"({told})"
                 )
         elif isinstance(wanted, str) and any(map(str.isalpha, wanted)):  # else "?", as Paddle has
+            if not size:  # a past that is empty yet has no length of its own
+                continue
             first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
             if first != size:
                 raise ValueError(
