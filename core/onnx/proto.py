@@ -6,6 +6,7 @@ its record says where. Graphs may lie within nodes, to a bounded depth.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +53,7 @@ class TensorRecord:
     @property
     def count(self) -> int:
         """How many elements it has."""
-        return count_elements(self.shape)
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
