@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.basis.errors import FormatError, brief, nearest
+from rushlight.core.jit import capture
 from rushlight.core.jit.function import jit
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Buffer, Parameter
@@ -117,6 +118,7 @@ class OnnxModule(Module):
         self.register_buffer("device_anchor", empty((1,)), persistent=False)
         self._plans: OrderedDict[Any, _Prepared] = OrderedDict()
         self._static: set[str] = set()
+        self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
 
     def _hold(self, title: str, held: Tensor) -> None:
@@ -164,18 +166,25 @@ class OnnxModule(Module):
         results = self._run_steps(prepared, given)
         return self._outcome(prepared, given, results, self.device)
 
-    def carried(self, inputs: Mapping[str, Any], *, capture: bool = True) -> dict[str, Any]:
+    def carried(self, inputs: Mapping[str, Any], *, captured: bool = True) -> dict[str, Any]:
         """The outputs by name, in the dtypes that values have within the graph.
 
         Floats of 16 bits stay float32, so that what one call keeps for the next loses nothing.
         inputs: by name, see `forward`; small ones that are no tensors are known where the graph is
-        planned, so that a captured function may ask. capture: whether calls of like shapes are
-        captured; without it the plan alone is kept.
+        planned, so that a captured function may ask. captured: whether calls of like shapes are
+        planned and captured; without it the nodes run one by one, for shapes that do not come
+        again.
         """
         given = self._bound((), dict(inputs))
         known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
-        prepared = self._prepared(given, known)
-        results = self._run_steps(prepared, given, capture)
+        if captured:
+            prepared = self._prepared(given, known)
+            results = self._run_steps(prepared, given)
+        else:
+            given |= {n: _array(given[n], v) for n, v in known.items()}
+            outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
+            plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
+            prepared, results = _Prepared(plan, Constants(self.device), self.weights), []
         values = self._values(prepared, given, results, self.device, self.weights)
         return {
             info.name: _result(value, None, self.device)
@@ -275,9 +284,10 @@ class OnnxModule(Module):
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
-            metas = {name: _described(value) for name, value in values.items()}
             try:
-                with autograd.no_grad():
+                # What is computed ahead is no part of what a captured function does.
+                with capture.tracing(None), autograd.no_grad():
+                    metas = {name: _described(value) for name, value in values.items()}
                     plan = make_plan(self.model, metas, kinds)
             except StaticInputs as need:
                 if need.names <= self._static:
@@ -285,15 +295,15 @@ class OnnxModule(Module):
                 self._static |= need.names
                 continue
             constants = self._constants.setdefault(device, Constants(device))
-            constants.prepare(plan)
+            with capture.tracing(None):
+                constants.prepare(plan)
             self._plans[key] = made = _Prepared(plan, constants, self.weights)
             if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
+                _, dropped = self._plans.popitem(last=False)
+                dropped.constants.release(dropped.plan)
             return made
 
-    def _run_steps(
-        self, prepared: _Prepared, given: dict[str, Any], capture: bool = True
-    ) -> list[Tensor]:
+    def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
         tensors = tensors_of(given)
@@ -347,6 +357,7 @@ class OnnxModule(Module):
             for name, record in self.model.graph.initializers.items():
                 scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
+            interpreter.folded = self._folded
             for node in plan.late:
                 interpreter.node(node, scope)
         values = []
@@ -516,7 +527,9 @@ def _check_sizes(
                     f"input {name!r}: dim {place} has the size {size}; the file declares {wanted} "
                     f"({told})"
                 )
-        elif isinstance(wanted, str):
+        elif isinstance(wanted, str) and any(map(str.isalpha, wanted)):  # else "?", as Paddle has
+            if not size:  # a past that is empty yet has no length of its own
+                continue
             first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
             if first != size:
                 raise ValueError(

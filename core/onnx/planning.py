@@ -9,7 +9,8 @@ shapes or branches are a part of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -367,11 +368,15 @@ def wanted_slots(plan: Plan) -> list[int]:
 
 
 class Constants:
-    """Tensors of the arrays that a plan's steps read, on one device; each is made once."""
+    """Tensors of the arrays that a plan's steps read, on one device; each is made once.
+
+    They are kept while a plan that was prepared, and not released, reads them.
+    """
 
     def __init__(self, device: Any) -> None:
         self.device = device
         self.held: dict[int, tuple[Array, Tensor]] = {}
+        self.uses: Counter[int] = Counter()
 
     def tensor(self, array: Array) -> Tensor:
         """The tensor of an array, which must not change."""
@@ -382,7 +387,23 @@ class Constants:
 
     def prepare(self, plan: Plan) -> None:
         """Make those of a plan before its steps are captured."""
-        for step in plan.steps:
-            for i, place in enumerate(step.inputs):
-                if isinstance(place, np.ndarray) and not is_array(step.operator, i, place):
-                    self.tensor(place)
+        for array in _arrays(plan):
+            self.tensor(array)
+            self.uses[id(array)] += 1
+
+    def release(self, plan: Plan) -> None:
+        """Drop those of a plan that no other one reads."""
+        for array in _arrays(plan):
+            self.uses[id(array)] -= 1
+            if self.uses[id(array)] <= 0:
+                del self.uses[id(array)]
+                self.held.pop(id(array), None)
+
+
+def _arrays(plan: Plan) -> Iterator[Array]:
+    """The arrays that the steps of a plan read as tensors."""
+    for step in plan.steps:
+        for i, place in enumerate(step.inputs):
+            if isinstance(place, np.ndarray) and not step.operator.host(i):
+                if place.dtype.kind != "O":
+                    yield place
