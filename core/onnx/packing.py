@@ -93,8 +93,8 @@ def blocks_of(packed: Codes, dtype: DType) -> Array:
             known = None if packed.zeros is None else spread(packed.zeros[cut], held)
             here[..., zero.offset : zero.offset + held] = middle if known is None else known
         stored = packed.codes[cut].reshape(*here.shape[:2], -1)
-        if dtype is rows.q4_0:
-            stored = _halves(stored)
+        if packed.bits == 4:
+            stored = _halves(stored.reshape(-1, 16)).reshape(stored.shape)
         elif packed.bits == 8:
             stored = stored ^ 128
         here[..., codes.offset :] = stored
