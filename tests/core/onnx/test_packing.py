@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,31 @@ def test_what_blocks_are_made_of_goes() -> None:
     (name,) = kept
     assert name.startswith("b") and kept[name].dtype.name == "n4_32"
     assert kept[name].nbytes == 7 * 2 * 21
+
+
+def test_a_mapped_file_is_read_once_and_let_go(tmp_path: Path) -> None:
+    """Its pages are given back, and the blocks stay what they were."""
+    rng = np.random.default_rng(5)
+    held = {
+        "b": rng.integers(0, 256, (256, 16, 16)).astype(np.uint8),
+        "s": rng.uniform(0.1, 1, (256, 16)).astype(np.float32),
+        "w": rng.normal(size=(256, 64)).astype(np.float32),
+    }
+    make = onnx.helper.make_node
+    nodes = [
+        make(
+            "MatMulNBits", ["x", "b", "s"], ["h"], domain="com.microsoft", K=512, N=256, bits=4,
+            block_size=32,
+        ),
+        make("MatMul", ["h", "w"], ["y"]),
+    ]  # fmt: skip
+    data = saved(nodes, held, {"x": (1, (2, 512))}, ["y"])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data)
+    x = rng.normal(size=(2, 512)).astype(np.float32)
+    found, expected = rl.onnx.load(path)(x), rl.onnx.load(data)(x)
+    assert np.array_equal(found.numpy(), expected.numpy())
+    assert path.read_bytes() == data
 
 
 def test_a_table_and_a_head_share_blocks(device: str) -> None:
