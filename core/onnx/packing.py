@@ -134,7 +134,8 @@ def meta_blocks(dtype: DType, shape: tuple[int, ...]) -> Tensor:
 def pack_weights(model: Model, weights: dict[str, Tensor], files: Files) -> None:
     """Make blocks of the packed weights of a model's nodes; tensors that none reads go.
 
-    files: where the weights lie; pages of a mapped file are given back as they are done with. A node whose weight is computed, is an input too, or has a form that no blocks have, is left.
+    files: where the weights lie; pages of a mapped file are given back as they are done with. A
+    node whose weight is computed, is an input too, or has a form that no blocks have, is left.
     """
     _Packer(model, weights, files).run()
 

@@ -53,7 +53,7 @@ def zeroed(stored: np.ndarray, dtype: DType) -> np.ndarray:
     at = count * np.dtype(scale).itemsize
     scales = raw[:, :at].copy().view(scale).astype(np.float32)
     if bits == 8:
-        numbers = raw[:, at:].view(np.int8).astype(np.float32)
+        values = raw[:, at:].view(np.int8).astype(np.float32)
     else:
         codes, zeros = raw[:, at + count :], raw[:, at : at + count] & ((1 << bits) - 1)
         if bits == 2:
@@ -61,10 +61,10 @@ def zeroed(stored: np.ndarray, dtype: DType) -> np.ndarray:
         else:  # 16 bytes hold 32 numbers, the first 16 in the low bits
             codes = codes.reshape(len(raw), -1, 16)
             numbers = np.concatenate([codes & 15, codes >> 4], 2)
-        numbers = numbers.reshape(len(raw), -1).astype(np.float32) - np.repeat(
+        values = numbers.reshape(len(raw), -1).astype(np.float32) - np.repeat(
             zeros.astype(np.float32), size, axis=1
         )
-    return (numbers * np.repeat(scales, size, axis=1)).reshape(len(stored), -1)
+    return (values * np.repeat(scales, size, axis=1)).reshape(len(stored), -1)
 
 
 def dequantized(stored: np.ndarray, dtype: DType) -> np.ndarray:

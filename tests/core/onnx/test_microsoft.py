@@ -167,7 +167,7 @@ def test_attention_and_its_past(device: str) -> None:
     inputs = [real(2, 3, 6), real(6, 24), None, None, real(2, 2, 2, 2, 4)]
     for causal in (0, 1):
         compare(device, "Attention", inputs, outputs=(1, 1), num_heads=2, unidirectional=causal)
-    sizes = {"qkv_hidden_sizes": [8, 8, 12]}
+    sizes: dict[str, Any] = {"qkv_hidden_sizes": [8, 8, 12]}
     compare(device, "Attention", [real(2, 3, 6), real(6, 28), real(28)], num_heads=2, **sizes)
 
 
@@ -188,7 +188,7 @@ def test_decoding_attention(device: str) -> None:
     caches = [real(2, 2, 8, 4), real(2, 2, 8, 4)]
     caches[0][:, :, 4:] = caches[1][:, :, 4:] = 0
     inputs = [*tokens, None, None, *caches, np.array([3], I32), None, None, real(24)]
-    shared = {"past_present_share_buffer": 1}
+    shared: dict[str, Any] = {"past_present_share_buffer": 1}
     compare(device, op, inputs, outputs=(1, 1, 1), constant=(7,), num_heads=2, **shared)
 
 
@@ -214,7 +214,7 @@ def test_grouped_attention(case: dict[str, Any], device: str) -> None:
     inputs: list[Any] = [q, k, v]
     if packed:
         inputs = [np.concatenate([q, k, v], -1), None, None]
-    caches = [None, None]
+    caches: list[Any] = [None, None]
     if past:
         # Rows after the past are whatever was in the buffer; both write over them or keep them.
         caches = [real(batch, groups, buffer or past, width) for _ in range(2)]
@@ -253,7 +253,9 @@ def test_fused_products(turned: int, device: str) -> None:
     batch = real(3, 2, 7, 4) if turned else real(2, 3, 7, 4)
     batch = np.moveaxis(real(2, 3, 7, 4), -2, 0).copy() if turned else batch
     compare(device, "FusedMatMul", [batch, real(2, 3, 4, 5)], transBatchA=turned)
-    for name, more in (("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.2})):
+    activations: list[tuple[str, dict[str, Any]]]
+    activations = [("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.2})]
+    for name, more in activations:
         inputs = [real(3, 4), real(5, 4) if turned else real(4, 5), real(5)]
         compare(device, "FusedGemm", inputs, transB=turned, activation=name, beta=2.0, **more)
     inputs = [real(1, 4, 6, 5), real(6, 2, 3, 3), real(6), real(1, 6, 6, 5)]
@@ -262,10 +264,11 @@ def test_fused_products(turned: int, device: str) -> None:
 
 @pytest.mark.parametrize("normalized", [0, 1])
 def test_mixtures_of_experts(normalized: int, device: str) -> None:
-    for kind, more in (
+    kinds: list[tuple[str, dict[str, Any]]] = [
         ("silu", {}),
         ("swiglu", {"swiglu_fusion": 1, "activation_alpha": 1.702, "swiglu_limit": 0.7}),
-    ):
+    ]
+    for kind, more in kinds:
         wide = 24 if more else 12
         inputs = [real(5, 8), real(5, 4), real(4, wide, 8), real(4, wide), real(4, 8, 12)]
         compare(
@@ -281,7 +284,7 @@ def test_mixtures_of_packed_experts(size: int, bits: int, device: str) -> None:
         real(4, 64), real(4, 3), whole(0, 256, (3, 64, 8 * bits), U8), scale(3, 64, *groups),
         real(3, 64), whole(0, 256, (3, 64, 8 * bits), U8), scale(3, 64, *groups), real(3, 64),
     ]  # fmt: skip
-    attrs = {"expert_weight_bits": bits, "k": 2, "activation_type": "silu"}
+    attrs: dict[str, Any] = {"expert_weight_bits": bits, "k": 2, "activation_type": "silu"}
     attrs |= {"block_size": size} if size else {}
     for constant in ((), (2, 3, 5, 6)):
         compare(device, "QMoE", inputs, constant=constant, near=1e-3, **attrs)
@@ -304,7 +307,7 @@ def test_quantized_elements(dtype: Any, device: str) -> None:
     compare(device, "QLinearSigmoid", [*one[:3], np.float32(1 / 256), zero()], outputs=(kind,))
     compare(device, "QLinearLeakyRelu", one, outputs=(kind,), alpha=0.1)
     for last in (0, 1):
-        pools = {"outputs": (kind,), "steps": 1, "channels_last": last}
+        pools: dict[str, Any] = {"outputs": (kind,), "steps": 1, "channels_last": last}
         compare(device, "QLinearGlobalAveragePool", one, **pools)
         compare(device, "QLinearAveragePool", one, kernel_shape=[2, 3], pads=[0, 1, 1, 0], **pools)
     parts = [scale(), zero(), some(2, 3), scale(), zero(), some(2, 4), scale(), zero()]

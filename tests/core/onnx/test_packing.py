@@ -24,7 +24,8 @@ def packed(numbers: Array, bits: int) -> Array:
     each = 8 // bits
     filled = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % each)])
     parts = filled.reshape(*filled.shape[:-1], -1, each) << np.arange(0, 8, bits)
-    return parts.sum(-1).astype(np.uint8)
+    bytes_of: Array = parts.sum(-1).astype(np.uint8)
+    return bytes_of
 
 
 def saved(
@@ -49,7 +50,7 @@ def matmul(bits: int, size: int, columns: int, zeros: str, halves: bool) -> tupl
     rng = np.random.default_rng(bits * size + columns)
     groups = -(-columns // size)
     scales = rng.uniform(0.1, 1, (7, groups)).astype(np.float16 if halves else np.float32)
-    held = {
+    held: dict[str, Array] = {
         "b": rng.integers(0, 256, (7, groups, size * bits // 8)).astype(np.uint8),
         "s": scales.astype(np.float32),
         "c": rng.normal(size=7).astype(np.float32),
@@ -109,7 +110,7 @@ def test_what_blocks_are_made_of_goes() -> None:
 def test_a_mapped_file_is_read_once_and_let_go(tmp_path: Path) -> None:
     """Its pages are given back, and the blocks stay what they were."""
     rng = np.random.default_rng(5)
-    held = {
+    held: dict[str, Array] = {
         "b": rng.integers(0, 256, (256, 16, 16)).astype(np.uint8),
         "s": rng.uniform(0.1, 1, (256, 16)).astype(np.float32),
         "w": rng.normal(size=(256, 64)).astype(np.float32),
@@ -134,7 +135,7 @@ def test_a_mapped_file_is_read_once_and_let_go(tmp_path: Path) -> None:
 def test_a_table_and_a_head_share_blocks(device: str) -> None:
     """A tied embedding that a file reshapes for its second use is one tensor."""
     rng = np.random.default_rng(3)
-    held = {
+    held: dict[str, Array] = {
         "codes": rng.integers(0, 256, (40, 2, 16)).astype(np.uint8),
         "s": rng.uniform(0.1, 1, (40, 2)).astype(np.float16).astype(np.float32),
         "shape": np.array([40, 32], np.int64),
@@ -164,7 +165,7 @@ def test_a_table_and_a_head_share_blocks(device: str) -> None:
 @pytest.mark.parametrize("kind", [0, 1])
 def test_weights_of_bitsandbytes(kind: int, device: str) -> None:
     rng = np.random.default_rng(kind)
-    held = {
+    held: dict[str, Array] = {
         "b": rng.integers(0, 256, 6 * 40 // 2).astype(np.uint8),
         "s": rng.uniform(0.1, 1, 6 * 40 // 16).astype(np.float32),
     }
@@ -181,7 +182,7 @@ def test_weights_of_bitsandbytes(kind: int, device: str) -> None:
 
 
 def test_an_index_out_of_the_table_gives_zeros(device: str) -> None:
-    held = {
+    held: dict[str, Array] = {
         "b": np.full((4, 16), 0x99, np.uint8),
         "s": np.ones((4, 1), np.float32),
     }
