@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
@@ -52,7 +53,7 @@ class TensorRecord:
     @property
     def count(self) -> int:
         """How many elements it has."""
-        return count_elements(self.shape)
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -131,7 +131,8 @@ def rounded(x: Any, kind: ElementType, saturate: bool, mode: str = "up") -> Any:
         near = rl.copysign(near, x)
     if kind in _WITHOUT_MINUS_ZERO:
         near = near + 0.0
-    return rl.where(rl.isnan(x), x, near)
+    missing = -0.0 if kind is FLOAT4E2M1 else float("nan")  # it has no NaN
+    return rl.where(rl.isnan(x), missing, near)
 
 
 def _texts(values: Any, source: ElementType | None) -> Any:
