@@ -209,4 +209,5 @@ def _bits(values: Array, kind: ElementType) -> Array:
         return np.argmax(same | missing, -1).astype(np.uint8)
     if kind.bits < 8:
         return (values.astype(np.int16) & (1 << kind.bits) - 1).astype(np.uint8)
-    return np.asarray(values, order="C").view(f"u{kind.bits // 8}")
+    codes: Array = np.asarray(values, order="C").view(f"u{kind.bits // 8}")
+    return codes
