@@ -37,9 +37,9 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
     """The module of an ONNX file.
 
     file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it
-    are found by its path. device: where the weights go and calls compute; None is the default device.
-    Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of com.microsoft that
-    published models use.
+    are found by its path. device: where the weights go and calls compute; None is the default
+    device. Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of com.microsoft
+    that published models use.
 
     Raises FormatError for what is no ONNX model, is damaged or has an operator that is not
     supported, which it names; FileNotFoundError for a missing file.
