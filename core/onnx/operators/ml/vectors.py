@@ -191,21 +191,24 @@ def _probabilities(
 
 
 def _of_two(first: Tensor) -> Tensor:
-    """`_coupled` for two classes, where one turn is all that it takes. first: (N, 1)."""
+    """`_coupled` for two classes, where two turns are all that it takes. first: (N, 1)."""
     a = first.clamp(_LEAST, 1 - _LEAST)
     b = 1 - a
-    own, mixed, other = b * b, -(a * b), a * a
-    product, second = (own + mixed) / 2, (mixed + other) / 2
-    total = (product + second) / 2
-    near = rl.maximum(rl.abs(product - total), rl.abs(second - total)) < _ENOUGH / 2
-    step = (total - product) / own
-    total = (total + step * (step * own + 2 * product)) / ((1 + step) * (1 + step))
-    second = (second + step * mixed) / (1 + step)
-    p, q = (0.5 + step) / (1 + step), 0.5 / (1 + step)
-    step = (total - second) / other
-    p, q = p / (1 + step), (q + step) / (1 + step)
-    half = rl.full_like(p, 0.5)
-    return rl.cat([rl.where(near, half, p), rl.where(near, half, q)], 1)
+    system = [[b * b, -(a * b)], [-(a * b), a * a]]
+    p = [rl.full_like(a, 0.5), rl.full_like(a, 0.5)]
+    for _ in range(2):
+        product = [row[0] * p[0] + row[1] * p[1] for row in system]
+        total = p[0] * product[0] + p[1] * product[1]
+        errors = [rl.abs(x - total) for x in product]
+        going = (rl.maximum(*errors) >= _ENOUGH / 2).to(a.dtype)
+        for t in range(2):
+            step = going * (total - product[t]) / system[t][t]
+            p[t] = p[t] + step
+            grown = total + step * (step * system[t][t] + 2 * product[t])
+            total = grown / (1 + step) / (1 + step)
+            product = [(product[k] + step * system[k][t]) / (1 + step) for k in range(2)]
+            p = [x / (1 + step) for x in p]
+    return rl.cat(p, 1)
 
 
 def _coupled(table: Array) -> Array:
