@@ -97,7 +97,7 @@ def _tensors(name: str, value: Any) -> Iterable[tuple[str, Any]]:
 
 def export(
     module: Module | Callable[..., Any],
-    args: Any = (),
+    args: Any = None,
     path: str | os.PathLike[str] = "",
     *,
     kwargs: Mapping[str, Any] | None = None,
@@ -108,6 +108,7 @@ def export(
     external_data: bool = False,
     metadata: Mapping[str, str] | None = None,
     verify: bool = True,
+    task: str | None = None,
 ) -> Path:
     """Write a module or a function as an ONNX file, and return its path.
 
@@ -123,7 +124,9 @@ def export(
     that follows the sizes is computed in the graph. opset: 13 to 25. external_data: large weights
     go into a second file beside it, PATH.data, which models over 2 GB need. metadata: texts for the
     file. verify: `rl.onnx.load` runs the file at these and at further sizes, and the results are
-    compared with the function's.
+    compared with the function's. A model of `rl.models` needs no args: its inputs, outputs and free
+    sizes are those that transformers.js expects for the `task`, or for its first one; of a decoder
+    with past_key_values unless the task is "text-generation".
 
     Raises ExportError, which names the op and the line that calls it, for what the graph cannot
     do: random numbers, control flow by values, a size that cannot be followed; and for results that
@@ -133,9 +136,13 @@ def export(
         raise ValueError("onnx.export: no path; pass the file to write after the arguments")
     if not OLDEST <= opset <= NEWEST:
         raise ValueError(f"onnx.export: opset {opset} is not supported; supported: 13 to 25")
-    args = args if isinstance(args, tuple) else (args,)
-    if args and isinstance(args[-1], dict) and kwargs is None and len(args) > 1 and not input_names:
-        pass  # torch takes a last dict for keyword arguments; here it is an argument
+    if args is None and kwargs is None and hasattr(module, "onnx_form"):
+        form = module.onnx_form(task)
+        module, kwargs, metadata = form.fn, form.example, {**form.metadata, **(metadata or {})}
+        dynamic_shapes = form.free if dynamic_shapes is None else dynamic_shapes
+    elif task is not None:
+        raise ValueError("onnx.export: a task is for a model of rl.models without args")
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
     call = _Call(module, args, kwargs or {}, input_names)
     free = free_sizes(dynamic_shapes, call.inputs)
     sizes = first_sizes(free, call.inputs)
