@@ -21,9 +21,21 @@ Model = Annotated[str, typer.Option(help="A model: a name, folder, file, or hub 
 
 def inspect(
     file: Annotated[str, typer.Argument(help="A weight file, a folder, or a model's name.")],
+    sizes: Annotated[
+        list[str] | None, typer.Option("--size", help="name=N: a free size of an ONNX graph.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the contents of a weight file: tensors, dtypes, shapes, sizes and metadata."""
+    """Show the contents of a weight file: tensors, dtypes, shapes, sizes and metadata. Of an ONNX
+    file: operators, which of them are not supported, memory, and the cost of each node.
+    """
+    if file.endswith(".onnx"):
+        from rushlight.cli.graphs import inspect_graph
+
+        inspect_graph(Path(file), _sizes(sizes or []), as_json)
+        return
+    if sizes:
+        raise typer.BadParameter("--size is for .onnx files")
     from rushlight.core.io import read_tables
     from rushlight.models.hub.names import MODELS
 
@@ -53,6 +65,17 @@ def inspect(
     for key, value in metadata.items():
         print(f"metadata  {printable(key)}: {printable(short(str(_few(value)), 200))}")
     print("\n".join(total_lines(entries, len(opened))))
+
+
+def _sizes(options: list[str]) -> dict[str, int]:
+    """Free sizes as name=N."""
+    out = {}
+    for option in options:
+        name, _, number = option.partition("=")
+        if not number.isdecimal():
+            raise typer.BadParameter(f"--size {option} is no name=N")
+        out[name] = int(number)
+    return out
 
 
 def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.")]) -> None:

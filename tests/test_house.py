@@ -77,7 +77,7 @@ LAYERS: list[tuple[str, str]] = [
         r"web\.loading)(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),
-    ("tools", r"rushlight\.core\.(tools|training|torch_paths)(\..+)?"),
+    ("tools", r"rushlight\.core\.(onnx|tools|training|torch_paths)(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.cli|\.web|\.site)?(\..+)?"),
 ]

@@ -34,7 +34,17 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
 _MOST_KNOWN = 1 << 20  # elements of a result that is computed ahead
-_MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+# What a function raises of operands that do not fit.
+_FAULTS = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
+           AttributeError, NotImplementedError, RuntimeError, AssertionError)  # fmt: skip
+_FEW = 64  # elements of a known value whose results are kept
+# Operators whose results are no larger than their inputs, or than these broadcast together.
+_NO_LARGER = frozenset(
+    """Add And Cast Concat Div Equal Gather Greater GreaterOrEqual Identity Less LessOrEqual Log Max
+    Min Mod Mul Neg Not Or Reshape Shape Slice Sqrt Squeeze Sub Transpose Unsqueeze Where""".split()
+)
+_MOST_FOLDED = 1 << 15  # results that are kept
 _DEEPEST = 64  # graphs and functions within one another, while they run
 Constant = Callable[[TensorRecord | SparseRecord], Any]
 
@@ -51,9 +61,9 @@ class NeedsValue(Exception):
 class Value:
     """What a name stands for.
 
-    data: a Tensor, a NumPy array (known), a list, a dict or None. kind: the element type. known: the
-    elements of a small weight, beside the tensor. inputs: the small inputs of the graph that alone
-    decide its elements, None where others do.
+    data: a Tensor, a NumPy array (known), a list, a dict or None. kind: the element type. known:
+    the elements of a small weight, beside the tensor. inputs: the small inputs of the graph that
+    alone decide its elements, None where others do.
     """
 
     data: Any
@@ -94,9 +104,9 @@ class Scope:
 class Interpreter:
     """Runs graphs of one model.
 
-    constant: gives the Value of an initializer or of a tensor in an attribute. device: where tensors
-    are made; "meta" plans only. on_leaf: told of every operator that ran on tensors: the operator,
-    its Call, the values that went in and came out.
+    constant: gives the Value of an initializer or of a tensor in an attribute. device: where
+    tensors are made; "meta" plans only. on_leaf: told of every operator that ran on tensors: the
+    operator, its Call, the values that went in and came out.
     """
 
     def __init__(
@@ -109,9 +119,13 @@ class Interpreter:
     ) -> None:
         self.model, self.constant, self.device, self.on_leaf = model, constant, device, on_leaf
         self.planning = getattr(device, "type", device) == "meta"
+        # Results of operators on known values, by the node and the values: see `_known`.
+        self.folded: dict[Any, list[tuple[Any, ElementType | None] | None]] = {}
         self.calls = 0
         self.depth = 0
         self.opsets: Mapping[str, int] = model.opsets
+        # The attributes of the function that runs, which nodes and graphs within it refer to.
+        self.given: Mapping[str, Attribute] | None = None
 
     # Graphs.
 
@@ -146,14 +160,21 @@ class Interpreter:
             raise FormatError(f"{what}: no node computes the output {brief(name)}")
         return value
 
-    def node(self, node: Node, scope: Scope, given: Mapping[str, Attribute] | None = None) -> None:
-        """Run a node; its outputs are new names of `scope`.
+    def count(self, what: str, calls: int = 1) -> None:
+        """Count nodes that run. FormatError, which begins with `what`, above two million."""
+        self.calls += calls
+        if self.calls > MOST_CALLS:
+            raise self.too_many(what)
 
-        given: the attributes of the function that the node is in.
-        """
+    def too_many(self, what: str) -> FormatError:
+        """The error for more nodes than one call may run."""
+        return FormatError(f"{what}: more than {MOST_CALLS} nodes run in one call")
+
+    def node(self, node: Node, scope: Scope) -> None:
+        """Run a node; its outputs are new names of `scope`."""
         self.calls += 1
-        if self.calls > _MOST_CALLS:
-            raise FormatError(f"{node.title}: more than {_MOST_CALLS} nodes run in one call")
+        if self.calls > MOST_CALLS:
+            raise self.too_many(node.title)
         values: list[Value | None] = []
         for name in node.inputs:
             value = scope.find(name) if name else None
@@ -162,7 +183,7 @@ class Interpreter:
                     f"{node.title}: no input, initializer or node before it gives {brief(name)}"
                 )
             values.append(value)
-        attributes = _attributes(node, given)
+        attributes = _attributes(node, self.given)
         function = self.model.functions.get((node.domain, node.op, node.overload))
         if function is not None:
             outputs = self._function(node, function, values, attributes)
@@ -190,12 +211,14 @@ class Interpreter:
         for name in function.inputs:
             scope.names.setdefault(name, Value(None))
         with self.deeper(node.title):
-            before, self.opsets = self.opsets, {**self.model.opsets, **function.opsets}
+            before = self.opsets, self.given
+            self.opsets = {**self.model.opsets, **function.opsets}
+            self.given = {**function.defaults, **attributes}
             try:
                 for inner in function.nodes:
-                    self.node(inner, scope, {**function.defaults, **attributes})
+                    self.node(inner, scope)
             finally:
-                self.opsets = before
+                self.opsets, self.given = before
         return [scope.find(name) for name in function.outputs]
 
     def deeper(self, what: str) -> _Deeper:
@@ -234,14 +257,30 @@ class Interpreter:
             raise
         except RushlightError as error:
             raise error.during(node.title) from None
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
-                AttributeError, NotImplementedError, RuntimeError, AssertionError) as error:  # fmt: skip
+        except _FAULTS as error:
             shapes = ", ".join(_told(v) for v in values)
             raise FormatError(f"{node.title} on ({shapes}): {error}") from error
         call.check_asked()
         if operator.raw:
             return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         return outputs
+
+    def apply(
+        self,
+        call: Call,
+        fn: Callable[..., Any],
+        values: list[Value | None],
+        host: tuple[int, ...] = (),
+    ) -> list[Value | None]:
+        """Run a function on tensors within a raw operator, as an operator of its own.
+
+        fn: takes a Call and the tensors of `values`, arrays at the places `host`.
+        """
+        kinds = [None if v is None else v.kind for v in values]
+        inner = Call(call.node, call.opset, kinds, [True], self, {}, call.scope)
+        return self._leaf(
+            Operator(fn, host.__contains__, frozenset(), False, False, False), inner, values
+        )
 
     def _leaf(
         self, operator: Operator, call: Call, values: list[Value | None]
@@ -258,11 +297,12 @@ class Interpreter:
         if operator.dynamic and self.planning:
             value = next((v for v in values if v is not None), Value(None))
             raise NeedsValue(value, f"{call.title}: the shape of its result depends on values")
+        call.device = self.device
         arguments = [
             None
             if v is None
-            else self.host(v, f"{call.title}: input {i}")
-            if operator.host(i)
+            else (v.data if v.is_known else self.host(v, f"{call.title}: input {i}"))
+            if operator.host(i) or (i in operator.known and v.is_known)
             else self.tensor(v, i in operator.stored)
             for i, v in enumerate(values)
         ]
@@ -282,16 +322,25 @@ class Interpreter:
     def _known(
         self, operator: Operator, call: Call, values: list[Value | None]
     ) -> list[Value | None] | None:
-        """The results on known values; None where they would be large."""
+        """The results on known values; None where they would be large.
+
+        Few and small values come again with the next call, so results are kept in `folded`.
+        """
         arrays = [None if v is None else v.data for v in values]
+        key = _few_values(call, arrays)
+        if key is not None and key in self.folded:
+            call.asked.update(call.attributes)
+            return [None if r is None else Value(*r) for r in self.folded[key]]
         strings = any(a is not None and a.dtype.kind == "O" for a in arrays)
-        if not operator.dynamic and not strings:
+        plain = key is not None and not call.node.domain and call.node.op in _NO_LARGER
+        if not operator.dynamic and not strings and not plain:
             # Shapes first: a file may ask for 2**62 zeros.
             shapes = [
-                None if a is None else a if operator.host(i) else _meta(a)
+                None if a is None else a if operator.host(i) or i in operator.known else meta_of(a)
                 for i, a in enumerate(arrays)
             ]
             asked, kinds = set(call.asked), call.result_kinds
+            call.device = "meta"
             outcome = operator.run(call, *shapes)
             call.asked, call.result_kinds = asked, kinds
             for result in outcome if isinstance(outcome, list | tuple) else [outcome]:
@@ -299,14 +348,19 @@ class Interpreter:
                     return None
         arguments = [
             a
-            if a is None or operator.host(i) or a.dtype.kind == "O"
+            if a is None or operator.host(i) or i in operator.known or a.dtype.kind == "O"
             else from_numpy(np.asarray(a, order="C"))
             for i, a in enumerate(arrays)
         ]
+        call.device = "cpu"
         results = self._results(call, operator.run(call, *arguments))
         for result in results:
             if result is not None and isinstance(result.data, Tensor):
                 result.data = result.data.detach().numpy()
+        if key is not None:
+            if len(self.folded) >= _MOST_FOLDED:
+                self.folded.clear()
+            self.folded[key] = [None if r is None else (r.data, r.kind) for r in results]
         return results
 
     def _results(self, call: Call, outcome: Any) -> list[Value | None]:
@@ -339,7 +393,7 @@ class Interpreter:
             if data.dtype.kind == "O":
                 return data  # type: ignore[return-value]  # strings have no device
             if self.planning:
-                return _meta(data)
+                return meta_of(data)
             return from_numpy(np.asarray(data, order="C")).to(device=self.device)
         assert isinstance(data, Tensor)
         return data if stored else carried(data, value.kind)
@@ -375,6 +429,17 @@ def carried(data: Tensor, kind: ElementType | None) -> Tensor:
     return data.to(kind.carried) if data.dtype.kind == "f" else data
 
 
+def _few_values(call: Call, arrays: list[Array | None]) -> Any:
+    """What tells apart calls of a node on small arrays; None for large ones and texts."""
+    if any(a is not None and (a.size > _FEW or a.dtype.kind == "O") for a in arrays):
+        return None
+    # The node is held by the model; attributes are the function's that it is in.
+    held = (id(a.value) for a in call.attributes.values())
+    each = (None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays)
+    kinds = (None if kind is None else kind.number for kind in call.kinds)
+    return id(call.node), tuple(held), tuple(kinds), tuple(each)
+
+
 def _attributes(node: Node, given: Mapping[str, Attribute] | None) -> dict[str, Attribute]:
     """A node's attributes; those that refer to a function's are the caller's."""
     out: dict[str, Attribute] = {}
@@ -391,7 +456,7 @@ def _attributes(node: Node, given: Mapping[str, Attribute] | None) -> dict[str, 
     return out
 
 
-def _meta(array: Array) -> Tensor:
+def meta_of(array: Array) -> Tensor:
     """A tensor of an array's shape and dtype without memory."""
     if count_elements(array.shape) > MOST_ELEMENTS:
         raise SizeError(f"the shape {array.shape} has too many elements")

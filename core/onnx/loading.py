@@ -16,6 +16,7 @@ from rushlight.core.io.protobuf import read
 from rushlight.core.io.weights.source import Source, is_address, open_source
 from rushlight.core.onnx import operators as operators  # the table is filled by its import
 from rushlight.core.onnx.module import OnnxModule, registered
+from rushlight.core.onnx.packing import pack_weights
 from rushlight.core.onnx.proto import Graph, Model, Node, TensorRecord, parse_model
 from rushlight.core.onnx.registry import NEWEST, OPERATORS, unsupported
 from rushlight.core.onnx.weights import (
@@ -35,8 +36,8 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 def load(file: Any, *, device: Any = None) -> OnnxModule:
     """The module of an ONNX file.
 
-    file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it are
-    found by its path. device: where the weights go and calls compute; None is the default device.
+    file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it
+    are found by its path. device: where the weights go and calls compute; None is the default device.
     Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of com.microsoft that
     published models use.
 
@@ -49,12 +50,24 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
         files = Files(source, folder, open_source)
         weights = read_weights(model, files)
         check_operators(model)
+        pack_weights(model, weights)
     finally:
         if close:
             source.close()
     where = as_device(device)
     module = OnnxModule(model, weights, source.name)
     return module if where.type == "cpu" else module.to(device=where)
+
+
+def open_model(file: Any) -> tuple[Source, bool, Model]:
+    """A file's source, whether to close it, and its graph without weights.
+
+    Raises as `load`.
+    """
+    source, _, close = _opened(file)
+    model = read(parse_model(source), source)
+    check_sizes(plain(model), source)
+    return source, close, model
 
 
 def _opened(file: Any) -> tuple[Source, Path | None, bool]:
@@ -128,7 +141,8 @@ def unsupported_nodes(model: Model) -> Iterator[str]:
     """What is said of each node that no operator or function of the model serves."""
     for domain, version in model.opsets.items():
         if version > NEWEST.get(domain, version):
-            yield f"opset {version} of {domain or 'ai.onnx'} is not supported; the newest is {NEWEST[domain]}"
+            told = f"opset {version} of {domain or 'ai.onnx'} is not supported"
+            yield f"{told}; the newest is {NEWEST[domain]}"
     for node in nodes_of(model):
         if (node.domain, node.op, node.overload) in model.functions:
             continue

@@ -1,9 +1,9 @@
-"""OnnxModule: a model of an ONNX file as a module, called by the names of its inputs or in order."""
+"""OnnxModule: the graph of an ONNX file as a module, called by names of inputs or in order."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.basis.errors import FormatError, brief, nearest
+from rushlight.core.jit import capture
 from rushlight.core.jit.function import jit
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Buffer, Parameter
@@ -23,9 +24,11 @@ from rushlight.core.onnx.planning import (
     Slot,
     StaticInputs,
     Weight,
+    as_value,
     constant_value,
     make_plan,
     run_steps,
+    tensors_of,
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
@@ -81,6 +84,12 @@ class _Prepared:
             return run_steps(plan, dict(zip(self.names, inputs, strict=True)), weights, constants)
 
         self.eager, self.captured = body, jit(body)
+        self.calls = 0
+
+    def __call__(self, inputs: list[Tensor], learning: bool) -> list[Tensor]:
+        """Run the steps: as they are at first, captured from the second call on."""
+        self.calls += 1
+        return self.eager(*inputs) if learning or self.calls == 1 else self.captured(*inputs)
 
 
 class OnnxModule(Module):
@@ -88,8 +97,8 @@ class OnnxModule(Module):
 
     inputs and outputs: names, element types and sizes, where a name or None stands for a free size.
     metadata: the texts that the file carries. opsets: the version of each operator set. Weights are
-    parameters, which require no gradient until `requires_grad_()`, integers are buffers. Calls of
-    like shapes are captured once and replayed.
+    parameters, which require no gradient until `requires_grad_()`, integers are buffers. The
+    second call with like shapes is captured, and later ones replay it.
     """
 
     inputs: list[ValueInfo]
@@ -109,6 +118,7 @@ class OnnxModule(Module):
         self.register_buffer("device_anchor", empty((1,)), persistent=False)
         self._plans: OrderedDict[Any, _Prepared] = OrderedDict()
         self._static: set[str] = set()
+        self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
 
     def _hold(self, title: str, held: Tensor) -> None:
@@ -156,6 +166,31 @@ class OnnxModule(Module):
         results = self._run_steps(prepared, given)
         return self._outcome(prepared, given, results, self.device)
 
+    def carried(self, inputs: Mapping[str, Any], *, captured: bool = True) -> dict[str, Any]:
+        """The outputs by name, in the dtypes that values have within the graph.
+
+        Floats of 16 bits stay float32, so that what one call keeps for the next loses nothing.
+        inputs: by name, see `forward`; small ones that are no tensors are known where the graph is
+        planned, so that a captured function may ask. captured: whether calls of like shapes are
+        planned and captured; without it the nodes run one by one, for shapes that do not come
+        again.
+        """
+        given = self._bound((), dict(inputs))
+        known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
+        if captured:
+            prepared = self._prepared(given, known)
+            results = self._run_steps(prepared, given)
+        else:
+            given |= {n: _array(given[n], v) for n, v in known.items()}
+            outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
+            plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
+            prepared, results = _Prepared(plan, Constants(self.device), self.weights), []
+        values = self._values(prepared, given, results, self.device, self.weights)
+        return {
+            info.name: _result(value, None, self.device)
+            for info, (value, _) in zip(self.outputs, values, strict=True)
+        }
+
     async def call_async(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` without blocking, for a page.
 
@@ -170,6 +205,16 @@ class OnnxModule(Module):
         host = {k: await _on_host(v) for k, v in given.items()}
         weights = {k: await _on_host(v) for k, v in self.weights.items()}
         return self._outcome(prepared, host, read, "cpu", weights)
+
+    def run_watched(
+        self, after: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """`forward` without capture, which tells `after` of every operator; see `timed`."""
+        given = self._bound(args, kwargs)
+        prepared = self._prepared(given)
+        inputs = {name: given[name] for name in prepared.names}
+        results = run_steps(prepared.plan, inputs, self.weights, prepared.constants, after)
+        return self._outcome(prepared, given, results, self.device)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each input of the graph by name, on the module's device and in its declared dtype."""
@@ -219,12 +264,19 @@ class OnnxModule(Module):
             _check_sizes(info.name, kind.shape, tuple(made.shape), sizes)
         return made
 
-    def _prepared(self, given: dict[str, Any]) -> _Prepared:
-        """The plan for the shapes of these inputs, made at the first call with them."""
+    def _prepared(
+        self, given: dict[str, Any], known: Mapping[str, Array] | None = None
+    ) -> _Prepared:
+        """The plan for the shapes of these inputs, made at the first call with them.
+
+        known: the elements of some of them.
+        """
         kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         while True:
             values = {
-                name: _array(value) if name in self._static and isinstance(value, Tensor) else value
+                name: _array(value, known and known.get(name))
+                if name in self._static and isinstance(value, Tensor)
+                else value
                 for name, value in given.items()
             }
             device = self.device
@@ -232,9 +284,10 @@ class OnnxModule(Module):
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
-            metas = {name: _described(value) for name, value in values.items()}
             try:
-                with autograd.no_grad():
+                # What is computed ahead is no part of what a captured function does.
+                with capture.tracing(None), autograd.no_grad():
+                    metas = {name: _described(value) for name, value in values.items()}
                     plan = make_plan(self.model, metas, kinds)
             except StaticInputs as need:
                 if need.names <= self._static:
@@ -242,21 +295,24 @@ class OnnxModule(Module):
                 self._static |= need.names
                 continue
             constants = self._constants.setdefault(device, Constants(device))
-            constants.prepare(plan)
+            with capture.tracing(None):
+                constants.prepare(plan)
             self._plans[key] = made = _Prepared(plan, constants, self.weights)
             if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
+                _, dropped = self._plans.popitem(last=False)
+                dropped.constants.release(dropped.plan)
             return made
 
     def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
-        inputs = [given[name] for name in prepared.names]
+        tensors = tensors_of(given)
+        inputs = [tensors[name] for name in prepared.names]
         learning = autograd.is_grad_enabled() and (
             any(t.requires_grad for t in inputs)
             or any(t.requires_grad for t in self.weights.values())
         )
-        return prepared.eager(*inputs) if learning else prepared.captured(*inputs)
+        return prepared(inputs, learning)
 
     def _outcome(
         self,
@@ -266,16 +322,29 @@ class OnnxModule(Module):
         device: Any,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
-        plan = prepared.plan
         weights = self.weights if weights is None else weights
+        values = self._values(prepared, given, results, device, weights)
+        outputs = [_result(value, kind or value.kind, device) for value, kind in values]
+        if len(outputs) == 1:
+            return outputs[0]
+        return Results.of(tuple(o.name for o in self.outputs), outputs)
+
+    def _values(
+        self,
+        prepared: _Prepared,
+        given: dict[str, Any],
+        results: list[Tensor],
+        device: Any,
+        weights: Mapping[str, Tensor],
+    ) -> list[tuple[Value, ElementType | None]]:
+        """The outputs, of the steps' results and of the nodes that are left, with their types."""
+        plan = prepared.plan
         found = dict(zip(wanted_slots(plan), results, strict=True))
         scope = Scope()
         if plan.late:
+            kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
             for name, value in given.items():
-                scope.names[name] = _value(value, None)
-            for info in (*self.inputs, *self.optional_inputs):
-                if info.name in scope.names:
-                    scope.names[info.name].kind = _kind_of(info)
+                scope.names[name] = as_value(value, kinds.get(name))
             for name, (place, kind) in plan.needed.items():
                 scope.names[name] = _placed(place, kind, found, weights)
 
@@ -288,23 +357,16 @@ class OnnxModule(Module):
             for name, record in self.model.graph.initializers.items():
                 scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
+            interpreter.folded = self._folded
             for node in plan.late:
                 interpreter.node(node, scope)
-        outputs = []
+        values = []
         for info, (place, kind) in zip(self.outputs, plan.outputs, strict=True):
             late = place is None and scope.find(info.name) is not None
             value = scope.find(info.name) if late else _placed(place, kind, found, weights)
             assert value is not None
-            outputs.append(_result(value, kind or value.kind, device))
-        if len(outputs) == 1:
-            return outputs[0]
-        return Results.of(tuple(o.name for o in self.outputs), outputs)
-
-
-def _value(data: Any, kind: ElementType | None) -> Value:
-    if isinstance(data, list):
-        return Value([_value(v, kind) for v in data], kind)
-    return Value(data, kind)
+            values.append((value, kind))
+        return values
 
 
 def _placed(
@@ -365,7 +427,9 @@ def _kind_of(info: ValueInfo) -> ElementType | None:
     return kind.kind if kind is not None and kind.form != "map" else None
 
 
-def _array(value: Tensor) -> Array:
+def _array(value: Tensor, known: Array | None = None) -> Array:
+    if known is not None and known.shape == tuple(value.shape):
+        return known.astype(np.dtype(value.dtype.name))
     return value.detach().numpy()
 
 
@@ -388,7 +452,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, Tensor):
         return empty(value.shape, dtype=value.dtype, device="meta")
     if isinstance(value, list):
-        return [Value(_described(v)) for v in value]
+        return [_described(v) for v in value]
     return value
 
 
@@ -409,8 +473,8 @@ def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> An
         array = np.asarray(value)
         if array.dtype.kind not in "biufc":
             raise TypeError(
-                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor or "
-                f"numbers{f' of type {kind.name}' if kind else ''}"
+                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "
+                f"or numbers{f' of type {kind.name}' if kind else ''}"
             )
         made = (
             tensor(value)
@@ -463,7 +527,9 @@ def _check_sizes(
                     f"input {name!r}: dim {place} has the size {size}; the file declares {wanted} "
                     f"({told})"
                 )
-        elif isinstance(wanted, str):
+        elif isinstance(wanted, str) and any(map(str.isalpha, wanted)):  # else "?", as Paddle has
+            if not size:  # a past that is empty yet has no length of its own
+                continue
             first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
             if first != size:
                 raise ValueError(

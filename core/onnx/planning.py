@@ -9,7 +9,8 @@ shapes or branches are a part of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, NeedsValue, Scope, Value, carried
+from rushlight.core.onnx.packing import meta_blocks
 from rushlight.core.onnx.proto import Graph, Model, Node, SparseRecord, TensorRecord
 from rushlight.core.onnx.registry import Call, Operator
 from rushlight.core.onnx.weights import dense, stored_kind
@@ -47,9 +49,10 @@ class Slot:
 
 @dataclass(slots=True)
 class Step:
-    """One operator: where its inputs are (a slot, an array, a weight's name, None), and its outputs.
+    """One operator of a plan.
 
-    kinds: the element type of each input.
+    inputs: where each is: a Slot, an array, a Weight or None. outputs: the slot of each result.
+    kinds: the element type of each input. shapes: of each result.
     """
 
     operator: Operator
@@ -107,11 +110,29 @@ def make_plan(
 ) -> Plan:
     """The plan for these inputs.
 
-    shapes: for each input an array (its values are a part of the plan), a tensor of the meta device,
-    or None for an optional one that is left out. Raises StaticInputs for inputs whose values the
+    shapes: for each input an array (its values are a part of the plan), a tensor of the meta
+    device, or None for an optional one that is left out. Raises StaticInputs for inputs whose values the
     plan needs, and what operators raise for shapes that do not fit.
     """
     return _Planner(model, shapes, kinds).plan()
+
+
+def as_value(data: Any, kind: ElementType | None) -> Value:
+    """The Value of an input: a tensor, an array, a dict, None, or a list of such."""
+    if isinstance(data, list):
+        return Value([as_value(item, kind) for item in data], kind)
+    return Value(data, kind)
+
+
+def tensors_of(inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors of inputs by name; those of a sequence by its name and their place."""
+    out: dict[str, Tensor] = {}
+    for name, data in inputs.items():
+        if isinstance(data, Tensor):
+            out[name] = data
+        elif isinstance(data, list):
+            out |= tensors_of({f"{name}\0{i}": item for i, item in enumerate(data)})
+    return out
 
 
 class _Planner:
@@ -129,19 +150,26 @@ class _Planner:
         self.interpreter = Interpreter(model, self.constant, "meta", self.leaf)
         self.scope = Scope()
         for name, data in shapes.items():
-            value = Value(data, kinds.get(name))
-            if isinstance(data, Tensor):
-                self.result.inputs[name] = self.slot(data)
-                if data.dtype.kind in "iub" and data.numel() <= _SMALL_INPUT:
+            value = as_value(data, kinds.get(name))
+            if isinstance(data, Tensor) and data.dtype.kind in "iub":
+                if data.numel() <= _SMALL_INPUT:
                     value.inputs = frozenset({name})
             self.scope.names[name] = value
+        for name, tensor in tensors_of(shapes).items():
+            self.result.inputs[name] = self.slot(tensor)
 
     def constant(self, record: TensorRecord | SparseRecord) -> Value:
         return constant_value(record, self.weight)
 
     def weight(self, record: TensorRecord) -> Tensor:
         if record.weight not in self.metas:
-            meta = empty(record.shape, dtype=stored_kind(record.kind), device="meta")
+            kind = stored_kind(record.kind)
+            blocks = kind.kind == "q"
+            meta = (
+                meta_blocks(kind, record.shape)
+                if blocks
+                else empty(record.shape, dtype=kind, device="meta")
+            )
             self.metas[record.weight] = meta
             self.weight_of[id(meta)] = record.weight
         return self.metas[record.weight]
@@ -293,31 +321,44 @@ def names_read(node: Node) -> set[str]:
 
 
 def run_steps(
-    plan: Plan, inputs: Mapping[str, Tensor], weights: Mapping[str, Tensor], constants: Constants
+    plan: Plan,
+    inputs: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    constants: Constants,
+    after: Callable[[int, int, Step, list[Any]], None] | None = None,
 ) -> list[Tensor]:
-    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order."""
+    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order.
+
+    after: told of each step that ran: its number from 1, of how many, and its results.
+    """
     env: dict[int, Tensor] = {plan.inputs[name]: tensor for name, tensor in inputs.items()}
-    for step in plan.steps:
+    for number, step in enumerate(plan.steps, 1):
         arguments: list[Any] = []
         for i, place in enumerate(step.inputs):
-            if isinstance(place, Slot):
-                arguments.append(carried(env[place.index], step.kinds[i]))
-            elif isinstance(place, Weight):
-                tensor = weights[place.name]
+            if isinstance(place, Slot | Weight):
+                tensor = env[place.index] if isinstance(place, Slot) else weights[place.name]
                 kept = i in step.operator.stored
                 arguments.append(tensor if kept else carried(tensor, step.kinds[i]))
-            elif place is None or step.operator.host(i) or place.dtype.kind == "O":
+            elif place is None or is_array(step.operator, i, place):
                 arguments.append(place)
             else:
                 arguments.append(constants.tensor(place))
+        step.call.device = constants.device
         outcome = step.operator.run(step.call, *arguments)
         results = outcome if isinstance(outcome, list | tuple) else [outcome]
         for slot, result in zip(step.outputs, results, strict=False):
             if slot is not None:
                 env[slot] = result
+        if after is not None:
+            after(number, len(plan.steps), step, list(results))
         for slot in step.done:
             env.pop(slot, None)
     return [env[slot] for slot in wanted_slots(plan)]
+
+
+def is_array(operator: Operator, place: int, array: Array) -> bool:
+    """Whether an operator gets a known input as an array, not as a tensor."""
+    return operator.host(place) or place in operator.known or array.dtype.kind == "O"
 
 
 def wanted_slots(plan: Plan) -> list[int]:
@@ -327,11 +368,15 @@ def wanted_slots(plan: Plan) -> list[int]:
 
 
 class Constants:
-    """Tensors of the arrays that a plan's steps read, on one device; each is made once."""
+    """Tensors of the arrays that a plan's steps read, on one device; each is made once.
+
+    They are kept while a plan that was prepared, and not released, reads them.
+    """
 
     def __init__(self, device: Any) -> None:
         self.device = device
         self.held: dict[int, tuple[Array, Tensor]] = {}
+        self.uses: Counter[int] = Counter()
 
     def tensor(self, array: Array) -> Tensor:
         """The tensor of an array, which must not change."""
@@ -342,8 +387,23 @@ class Constants:
 
     def prepare(self, plan: Plan) -> None:
         """Make those of a plan before its steps are captured."""
-        for step in plan.steps:
-            for i, place in enumerate(step.inputs):
-                if isinstance(place, np.ndarray) and not step.operator.host(i):
-                    if place.dtype.kind != "O":
-                        self.tensor(place)
+        for array in _arrays(plan):
+            self.tensor(array)
+            self.uses[id(array)] += 1
+
+    def release(self, plan: Plan) -> None:
+        """Drop those of a plan that no other one reads."""
+        for array in _arrays(plan):
+            self.uses[id(array)] -= 1
+            if self.uses[id(array)] <= 0:
+                del self.uses[id(array)]
+                self.held.pop(id(array), None)
+
+
+def _arrays(plan: Plan) -> Iterator[Array]:
+    """The arrays that the steps of a plan read as tensors."""
+    for step in plan.steps:
+        for i, place in enumerate(step.inputs):
+            if isinstance(place, np.ndarray) and not step.operator.host(i):
+                if place.dtype.kind != "O":
+                    yield place

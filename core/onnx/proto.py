@@ -6,6 +6,7 @@ its record says where. Graphs may lie within nodes, to a bounded depth.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +53,7 @@ class TensorRecord:
     @property
     def count(self) -> int:
         """How many elements it has."""
-        return count_elements(self.shape)
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -111,7 +112,10 @@ class Attribute:
 
 @dataclass(slots=True)
 class Node:
-    """A call of an operator. An empty name among its inputs is one that is left out."""
+    """A call of an operator. An empty name among its inputs is one that is left out.
+
+    made: what its operator made of the attributes, once for all runs.
+    """
 
     op: str
     domain: str = ""
@@ -120,6 +124,7 @@ class Node:
     outputs: list[str] = field(default_factory=list)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     overload: str = ""
+    made: Any = field(default=None, repr=False, compare=False)
 
     @property
     def title(self) -> str:

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _REQUIRED: Any = object()
 OPERATORS: dict[tuple[str, str], Operator] = {}
 # The newest version of each operator set that the operators follow.
-NEWEST = {"": 27, "ai.onnx.ml": 5, "com.microsoft": 1}
+NEWEST = {"": 28, "ai.onnx.ml": 5, "com.microsoft": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Operator:
     raw: bool
     dynamic: bool
     random: bool
+    known: frozenset[int] = frozenset()
 
 
 def operator(
@@ -47,13 +48,15 @@ def operator(
     raw: bool = False,
     dynamic: bool = False,
     random: bool = False,
+    known: Collection[int] = (),
 ) -> Callable[[F], F]:
     """Enter a function as the operator `names` of a domain ("" is ai.onnx).
 
     host: the places of inputs whose values it must know; it gets NumPy arrays. stored: places at
     which it takes floats as narrow as the file stores them, when they are weights. raw: it gets
     Values as they are. dynamic: shapes of its results depend on values, so it runs only where those
-    are there. random: it is never computed ahead.
+    are there. random: it is never computed ahead. known: places at which it gets a NumPy array where
+    the elements are known ahead, and a tensor elsewhere.
     """
 
     def enter(fn: F) -> F:
@@ -65,7 +68,9 @@ def operator(
         for name in names:
             if (domain, name) in OPERATORS:
                 raise ValueError(f"{domain}:{name} is already entered")
-            OPERATORS[domain, name] = Operator(fn, is_host, frozenset(stored), raw, dynamic, random)
+            OPERATORS[domain, name] = Operator(
+                fn, is_host, frozenset(stored), raw, dynamic, random, frozenset(known)
+            )
         return fn
 
     return enter
@@ -88,8 +93,10 @@ class Call:
 
     opset: the version of the node's operator set. kinds: the element type of each input, None for
     one that is left out or no tensor. wanted: whether each output has a name. interpreter: what
-    runs graphs within the node, over the names of `scope`. result_kinds: set by a function whose results have another element
-    type than their dtype or the first input of that dtype says.
+    runs graphs within the node, over the names of `scope`. result_kinds: set by a function whose
+    results have another element type than their dtype or the first input of that dtype says.
+    device: where a function makes a tensor that no input says the device of. generator: what draws
+    the random numbers of a node with a seed of its own.
     """
 
     node: Node
@@ -100,6 +107,8 @@ class Call:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     scope: Any = None
     result_kinds: list[ElementType | None] | None = None
+    device: Any = "cpu"
+    generator: Any = None
     asked: set[str] = field(default_factory=set)
 
     @property

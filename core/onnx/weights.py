@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.io.protobuf import Parsing, Span
+from rushlight.core.io.protobuf import Parsing, Span, read
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
 from rushlight.core.io.weights.source import MmapSource, Source
 from rushlight.core.onnx.element_types import (
@@ -95,6 +95,13 @@ def check_sizes(records: list[TensorRecord], source: Source) -> None:
                     f"{what} of shape {list(record.shape)} takes {record.count} numbers; the file "
                     f"has {held} bytes of them"
                 )
+
+
+def small_arrays(records: list[TensorRecord], source: Source) -> None:
+    """Read the small tensors of this file into their records, so that shapes can be known."""
+    for record in records:
+        if record.count <= SMALL and record.external is None and record.array is None:
+            record.array = read(array_of(record, source), source)
 
 
 def array_of(record: TensorRecord, source: Source) -> Parsing[Array]:

@@ -21,6 +21,7 @@ from rushlight.models.layers.encoder import Encoder, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
+from rushlight.models.sentence import SentenceEncoder
 from rushlight.models.small_files import small_json
 
 # The ends of architectures' names, with the task that each head serves.
@@ -102,80 +103,20 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-class HeadedEncoder(Encoder):
-    """An encoder with a head of one of KINDS; `logits` are the head's, `forward` hidden states.
+class Scoring(SentenceEncoder):
+    """An encoder whose head scores texts, pairs of them, or their tokens: `logits`.
 
     labels: the names of the classes. problem: config.json's problem_type. activation: the class of
     torch that a cross-encoder's score passes, where config.json names one. typed: whether the
-    tokens of pairs have types.
+    tokens of pairs have types, of which there are `types`.
     """
 
+    labels: tuple[str, ...] = ()
+    problem: str | None = None
+    activation: str | None = None
     mask_id: int | None = None
     typed: bool = False
-
-    @nn.layers_on("meta")
-    def __init__(
-        self,
-        config: Any,
-        spec: EncoderSpec,
-        kind: str,
-        names: HeadNames,
-        prefix: str,
-        values: Mapping[str, Any],
-    ) -> None:
-        super().__init__(config, spec)
-        # The modules whose names have this prefix in a checkpoint.
-        self.prefixed = prefix, frozenset(name for name, _ in self._own_modules())
-        self.kind, self.head_names, self.tasks = kind, names, (KINDS[kind],)
-        self.labels: tuple[str, ...] = ()
-        self.problem, width = values.get("problem_type"), spec.width
-        sentence_settings = values.get("sentence_transformers")
-        named = (
-            sentence_settings.get("activation_fn") if isinstance(sentence_settings, dict) else None
-        )
-        self.activation = named or values.get("sbert_ce_default_activation_function")
-        self.tied = values.get("tie_word_embeddings", True) is not False
-        words, inside = kind == "ForMaskedLM", width
-        if words or names.every:
-            inside = (words and spec.embedding) or width
-            put(self, names.dense, nn.Linear(width, inside, bias=names.biases[0]))
-            put(self, names.norm, make_norm(inside, spec.norm))
-        if words:
-            bias, weight = f"{names.decoder}.bias", f"{names.decoder}.weight"
-            self.head_width = inside
-            if self.tied:
-                if names.bias == bias:
-                    put(self, names.decoder, nn.Module())
-                parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
-                parent.bias = parameter(spec.vocab) if names.biases[1] else None
-                same = f"{prefix}{spec.names.words}.weight"
-                self.duplicates = {bias: names.bias, weight: same}
-            else:
-                put(self, names.decoder, nn.Linear(inside, spec.vocab, bias=names.biases[1]))
-                self.duplicates = {names.bias: bias}
-            unused = (f"{names.unused}.weight", f"{names.unused}.bias")
-            self.duplicates = {**self.duplicates, **dict.fromkeys(unused, "")}
-        elif kind == "ForQuestionAnswering":
-            put(self, names.ends, nn.Linear(width, 2))
-        else:
-            self.labels = labels_of(values)
-            text = kind == "ForSequenceClassification"
-            if text and names.inner:
-                put(self, names.inner, nn.Linear(width, width))
-            put(self, names.text if text else names.token, nn.Linear(width, len(self.labels)))
-
-    @nn.layers_on("meta")
-    def untie(self, name: str) -> dict[str, str]:
-        """Give the head of masked words a weight of its own, or the values of its bias."""
-        names, bias = self.head_names, f"{self.head_names.decoder}.bias"
-        if not self.tied:  # the bias that only a tied head has
-            return {bias: bias if name == names.bias else name}
-        if name == bias:
-            return {names.bias: name}
-        parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
-        parent.bias, self.tied = None, False
-        put(self, names.decoder, nn.Linear(self.head_width, self.spec.vocab, names.biases[1]))
-        return {name: name, bias: names.bias}
+    types: int = 0
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the length limit and the token that stands for a masked word."""
@@ -183,7 +124,7 @@ class HeadedEncoder(Encoder):
         if self.tokenizer is None:
             return
         told = small_json(files, "tokenizer_config.json")
-        self.typed = self.spec.types > 1 and "token_type_ids" in (
+        self.typed = self.types > 1 and "token_type_ids" in (
             told.get("model_input_names") or ("token_type_ids",)
         )
         token = told.get("mask_token")
@@ -198,52 +139,12 @@ class HeadedEncoder(Encoder):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> Tensor:
-        """The head's scores: (batch, length, vocab) of masked words, (batch, labels) of texts,
-        (batch, length, labels) of tokens, (batch, length, 2) of the starts and ends of answers.
+        """The head's scores; classes define it.
 
-        `ids`, `attention_mask` and `token_type_ids` are (batch, length), as in `forward`, and so is
-        what it raises.
+        `ids`, `attention_mask` and `token_type_ids` are (batch, length). The base raises
+        NotImplementedError.
         """
-        names, x = self.head_names, self(ids, attention_mask, token_type_ids)
-        if names.every and self.kind == "ForSequenceClassification":
-            x = self._summary(x, attention_mask)
-        if self.kind == "ForMaskedLM" or names.every:
-            act = ACTIVATIONS[names.act or self.spec.activation]
-            x = self._part(names.norm, act(self._part(names.dense, x)))
-        if self.kind == "ForMaskedLM":
-            if not self.tied:
-                return self._part(names.decoder, x)
-            words: Any = self.get_submodule(self.spec.names.words)
-            parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
-            out: Tensor = ops.linear(x, words.weight, parent.bias)
-            return out
-        if self.kind == "ForQuestionAnswering":
-            return self._part(names.ends, x)
-        if self.kind == "ForTokenClassification":
-            return self._part(names.token, x)
-        if names.every:
-            return self._part(names.text, x)
-        if names.inner:
-            y = self._part(names.inner, x[:, 0])
-            x = ACTIVATIONS[names.inner_act](y)
-        elif self.spec.plain_pooler:
-            x = self._part(self.spec.names.pooler, x[:, 0]).tanh()
-        else:
-            x = self._part(self.spec.names.pooler, x)
-        return self._part(names.text, x)
-
-    def _summary(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """The first or the mean of (batch, length, width), over the places of the mask."""
-        if not self.head_names.mean:
-            return x[:, 0]
-        if mask is None:
-            return x.mean(1)
-        real = (mask != 0).unsqueeze(-1).to(x.dtype)
-        return (x * real).sum(1) / real.sum(1)
-
-    def _part(self, path: str, x: Tensor) -> Tensor:
-        out: Tensor = self.get_submodule(path)(x)
-        return out
+        raise NotImplementedError(f"{type(self).__name__} does not define logits")
 
     def encoded(self, texts: Sequence[str], *, cut: bool = True) -> list[Encoding]:
         """The tokens of texts, cut at the checkpoint's limit; ValueError if one has none."""
@@ -301,16 +202,136 @@ class HeadedEncoder(Encoder):
             kinds = np.zeros(ids.shape, np.int64)
             for to, row in zip(kinds, rows, strict=False):  # rows are repeated on a GPU
                 to[: len(row)] = getattr(row, "types", 0)
-            if kinds.max(initial=0) >= self.spec.types:
+            if kinds.max(initial=0) >= self.types:
                 raise FormatError(
                     f"tokenizer.json: the template of pairs has token type {kinds.max()}; the "
-                    f"checkpoint has {self.spec.types} types"
+                    f"checkpoint has {self.types} types"
                 )
             types = from_numpy(kinds).to(self.device)
         with autograd.no_grad():
             return _captured(self, ids, mask, types)[: len(rows)]
 
 
+class HeadedEncoder(Encoder, Scoring):
+    """An encoder with a head of one of KINDS; `logits` are the head's, `forward` hidden states."""
+
+    @nn.layers_on("meta")
+    def __init__(
+        self,
+        config: Any,
+        spec: EncoderSpec,
+        kind: str,
+        names: HeadNames,
+        prefix: str,
+        values: Mapping[str, Any],
+    ) -> None:
+        super().__init__(config, spec)
+        # The modules whose names have this prefix in a checkpoint.
+        self.prefixed = prefix, frozenset(name for name, _ in self._own_modules())
+        self.kind, self.head_names, self.tasks = kind, names, (KINDS[kind],)
+        self.types, self.problem, width = spec.types, values.get("problem_type"), spec.width
+        sentence_settings = values.get("sentence_transformers")
+        named = (
+            sentence_settings.get("activation_fn") if isinstance(sentence_settings, dict) else None
+        )
+        self.activation = named or values.get("sbert_ce_default_activation_function")
+        self.tied = values.get("tie_word_embeddings", True) is not False
+        words, inside = kind == "ForMaskedLM", width
+        if words or names.every:
+            inside = (words and spec.embedding) or width
+            put(self, names.dense, nn.Linear(width, inside, bias=names.biases[0]))
+            put(self, names.norm, make_norm(inside, spec.norm))
+        if words:
+            bias, weight = f"{names.decoder}.bias", f"{names.decoder}.weight"
+            self.head_width = inside
+            if self.tied:
+                if names.bias == bias:
+                    put(self, names.decoder, nn.Module())
+                parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
+                parent.bias = parameter(spec.vocab) if names.biases[1] else None
+                same = f"{prefix}{spec.names.words}.weight"
+                self.duplicates = {bias: names.bias, weight: same}
+            else:
+                put(self, names.decoder, nn.Linear(inside, spec.vocab, bias=names.biases[1]))
+                self.duplicates = {names.bias: bias}
+            unused = (f"{names.unused}.weight", f"{names.unused}.bias")
+            self.duplicates = {**self.duplicates, **dict.fromkeys(unused, "")}
+        elif kind == "ForQuestionAnswering":
+            put(self, names.ends, nn.Linear(width, 2))
+        else:
+            self.labels = labels_of(values)
+            text = kind == "ForSequenceClassification"
+            if text and names.inner:
+                put(self, names.inner, nn.Linear(width, width))
+            put(self, names.text if text else names.token, nn.Linear(width, len(self.labels)))
+
+    @nn.layers_on("meta")
+    def untie(self, name: str) -> dict[str, str]:
+        """Give the head of masked words a weight of its own, or the values of its bias."""
+        names, bias = self.head_names, f"{self.head_names.decoder}.bias"
+        if not self.tied:  # the bias that only a tied head has
+            return {bias: bias if name == names.bias else name}
+        if name == bias:
+            return {names.bias: name}
+        parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
+        parent.bias, self.tied = None, False
+        put(self, names.decoder, nn.Linear(self.head_width, self.spec.vocab, names.biases[1]))
+        return {name: name, bias: names.bias}
+
+    def logits(
+        self,
+        ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The head's scores: (batch, length, vocab) of masked words, (batch, labels) of texts,
+        (batch, length, labels) of tokens, (batch, length, 2) of the starts and ends of answers.
+
+        `ids`, `attention_mask` and `token_type_ids` are (batch, length), as in `forward`, and so is
+        what it raises.
+        """
+        names, x = self.head_names, self(ids, attention_mask, token_type_ids)
+        if names.every and self.kind == "ForSequenceClassification":
+            x = self._summary(x, attention_mask)
+        if self.kind == "ForMaskedLM" or names.every:
+            act = ACTIVATIONS[names.act or self.spec.activation]
+            x = self._part(names.norm, act(self._part(names.dense, x)))
+        if self.kind == "ForMaskedLM":
+            if not self.tied:
+                return self._part(names.decoder, x)
+            words: Any = self.get_submodule(self.spec.names.words)
+            parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
+            out: Tensor = ops.linear(x, words.weight, parent.bias)
+            return out
+        if self.kind == "ForQuestionAnswering":
+            return self._part(names.ends, x)
+        if self.kind == "ForTokenClassification":
+            return self._part(names.token, x)
+        if names.every:
+            return self._part(names.text, x)
+        if names.inner:
+            y = self._part(names.inner, x[:, 0])
+            x = ACTIVATIONS[names.inner_act](y)
+        elif self.spec.plain_pooler:
+            x = self._part(self.spec.names.pooler, x[:, 0]).tanh()
+        else:
+            x = self._part(self.spec.names.pooler, x)
+        return self._part(names.text, x)
+
+    def _summary(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The first or the mean of (batch, length, width), over the places of the mask."""
+        if not self.head_names.mean:
+            return x[:, 0]
+        if mask is None:
+            return x.mean(1)
+        real = (mask != 0).unsqueeze(-1).to(x.dtype)
+        return (x * real).sum(1) / real.sum(1)
+
+    def _part(self, path: str, x: Tensor) -> Tensor:
+        out: Tensor = self.get_submodule(path)(x)
+        return out
+
+
 @jit
-def _captured(model: HeadedEncoder, ids: Tensor, mask: Tensor, types: Tensor | None) -> Tensor:
+def _captured(model: Scoring, ids: Tensor, mask: Tensor, types: Tensor | None) -> Tensor:
     return model.logits(ids, mask, types).float()

@@ -121,6 +121,7 @@ from rushlight.core.training import LightningModule, Trainer
 
 if _TYPE_CHECKING:
     from rushlight import models
+    from rushlight.core import onnx
     from rushlight.models import adapters, audio, datasets, finetune, image, quantize
     from rushlight.models.tasks.pipeline import pipeline
 
@@ -170,7 +171,7 @@ __all__ = [
     "get_default_dtype", "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo",
     "image", "inf", "inference_mode", "int", "int16", "int32", "int64", "int8",
     "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled", "jit", "linalg",
-    "linear_mode", "load", "long", "masked", "models", "nan", "nn", "no_grad", "optim", "pi",
+    "linear_mode", "load", "long", "masked", "models", "nan", "nn", "no_grad", "onnx", "optim", "pi",
     "pipeline", "profile", "promote_types", "quantize", "result_type", "save", "save_gguf",
     "set_default_device", "set_default_dtype", "set_executable_memory", "set_grad_enabled",
     "set_linear_mode", "set_num_threads", "set_printoptions", "short", "signal", "sparse",

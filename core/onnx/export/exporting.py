@@ -351,9 +351,7 @@ def _build(
         names[: len(output_names)] = output_names
     graph.taken |= {*call.inputs, *names, *graph.given.values()}
     for (name, _), value in zip(call.inputs.items(), joined.traces[0].inputs, strict=True):
-        graph.names[value.number] = (
-            graph.op("Cast", name, to=1) if is_narrow(value.dtype) else name
-        )
+        graph.names[value.number] = graph.op("Cast", name, to=1) if is_narrow(value.dtype) else name
     folded = _folded(joined, graph.given)
     needed = _needed(joined, [v.number for _, v in leaves])
     graph.steps_of = {s.out: s for s in joined.steps}
@@ -423,8 +421,7 @@ def _file(
         for name, value in outputs
     ]
     nodes = [
-        writing.node(n.op, n.inputs, n.outputs, n.attributes, n.name, n.domain)
-        for n in graph.nodes
+        writing.node(n.op, n.inputs, n.outputs, n.attributes, n.name, n.domain) for n in graph.nodes
     ]
     from rushlight import version
 
@@ -472,5 +469,3 @@ def _told(
         same = [k for k in tried[0] if [t[k] for t in tried] == series]
         dims.append(same[0] if same else f"{name}_{axis}")
     return dims
-
-

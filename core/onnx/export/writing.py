@@ -65,8 +65,10 @@ def attribute(name: str, value: Any) -> bytes:
         return head + message(4, value) + integer(20, 3)
     if isinstance(value, tuple) and len(value) == 2 and value[0] in ("tensor", "graph"):
         kind, body = value
-        return head + message(5 if kind == "tensor" else 6, body) + integer(
-            20, 4 if kind == "tensor" else 5
+        return (
+            head
+            + message(5 if kind == "tensor" else 6, body)
+            + integer(20, 4 if kind == "tensor" else 5)
         )
     values = list(value)
     if values and isinstance(values[0], float):

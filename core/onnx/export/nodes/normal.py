@@ -234,12 +234,8 @@ def _rows(g: Graph, q: int, groups: int) -> Int:
     return length * groups if isinstance(length, int) else combined("Mul", length, groups)
 
 
-def _with_sinks(
-    g: Graph, s: Step, scores: str, sinks: str, q: int, length: Int, count: Int
-) -> str:
+def _with_sinks(g: Graph, s: Step, scores: str, sinks: str, q: int, length: Int, count: Int) -> str:
     """The softmax with a key more, which has no value."""
     shape = g.ints([_size(g, q, 0), g.shape(q)[1], length, 1])
     more = g.op("Concat", scores, g.op("Expand", sinks, shape), axis=-1)
     return g.slice(g.op("Softmax", more, axis=-1), 3, 0, count)
-
-

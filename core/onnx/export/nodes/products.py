@@ -146,8 +146,6 @@ def conv2d_input(g: Graph, s: Step) -> str:
     return g.op("ConvTranspose", g.get(x), g.get(weight), **options)
 
 
-
-
 @emits("window_max", exact=True)
 def window_max(g: Graph, s: Step) -> str:
     """MaxPool over (n, 1, d, h, w)."""

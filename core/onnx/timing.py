@@ -1,0 +1,60 @@
+"""Runs a module node by node, with the seconds of each: for tables, the command and the page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.onnx.module import OnnxModule
+from rushlight.core.onnx.planning import Step
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
+
+Report = Callable[[int, int | None], None]
+
+
+@dataclass
+class NodeTime:
+    """One operator that ran: its title, the sizes of its first result, seconds.
+
+    The seconds are those of the operator alone, with what a device needs to start and end it.
+    """
+
+    title: str
+    op: str
+    shape: tuple[int, ...]
+    seconds: float
+
+
+def timed(
+    module: OnnxModule, *args: Any, report: Report | None = None, **kwargs: Any
+) -> tuple[Any, list[NodeTime]]:
+    """The results of a call, and the time of each node. It blocks between nodes.
+
+    args and kwargs are the inputs, as a call takes them, and what a call raises is raised. report:
+    told how many operators ran, of how many. A captured call is faster than the sum, since it joins
+    operators.
+    """
+    times: list[NodeTime] = []
+    device = module.device
+    last = time.perf_counter()
+
+    def after(number: int, count: int, step: Step, results: list[Any]) -> None:
+        nonlocal last
+        device.backend.synchronize()
+        now = time.perf_counter()
+        times.append(_time(step, results, now - last))
+        if report is not None:
+            report(number, count)
+        last = time.perf_counter()
+
+    with autograd.no_grad():
+        return module.run_watched(after, args, kwargs), times
+
+
+def _time(step: Step, results: list[Any], seconds: float) -> NodeTime:
+    first = next((r for r in results if isinstance(r, Tensor)), None)
+    shape = () if first is None else tuple(first.shape)
+    return NodeTime(step.call.title, step.call.node.op, shape, seconds)

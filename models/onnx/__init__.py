@@ -1,0 +1,1 @@
+"""Models of ONNX files in the hub's layout: folders that transformers.js and optimum write."""
