@@ -52,8 +52,10 @@ class TraceHooks:
 
     why: the reason why calls run without an executable, or None. grads: the tensors from outside
     whose .grad the run reads or replaces, each with its first .grad, by id. switched: the tensors
-    whose requires_grad was set. actions: see `each_run`.
+    whose requires_grad was set. actions: see `each_run`. whole: ops of many steps are wanted.
     """
+
+    whole = False
 
     def __init__(self, where: Device | None = None) -> None:
         self.device = where
@@ -172,6 +174,12 @@ def current() -> TraceHooks | None:
     """The hooks of this thread; None if nothing is traced or the run is refused already."""
     hooks = _local.hooks
     return None if hooks is None or hooks.why is not None else hooks
+
+
+def splits() -> bool:
+    """Whether ops of many steps should be separate ones: a capture joins them by itself."""
+    hooks = _local.hooks
+    return bool(active) and (hooks is None or not hooks.whole)
 
 
 def capturing() -> bool:

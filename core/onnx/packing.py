@@ -53,14 +53,14 @@ class Codes:
 def row_of(packed: Codes) -> DType | None:
     """The type of blocks that holds these numbers as they are; None if there is none."""
     unit = next((n for n in (128, 64, 32, 16) if packed.size % n == 0), 0)
-    if not unit:
+    if not unit or (unit == 16 and packed.scales.shape[1] % 2):
         return None
     if packed.bits == 8:
         if not packed.is_symmetric:
             return None
-        return rows.n8_16 if unit == 16 else rows.q8_0 if packed.halves else rows.n8_32
+        return None if unit == 16 else rows.q8_0 if packed.halves else rows.n8_32
     if packed.bits == 2:
-        return rows.n2_16 if unit == 16 else rows.n2_32
+        return None if unit == 16 else rows.n2_32
     if packed.bits != 4:
         return None
     if unit > 16 and packed.halves and packed.is_symmetric:
@@ -71,21 +71,28 @@ def row_of(packed: Codes) -> DType | None:
 def blocks_of(packed: Codes, dtype: DType) -> Array:
     """The bytes of blocks (rows, bytes of a row) that hold these numbers."""
     count, groups, _ = packed.codes.shape
-    repeat = packed.size // dtype.block
-    out = np.empty((count, groups * repeat, dtype.itemsize), np.uint8)
-    scale, codes = dtype.fields["d"], dtype.fields["qs"]
+    scale, zero, codes = (dtype.fields.get(name) for name in ("d", "z", "qs"))
+    assert scale is not None and codes is not None
+    held = scale.count or 1  # groups of a block; `repeat` blocks may share one
+    repeat = max(packed.size // dtype.block, 1)
+    out = np.empty((count, groups // held * repeat, dtype.itemsize), np.uint8)
     store = np.dtype(np.float16 if scale.kind == "f16" else np.float32)
     step = max(1, _MANY // max(packed.codes[:1].nbytes, 1))
+
+    def spread(x: Array, size: int) -> Array:
+        """Numbers of groups as those of blocks."""
+        return np.repeat(x, repeat, axis=1).reshape(len(x), -1, size)
+
     for at in range(0, count, step):
         cut = slice(at, at + step)
         here = out[cut]
-        scales = np.repeat(packed.scales[cut].astype(store), repeat, axis=1)
-        here[..., scale.offset : scale.offset + store.itemsize] = scales[..., None].view(np.uint8)
-        if "z" in dtype.fields:
+        scales = spread(packed.scales[cut].astype(store), held)
+        here[..., scale.offset : scale.offset + held * store.itemsize] = scales.view(np.uint8)
+        if zero is not None:
             middle = 1 << packed.bits - 1
-            zeros = middle if packed.zeros is None else np.repeat(packed.zeros[cut], repeat, axis=1)
-            here[..., dtype.fields["z"].offset] = zeros
-        stored = packed.codes[cut].reshape(len(here), groups * repeat, -1)
+            known = None if packed.zeros is None else spread(packed.zeros[cut], held)
+            here[..., zero.offset : zero.offset + held] = middle if known is None else known
+        stored = packed.codes[cut].reshape(*here.shape[:2], -1)
         if dtype is rows.q4_0:
             stored = _halves(stored)
         elif packed.bits == 8:
@@ -248,7 +255,8 @@ class _Packer:
         dtype = row_of(packed)
         if dtype is None:
             return None
-        return dtype, blocks_of(packed, dtype), (*lead, groups * size)
+        stored = blocks_of(packed, dtype)
+        return dtype, stored, (*lead, width)
 
     def enter(self, name: str, made: tuple[DType, Array, tuple[int, ...]]) -> str:
         """A new tensor of the graph that holds `name`, by its name."""

@@ -16,7 +16,7 @@ from rushlight.core.onnx.export import writing
 from rushlight.core.onnx.export.checking import check
 from rushlight.core.onnx.export.graph import Graph, is_narrow
 from rushlight.core.onnx.export.integers import Combined, Dim, Finder, Int
-from rushlight.core.onnx.export.joining import Joined, join
+from rushlight.core.onnx.export.joining import Joined, compare, join
 from rushlight.core.onnx.export.recording import ExportError, Trace, Value, record
 from rushlight.core.onnx.export.sizes import Shapes, first_sizes, free_sizes, sized
 from rushlight.core.tensor.tensor import Tensor
@@ -146,14 +146,14 @@ def export(
     file = _file(graph, call, free, outputs, metadata or {}, sizes, traces, tried)
     writing.write(file, path, external_data)
     if verify:
-        check(module, call, path, free, tried, graph)
+        check(module, call, path, free, [*tried, dict(sizes)], graph)
     return Path(path)
 
 
 # Traces.
 
 
-def _candidates(size: int) -> Iterable[int]:
+def _candidates(size: int) -> list[int]:
     """Sizes to try beside one."""
     base = [size + 1, size + 3, size + 2, 2 * size, 3 * size, size - 1, size // 2, 4 * size]
     return [n for n in dict.fromkeys(base) if n > 1 and n != size]
@@ -180,39 +180,70 @@ def _traces(
             while first[name] in taken:
                 first[name] += 1
         taken.add(first[name])
+    error: ExportError | None = None
+    for base in _bases(first):
+        try:
+            return _from(base, run)
+        except ExportError as problem:
+            error = error or problem
+        except Exception:
+            if base == first:
+                raise
+    assert error is not None
+    raise error
+
+
+def _bases(first: Mapping[str, int]) -> Iterable[dict[str, int]]:
+    """Sizes to begin with: the example's, and each larger or smaller where that one is special."""
+    yield dict(first)
+    for name, n in first.items():
+        for other in _candidates(n):
+            yield {**first, name: other}
+    for k in range(2):
+        yield {name: [*_candidates(n), n, n][k] for name, n in first.items()}
+
+
+def _from(
+    first: Mapping[str, int], run: Callable[[Mapping[str, int]], Trace]
+) -> tuple[list[Trace], list[dict[str, int]]]:
+    """The records at `first` and at two further sizes for each name, and one of all changed."""
     traces, tried = [run(first)], [dict(first)]
     others: dict[str, list[int]] = {}
-    for name in sizes:
+    for name in first:
         good: list[int] = []
-        reason: Exception | None = None
+        reasons: list[Exception] = []
         for n in _candidates(first[name]):
             at = {**first, name: n}
             try:
-                traces.append(run(at))
-            except ExportError:
-                raise
-            except Exception as error:  # the function does not take this size
-                reason = error
+                trace = run(at)
+                compare(traces[0], trace)
+            except Exception as error:  # the function does not take this size, or it is special
+                reasons.append(error)
                 continue
+            traces.append(trace)
             tried.append(at)
             good.append(n)
             if len(good) == 2:
                 break
         if not good:
+            for reason in reasons:
+                if isinstance(reason, ExportError):
+                    raise reason
             raise ExportError(
                 f"onnx.export: the size {name!r} is asked to be free, but only {first[name]} "
-                f"works: at others the function raises {brief(str(reason), 300)}"
+                f"works: at others the function raises {brief(str(reasons[0]), 300)}"
             )
         others[name] = good
-    if len(sizes) > 1:
-        at = {name: others[name][-1] for name in sizes}
-        try:
-            traces.append(run(at))
+    if len(first) > 1:
+        for at in ({k: v[-1] for k, v in others.items()}, {k: v[0] for k, v in others.items()}):
+            try:
+                trace = run(at)
+                compare(traces[0], trace)
+            except Exception:  # sizes that do not go together; each alone was traced
+                continue
+            traces.append(trace)
             tried.append(at)
-        except ExportError:
-            raise
-        except Exception:  # sizes that do not go together; each alone was traced
-            pass
+            break
     return traces, tried
 
 

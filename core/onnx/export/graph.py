@@ -80,6 +80,7 @@ class Graph:
 
     given: the names of parameters and buffers by the tensor's id. names: of the values that are
     there, by number. expanded: values that are another one expanded, for which no node was made.
+    cells: the states that recurrent cells give, by what of a cell's result they are.
     """
 
     joined: Joined
@@ -93,6 +94,7 @@ class Graph:
     steps_of: dict[int, Step] = field(default_factory=dict)
     requantized: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
+    cells: dict[int, dict[tuple[int, ...], str]] = field(default_factory=dict)
     prefix: str = ""
     _equal: dict[Any, tuple[str, ...]] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -192,6 +194,10 @@ class Graph:
                 self.names[value] = dequantized(self, value, tensor)
             elif tensor is not None:
                 self.names[value] = self._of_tensor(value, tensor)
+            elif value in self.cells:
+                raise self.fail(
+                    self.steps_of[value], "gives gates and states of which only states are there"
+                )
             else:
                 raise AssertionError(f"value {value} is not there yet")
         return self.names[value]

@@ -53,7 +53,7 @@ class Joined:
         return len(set(self.shapes[value])) == 1
 
 
-def _compare(a: Trace, b: Trace) -> None:
+def compare(a: Trace, b: Trace) -> None:
     """ExportError where two traces are not of the same ops."""
     for x, y in zip(a.steps, b.steps, strict=False):
         if x.name != y.name or _wiring(x) != _wiring(y):
@@ -119,7 +119,7 @@ class _Joiner:
     def run(self) -> Joined:
         joined, traces = self.joined, self.traces
         for other in traces[1:]:
-            _compare(traces[0], other)
+            compare(traces[0], other)
         count = len(traces[0].values)
         joined.shapes = [[t.values[i].shape for t in traces] for i in range(count)]
         by_value = {v.step: v.number for v in traces[0].values if v.step >= 0}

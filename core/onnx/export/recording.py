@@ -86,6 +86,8 @@ class _Known:
 class Recorder(TraceHooks):
     """The hooks of one traced run; `steps` and `values` are its record."""
 
+    whole = True
+
     def __init__(self) -> None:
         self._reason: str | None = None
         super().__init__()

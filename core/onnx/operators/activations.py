@@ -58,7 +58,16 @@ def mish(call: Call, x: Any) -> Any:
 @operator("PRelu")
 def prelu(call: Call, x: Any, slope: Any) -> Any:
     """x above zero, slope x below; the slope is broadcast."""
+    if call.opset < 7 and slope.ndim == 1 and x.ndim > 2:  # one slope for each channel
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))
     return rl.where(x < 0, x * slope, x)
+
+
+@operator("SwiGLU")
+def swiglu(call: Call, a: Any, b: Any) -> Any:
+    """a sigmoid(alpha a) b (Shazeer, 2020)."""
+    alpha = call.float("alpha", 1.0)
+    return (F.silu(a) if alpha == 1 else a * rl.sigmoid(a * alpha)) * b
 
 
 @operator("Selu")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.functional import declared as rl
 from rushlight.core.nn import functional as F
-from rushlight.core.onnx.interpreter import Value
+from rushlight.core.onnx.element_types import INT64
+from rushlight.core.onnx.interpreter import Scope, Value
+from rushlight.core.onnx.proto import Attribute, Node
 from rushlight.core.onnx.registry import Call, operator
 
 
@@ -159,9 +163,52 @@ def _with_scores(
 
 
 @operator("FlexAttention", domain="ai.onnx.preview", raw=True)
-def flex_attention(call: Call, *values: Value) -> Any:
+def flex_attention(call: Call, q: Value, k: Value, v: Value) -> Any:
     """Attention whose scores and shares go through graphs of the file."""
-    raise call.fail("graphs over scores are not supported; export the model with Attention")
+    call.ignore("softmax_precision")  # scores are carried in float32 at least
+    batch, heads, _, size = q.shape
+    groups, length = k.shape[1], k.shape[2]
+    scale = call.float("scale", None) or size**-0.5
+    scope = Scope(call.scope)
+    scope.names |= {"q": q, "k": k, "v": v}
+    dtype = np.float64 if q.kind is not None and q.kind.name == "double" else np.float32
+
+    def run(op: str, output: str, *inputs: str, **numbers: Any) -> None:
+        named = {n: Attribute(n, "ints" if isinstance(x, list) else "int", x)
+                 for n, x in numbers.items()}  # fmt: skip
+        call.interpreter.node(Node(op, "", call.node.name, list(inputs), [output], named), scope)
+
+    def constant(name: str, value: Any) -> None:
+        scope.names[name] = Value(value, INT64 if value.dtype == np.int64 else q.kind)
+
+    if groups != heads:
+        constant("two", np.array([2], np.int64))
+        for name, value in (("k", k), ("v", v)):
+            wide = [batch, groups, heads // groups, length, value.shape[3]]
+            constant("wide", np.array(wide, np.int64))
+            constant("flat", np.array([batch, heads, length, value.shape[3]], np.int64))
+            run("Unsqueeze", "apart", name, "two")
+            run("Expand", "copies", "apart", "wide")
+            run("Reshape", name, "copies", "flat")
+    constant("scale", np.array(scale, dtype))
+    run("Transpose", "turned", "k", perm=[0, 1, 3, 2])
+    run("MatMul", "products", "q", "turned")
+    run("Mul", "scores", "products", "scale")
+    _through(call, "score_mod", "scores", scope)
+    run("Softmax", "shares", "scores", axis=-1)
+    _through(call, "prob_mod", "shares", scope)
+    run("MatMul", "y", "shares", "v")
+    return scope.names["y"]
+
+
+def _through(call: Call, graph: str, name: str, scope: Scope) -> None:
+    """Put the value of a name through a graph of the node, where there is one."""
+    if call.has(graph):
+        with call.interpreter.deeper(call.title):
+            inner = Scope(call.scope)
+            (scope.names[name],) = call.interpreter.graph(
+                call.graph(graph), inner, [scope.names[name]]
+            )
 
 
 @operator("RotaryEmbedding", stored=(1, 2))

@@ -40,7 +40,7 @@ def _enter() -> None:
     for name, binary in _PAIRS.items():
 
         def run_binary(call: Call, a: Any, b: Any, fn: Any = binary) -> Any:
-            return fn(a, b)
+            return fn(a, _from_axis(call, a, b))
 
         operator(name)(run_binary)
     for name, combine in _SEVERAL.items():
@@ -52,6 +52,15 @@ def _enter() -> None:
 
 
 _enter()
+
+
+def _from_axis(call: Call, a: Any, b: Any) -> Any:
+    """The second operand, with the dims of the first from `axis` on, as before opset 7."""
+    axis = call.int("axis", None) if call.opset < 7 and call.flag("broadcast") else None
+    call.ignore("broadcast", "axis", "consumed_inputs")
+    if axis is None:
+        return b
+    return b.reshape(*b.shape, *[1] * (a.ndim - axis % a.ndim - b.ndim))
 
 
 @operator("Equal")
@@ -71,6 +80,7 @@ def mean(call: Call, *inputs: Any) -> Any:
 @operator("Div")
 def div(call: Call, a: Any, b: Any) -> Any:
     """Division; of integers it is cut off towards zero."""
+    b = _from_axis(call, a, b)
     if a.dtype.kind == "f":
         return a / b
     return rl.div(a, b, rounding_mode="trunc").to(a.dtype)

@@ -35,6 +35,7 @@ def matmul(call: Call, a: Any, b: Any) -> Any:
 def gemm(call: Call, a: Any, b: Any, c: Any = None) -> Any:
     """alpha a b + beta c, where `transA` and `transB` exchange dims."""
     alpha, beta = call.float("alpha", 1.0), call.float("beta", 1.0)
+    call.ignore("broadcast")  # before opset 7; sizes say the same
     a = a.t() if call.flag("transA") else a
     transposed = call.flag("transB")
     if a.dtype.kind != "f":

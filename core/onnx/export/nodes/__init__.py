@@ -8,7 +8,8 @@ from rushlight.core.onnx.export.nodes import (
     movement,
     normal,
     products,
+    recurrent,
     reductions,
 )
 
-__all__ = ["elementwise", "indexing", "movement", "normal", "products", "reductions"]
+__all__ = ["elementwise", "indexing", "movement", "normal", "products", "recurrent", "reductions"]

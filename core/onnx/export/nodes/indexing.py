@@ -121,7 +121,7 @@ def assign(g: Graph, s: Step) -> str:
         axis = parts[0]
         start, stop, _ = ranges[axis]
         region = [
-            0 if False else (Dim(value, d) if not g.joined.is_fixed(value) else g.shape(value)[d])
+            Dim(value, d) if not g.joined.is_fixed(value) else g.shape(value)[d]
             for d in range(g.rank(value))
         ]
         region[axis] = -1
@@ -150,7 +150,7 @@ def assign(g: Graph, s: Step) -> str:
         places = g.op("Reshape", g.op("Range", zero, total, one), every)
     from rushlight.core.onnx.export.nodes.movement import sliced
 
-    places = g.reshape(sliced(g, places, ranges, g.shape(value), whole), [-1])
+    places = g.reshape(sliced(g, places, ranges, whole), [-1])
     flat, new = g.reshape(old, [-1]), g.reshape(g.get(source), [-1])
     return g.op("Reshape", g.op("ScatterElements", flat, places, new, axis=0), every)
 

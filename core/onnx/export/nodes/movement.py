@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.core.onnx.element_types import of_dtype
 from rushlight.core.onnx.export.graph import FLOAT, INT64, Graph, carried, emits
-from rushlight.core.onnx.export.integers import Dim, Int, combined
+from rushlight.core.onnx.export.integers import Dim, Int, combined, evaluate
 from rushlight.core.onnx.export.joining import Step, constant_int
 from rushlight.core.onnx.export.nodes.elementwise import number_of
 
@@ -22,6 +22,12 @@ def first(s: Step) -> int:
     value = s.inputs[0]
     assert value is not None
     return value
+
+
+def size_at(g: Graph, value: int, axis: int) -> Int:
+    """The size of a dim: a number where it is the same in all traces."""
+    fixed = len({shape[axis] for shape in g.joined.shapes[value]}) == 1
+    return g.shape(value)[axis] if fixed else Dim(value, axis)
 
 
 @emits("permute", exact=True)
@@ -59,6 +65,8 @@ def view(g: Graph, s: Step) -> str:
     source = first(s)
     if g.joined.shapes[source] == g.joined.shapes[s.out]:
         return g.get(source)
+    if 0 in shape:  # a 0 that is no copy
+        return g.op("Reshape", g.get(source), g.ints(shape), allowzero=1)
     free = [i for i, e in enumerate(shape) if not isinstance(e, int)]
     for axis in free:
         if _copied(g, source, axis, shape[axis], s.out):
@@ -69,8 +77,8 @@ def view(g: Graph, s: Step) -> str:
     return g.reshape(g.get(source), shape)
 
 
-def sliced(g: Graph, name: str, ranges: Sequence[Any], shape: Sequence[int], sizes: Any) -> str:
-    """Slice by (start, stop, step) of each dim."""
+def sliced(g: Graph, name: str, ranges: Sequence[Any], sizes: Any) -> str:
+    """Slice by (start, stop, step) of each dim; sizes(dim, stop): whether it ends there."""
     starts, stops, axes, steps = [], [], [], []
     for axis, (start, stop, step) in enumerate(ranges):
         whole = start == 0 and step == 1 and sizes(axis, stop)
@@ -88,7 +96,6 @@ def sliced(g: Graph, name: str, ranges: Sequence[Any], shape: Sequence[int], siz
 
 def _ends(g: Graph, value: int) -> Any:
     """Whether a stop is the size of a dim, in every trace."""
-    from rushlight.core.onnx.export.integers import evaluate
 
     def whole(axis: int, stop: Int) -> bool:
         shapes = g.joined.shapes
@@ -117,7 +124,7 @@ class _Shapes:
 def slice_(g: Graph, s: Step) -> str:
     """Slice."""
     value = first(s)
-    return sliced(g, g.get(value), s.attrs["ranges"], g.shape(value), _ends(g, value))
+    return sliced(g, g.get(value), s.attrs["ranges"], _ends(g, value))
 
 
 @emits("index", exact=True)
@@ -125,13 +132,44 @@ def index(g: Graph, s: Step) -> str:
     """Slice of the ranges, Gather or Squeeze of the dims that are removed."""
     value = first(s)
     key = s.attrs["key"]
+    if value in g.cells:
+        return _of_cell(g, s, key)
     removed = [axis for axis, k in enumerate(key) if not isinstance(k, tuple)]
     ranges = [k if isinstance(k, tuple) else (0, Dim(value, axis), 1) for axis, k in enumerate(key)]
     whole = _ends(g, value)
-    name = sliced(g, g.get(value), ranges, g.shape(value), whole)
+    name = sliced(g, g.get(value), ranges, whole)
     for axis in reversed(removed):
-        if isinstance(key[axis], int) or isinstance(key[axis], Dim) or True:
-            name = g.op("Gather", name, g.int(key[axis], scalar=True), axis=axis)
+        name = g.op("Gather", name, g.int(key[axis], scalar=True), axis=axis)
+    return name
+
+
+def _of_cell(g: Graph, s: Step, key: Sequence[Any]) -> str:
+    """Part of what a recurrent cell keeps: all hidden states, or the last cell state."""
+    value = first(s)
+    states = g.cells[value]
+    if key[0] == 0:
+        name, rest = states[(0,)], key[1:]
+    else:
+        back = (1, 0) in states
+        ends = back or (1, -1) in states
+        places = [sh[1] - 1 for sh in g.joined.shapes[value]]
+        at = None if len(key) < 2 else key[1]
+        shapes = g.joined.shapes
+        told = [] if not ends or at is None or isinstance(at, tuple) else [
+            evaluate(at, _Shapes(shapes, i)) for i in range(len(places))
+        ]  # fmt: skip
+        if key[0] == 1 and ends and told == ([0] * len(places) if back else places):
+            name, rest = states[(1, 0 if back else -1)], key[2:]
+        elif key[0] == 1 and (1,) in states:
+            name, rest = states[(1,)], key[1:]
+        else:
+            raise g.fail(s, "reads gates of a recurrent cell, which its operator does not give")
+    whole, skipped = _ends(g, value), len(key) - len(rest)
+    ranges = [k if isinstance(k, tuple) else (0, Dim(value, skipped + i), 1)
+              for i, k in enumerate(rest)]  # fmt: skip
+    name = sliced(g, name, ranges, lambda axis, stop: whole(skipped + axis, stop))
+    for axis in reversed([i for i, k in enumerate(rest) if not isinstance(k, tuple)]):
+        name = g.op("Gather", name, g.int(rest[axis], scalar=True), axis=axis)
     return name
 
 
@@ -199,6 +237,8 @@ def flip(g: Graph, s: Step) -> str:
 def pad(g: Graph, s: Step) -> str:
     """Pad; of small types after a cast."""
     pads = s.attrs["pads"]
+    if not pads:
+        return g.get(first(s))
     dtype = g.dtype(s.out)
     amounts = g.ints([p[0] for p in pads] + [p[1] for p in pads])
     name, number = g.get(first(s)), number_of(dtype)
@@ -213,13 +253,45 @@ def pad(g: Graph, s: Step) -> str:
 def slice_backward(g: Graph, s: Step) -> str:
     """Pad around a region whose steps are 1."""
     if any(r[2] != 1 for r in s.attrs["ranges"]):
-        raise g.fail(s, "puts elements into a region with steps, which is not supported")
+        return _spread(g, s)
     pairs = list(zip(s.attrs["ranges"], s.attrs["shape"], strict=True))
     before = [r[0] for r, _ in pairs]
     after = [combined("Sub", size, r[1]) if not (isinstance(size, int) and isinstance(r[1], int))
              else size - r[1] for r, size in pairs]  # fmt: skip
     fill = g.constant(np.array(0), g.dtype(s.out))
     return g.op("Pad", g.get(first(s)), g.ints([*before, *after]), fill)
+
+
+def _spread(g: Graph, s: Step) -> str:
+    """Elements put at steps into zeros, by their flat places."""
+    if not g.joined.is_fixed(s.out):
+        raise g.fail(s, "puts elements at steps into a tensor of a free size")
+    shape = g.shape(s.out)
+    region = tuple(slice(*r) for r in s.attrs["ranges"])
+    places = np.arange(math.prod(shape)).reshape(shape)[region].reshape(-1)
+    zeros = g.constant(np.zeros(math.prod(shape)), g.dtype(s.out))
+    flat = g.reshape(g.get(first(s)), [-1])
+    return g.reshape(g.op("ScatterElements", zeros, g.constant(places), flat, axis=0), shape)
+
+
+@emits("unfold_backward")
+def unfold_backward(g: Graph, s: Step) -> str:
+    """Windows summed where they lie: ScatterElements that adds."""
+    value, a = first(s), s.attrs
+    if not g.joined.is_fixed(value) or not g.joined.is_fixed(s.out) or g.opset < 16:
+        raise g.fail(s, "sums windows of a free size, or needs opset 16 or more")
+    dim, rank = a["dim"], g.rank(value)
+    count, size = g.shape(value)[dim], a["size"]
+    order = [*range(dim + 1), rank - 1, *range(dim + 1, rank - 1)]
+    x = g.op("Transpose", g.get(value), perm=order)
+    shape = list(g.shape(s.out))
+    flat = [*shape[:dim], count * size, *shape[dim + 1 :]]
+    x = g.op("Reshape", x, g.ints(flat), allowzero=1)
+    places = np.arange(count)[:, None] * a["step"] + np.arange(size) * a["dilation"]
+    column = places.reshape([-1 if d == dim else 1 for d in range(len(flat))])
+    index = g.constant(np.broadcast_to(column, flat))
+    zeros = g.constant(np.zeros(shape), g.dtype(s.out))
+    return g.op("ScatterElements", zeros, index, x, axis=dim, reduction="add")
 
 
 @emits("cat", exact=True)

@@ -66,7 +66,7 @@ def activated(call: Call, first: Any, third: Any) -> Any:
 
 
 def _mixed(call: Call, x: Any, experts: Any, weights: Any, layers: list[Any]) -> Any:
-    """The sum of the experts' results; layers: functions of (rows, experts), the third may be None."""
+    """The sum of the experts' results. layers: functions of rows and experts; the third or None."""
     flat = x.reshape(-1, x.shape[-1])
     count = experts.shape[-1]
     spread = flat.unsqueeze(1).expand(flat.shape[0], count, flat.shape[1])
