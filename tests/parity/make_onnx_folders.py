@@ -223,15 +223,16 @@ def plant(model: torch.nn.Module, feature: int = 5) -> None:
         for i, layer in enumerate(base.layers):
             for norm in (layer.input_layernorm, layer.post_attention_layernorm):
                 norm.weight.fill_(16384.0)
-                norm.weight[feature] = 1.0
+                norm.weight[feature] = 0.0
             if i == 0:
                 for part, value in ((layer.mlp.gate_proj, 4.0), (layer.mlp.up_proj, 4.0)):
                     part.weight[0] = 0.0
                     part.weight[0, feature] = value
-                layer.mlp.down_proj.weight[feature] = 0.0
+                layer.post_attention_layernorm.weight[feature] = 1.0
+                layer.mlp.down_proj.weight[:, 0] = layer.mlp.down_proj.weight[feature] = 0.0
                 layer.mlp.down_proj.weight[feature, 0] = 160.0
         base.norm.weight.fill_(16384.0)
-        base.norm.weight[feature] = 1.0
+        base.norm.weight[feature] = 0.0
         model.lm_head.weight.copy_(base.embed_tokens.weight)
         model.lm_head.weight[:, feature] = 0.0
 
@@ -244,7 +245,9 @@ def variants(folder: Path, names: tuple[str, ...]) -> None:
 
     plain = folder / "model.onnx"
     if "q8" in names:
-        quantize_dynamic(plain, folder / "model_quantized.onnx", weight_type=QuantType.QInt8)
+        # Of 7 bits: without VNNI onnxruntime saturates sums of products of 8.
+        whole = folder / "model_quantized.onnx"
+        quantize_dynamic(plain, whole, weight_type=QuantType.QInt8, reduce_range=True)
     if "fp16" in names:
         onnx.save(convert_float_to_float16(onnx.load(plain)), folder / "model_fp16.onnx")
     if "q4" in names:
