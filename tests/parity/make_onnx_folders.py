@@ -1,10 +1,10 @@
-"""Make small folders in the layout of transformers.js, and what onnxruntime makes of them.
+"""Make small folders of ONNX files in the layout of transformers.js.
 
     python tests/parity/make_onnx_folders.py [NAME ...]
 
-Needs torch, transformers, optimum-onnx and onnxruntime. Writes tests/models/data/onnx/NAME.zip: a
-folder of a random model as optimum exports it, and `expected.npz` with inputs and outputs of its
-graphs by onnxruntime. Weights are multiples of 1/64, so that the files are small when packed.
+Needs torch, transformers, optimum-onnx and onnxruntime. Writes tests/models/data/onnx/NAME.tar.xz:
+a folder of a random model as optimum exports it. Weights are multiples of 1/64, so that the files
+are small when packed. onnx_answers.mjs writes what transformers.js makes of the folders.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ import io
 import json
 import shutil
 import sys
+import tarfile
 import tempfile
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-import onnxruntime
 import torch
 import transformers
 from optimum.exporters.onnx import main_export
@@ -97,6 +94,9 @@ CASES: dict[str, tuple[Any, Any, str, str]] = {
     "answers": (T.BertForQuestionAnswering, T.BertConfig(**_bert()), "question-answering", ""),
     "masks": (T.BertForMaskedLM, T.BertConfig(**_bert()), "fill-mask", ""),
     "llama": (
+        T.LlamaForCausalLM, T.LlamaConfig(**_CHAIN), "text-generation-with-past", "plain",
+    ),
+    "outliers": (
         T.LlamaForCausalLM, T.LlamaConfig(**_CHAIN), "text-generation-with-past", "plain",
     ),
     "opt": (
@@ -215,6 +215,49 @@ def coarse(model: torch.nn.Module) -> None:
             p.copy_((noise * 64).round() / 64)
 
 
+def plant(model: torch.nn.Module, feature: int = 5) -> None:
+    """Let one feature of a llama's residuals be 60000, and 100960 after the first layer."""
+    base = model.model
+    with torch.no_grad():
+        base.embed_tokens.weight[:, feature] = 60000.0
+        for i, layer in enumerate(base.layers):
+            for norm in (layer.input_layernorm, layer.post_attention_layernorm):
+                norm.weight.fill_(16384.0)
+                norm.weight[feature] = 0.0
+            if i == 0:
+                for part, value in ((layer.mlp.gate_proj, 4.0), (layer.mlp.up_proj, 4.0)):
+                    part.weight[0] = 0.0
+                    part.weight[0, feature] = value
+                layer.post_attention_layernorm.weight[feature] = 1.0
+                layer.mlp.down_proj.weight[:, 0] = layer.mlp.down_proj.weight[feature] = 0.0
+                layer.mlp.down_proj.weight[feature, 0] = 160.0
+        base.norm.weight.fill_(16384.0)
+        base.norm.weight[feature] = 0.0
+        model.lm_head.weight.copy_(base.embed_tokens.weight)
+        model.lm_head.weight[:, feature] = 0.0
+
+
+def variants(folder: Path, names: tuple[str, ...]) -> None:
+    """Write model_fp16.onnx, model_quantized.onnx, model_q4.onnx and model_q4f16.onnx."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    plain = folder / "model.onnx"
+    if "q8" in names:
+        # Of 7 bits: without VNNI onnxruntime saturates sums of products of 8.
+        whole = folder / "model_quantized.onnx"
+        quantize_dynamic(plain, whole, weight_type=QuantType.QInt8, reduce_range=True)
+    if "fp16" in names:
+        onnx.save(convert_float_to_float16(onnx.load(plain)), folder / "model_fp16.onnx")
+    if "q4" in names:
+        made = MatMulNBitsQuantizer(onnx.load(plain), block_size=16, is_symmetric=False)
+        made.process()
+        onnx.save(made.model.model, folder / "model_q4.onnx")
+        half = convert_float_to_float16(onnx.load(folder / "model_q4.onnx"))
+        onnx.save(half, folder / "model_q4f16.onnx")
+
+
 def processor_of(kind: str, config: Any) -> Any:
     """The processor whose files the folder has; None for texts."""
     if kind == "mels":
@@ -245,12 +288,21 @@ def build(name: str, folder: Path) -> None:
     torch.manual_seed(0)
     model = kind(config).eval()
     coarse(model)
+    if name == "outliers":
+        plant(model)
     stored = folder.parent / "torch"
     model.save_pretrained(stored)
     if extra not in ("samples", "sam", "letters") and config.model_type not in (
         "vit", "yolos", "segformer", "dpt",
     ):  # fmt: skip
-        tokenizer(extra != "plain").save_pretrained(stored)
+        words = tokenizer(extra not in ("plain", "mels"))
+        if extra == "mels":
+            names = ["endoftext", "startoftranscript", "notimestamps"]
+            times = [f"<|{i / 50:.2f}|>" for i in range(13)]
+            words.add_special_tokens(
+                {"additional_special_tokens": [*(f"<|{n}|>" for n in names), *times]}
+            )
+        words.save_pretrained(stored)
     if extra == "letters":
         words = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVKXJQZ'"]
         (stored / "vocab.json").write_text(json.dumps({w: i for i, w in enumerate(words)}))
@@ -286,6 +338,8 @@ def build(name: str, folder: Path) -> None:
             json.dumps({"word_embedding_dimension": 16, "pooling_mode_cls_token": True,
                         "pooling_mode_mean_tokens": False})
         )  # fmt: skip
+    wanted = {"llama": ("fp16", "q8", "q4"), "outliers": ("fp16",)}.get(name, ())
+    variants(folder / "onnx", wanted)
     for path in (folder / "onnx").iterdir():
         bare = onnx.load(path)
         for node in bare.graph.node:
@@ -301,16 +355,17 @@ def main(names: list[str]) -> None:
             folder = Path(work) / name
             build(name, folder)
             packed = io.BytesIO()
-            with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+            with tarfile.open(fileobj=packed, mode="w:xz", preset=9) as archive:
                 for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-                    entry = zipfile.ZipInfo(str(path.relative_to(folder)), (2026, 1, 1, 0, 0, 0))
-                    archive.writestr(entry, path.read_bytes(), zipfile.ZIP_LZMA)
+                    entry = tarfile.TarInfo(str(path.relative_to(folder)))
+                    entry.size = path.stat().st_size
+                    archive.addfile(entry, io.BytesIO(path.read_bytes()))
             size = len(packed.getvalue())
             files = {p.name: p.stat().st_size for p in (folder / "onnx").iterdir()}
             print(name, size, files, flush=True)
             if size > MOST:
                 print(f"  {name} is over {MOST} bytes")
-            (OUT / f"{name}.zip").write_bytes(packed.getvalue())
+            (OUT / f"{name}.tar.xz").write_bytes(packed.getvalue())
 
 
 if __name__ == "__main__":
