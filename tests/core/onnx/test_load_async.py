@@ -65,7 +65,8 @@ def model_of(weight: Any, bias: Any, *, op: str = "MatMul", beside: str = "") ->
         graph += _field(1, wires + _field(4, name.encode()))
     graph += _field(5, _tensor("w", weight, beside, 64 if beside else 0))
     graph += _field(5, _tensor("b", bias))
-    graph += _field(11, _value("x", 1, WIDTH)) + _field(12, _value("y", 1, WIDTH))
+    width = len(weight)
+    graph += _field(11, _value("x", 1, width)) + _field(12, _value("y", 1, width))
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 17))
 
 
